@@ -1,0 +1,11 @@
+"""What every test and every docstring's example shares."""
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _short_arrays(doctest_namespace):
+    doctest_namespace["np"] = np
+    with np.printoptions(precision=6, suppress=True):
+        yield

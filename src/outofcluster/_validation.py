@@ -1,0 +1,159 @@
+"""Checks of arguments, each failing with one sentence: the argument, its value, what is allowed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from operator import index
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from outofcluster.errors import InputError
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Points:
+    """Checked input of a curve: losses ``b`` observed at levels ``p``, for training sets of size ``n``.
+
+    ``weights`` is None when all levels count alike, so that the common case costs nothing.
+    """
+
+    p: Array
+    b: Array
+    n: int
+    weights: Array | None
+
+    def scaled(self, rows: Array) -> Array:
+        """Rows times the square roots of their weights: the residuals a least-squares fit minimises."""
+        if self.weights is None:
+            return rows
+        root = np.sqrt(self.weights)
+        return root * rows if rows.ndim == 1 else root[:, None] * rows
+
+    def require_levels(self, needed: int, what: str) -> None:
+        """Refuse fewer levels than a method has parameters."""
+        if len(self.p) < needed:
+            raise InputError(f"p must hold at least {needed} levels for {what}, got {len(self.p)}.")
+
+    def require_nonnegative(self, why: str) -> None:
+        """Refuse negative losses where the curve cannot be negative."""
+        if self.b.min() < 0:
+            i = int(self.b.argmin())
+            raise InputError(f"b must be non-negative {why}, got b[{i}] = {self.b[i]:g}.")
+
+
+def check_points(p: ArrayLike, b: ArrayLike, n: int, weights: ArrayLike | None = None) -> Points:
+    """Check levels, losses, size and weights together."""
+    levels = check_levels(p)
+    losses = check_vector("b", b)
+    if len(losses) != len(levels):
+        raise InputError(
+            f"b must have one loss for each level of p, got {len(losses)} losses for {len(levels)} levels."
+        )
+    size = check_integer("n", n, least=1)
+    if weights is None:
+        return Points(levels, losses, size, None)
+    w = check_vector("weights", weights)
+    if len(w) != len(levels):
+        raise InputError(
+            f"weights must have one weight for each level of p, got {len(w)} for {len(levels)} levels."
+        )
+    if w.min() <= 0:
+        i = int(w.argmin())
+        raise InputError(f"weights must be positive, got weights[{i}] = {w[i]:g}.")
+    return Points(levels, losses, size, w)
+
+
+def check_levels(p: ArrayLike) -> Array:
+    """Distinct levels in [0, 1], in the order given."""
+    levels = _vector("p", p)
+    # One sort answers everything: NaN goes last, and equal levels become neighbours.
+    ordered = np.sort(levels)
+    if not (ordered[0] >= 0 and ordered[-1] <= 1):
+        i = int(np.flatnonzero(~((levels >= 0) & (levels <= 1)))[0])
+        raise InputError(f"p must lie in [0, 1], got p[{i}] = {levels[i]:g}.")
+    if (ordered[1:] == ordered[:-1]).any():
+        repeated = ordered[1:][ordered[1:] == ordered[:-1]][0]
+        raise InputError(f"p must hold distinct levels, got {repeated:g} more than once; average its losses.")
+    return levels
+
+
+def check_vector(name: str, values: ArrayLike) -> Array:
+    """A one-dimensional, non-empty array of finite floats."""
+    vector = _vector(name, values)
+    if not np.isfinite(vector).all():
+        i = int(np.flatnonzero(~np.isfinite(vector))[0])
+        raise InputError(f"{name} must be finite, got {name}[{i}] = {vector[i]}.")
+    return vector
+
+
+def _vector(name: str, values: ArrayLike) -> Array:
+    try:
+        vector = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be an array of numbers, got {_short(values)}.") from None
+    if vector.ndim != 1 or vector.size == 0:
+        raise InputError(f"{name} must be a non-empty array of one dimension, got shape {vector.shape}.")
+    return vector
+
+
+def check_integer(name: str, value: Any, *, least: int, most: int | None = None) -> int:
+    """A whole number in [least, most]; 5.0 counts as 5, True and 5.5 do not count."""
+    allowed = f"at least {least}" if most is None else f"between {least} and {most}"
+    try:
+        if isinstance(value, bool | np.bool_):
+            raise TypeError
+        number = int(value) if isinstance(value, float) and value.is_integer() else index(value)
+    except TypeError:
+        raise InputError(f"{name} must be a whole number {allowed}, got {_short(value)}.") from None
+    if number < least or (most is not None and number > most):
+        raise InputError(f"{name} must be a whole number {allowed}, got {number}.")
+    return number
+
+
+def check_number(name: str, value: Any, *, least: float, strict: bool = False) -> float:
+    """A finite number at least (or, strictly, above) a bound."""
+    allowed = f"above {least:g}" if strict else f"at least {least:g}"
+    try:
+        if isinstance(value, bool | np.bool_ | str):
+            raise TypeError
+        number = float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be a number {allowed}, got {_short(value)}.") from None
+    if not math.isfinite(number) or number < least or (strict and number == least):
+        raise InputError(f"{name} must be a finite number {allowed}, got {number:g}.")
+    return number
+
+
+def check_choice(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
+    """One of a few values."""
+    if value not in allowed:
+        choices = " or ".join(repr(choice) for choice in allowed)
+        raise InputError(f"{name} must be {choices}, got {_short(value)}.")
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name} must be True or False, got {_short(value)}.")
+    return bool(value)
+
+
+def check_indices(j: ArrayLike, n: int) -> NDArray[np.int64]:
+    """Whole numbers in [0, n], of any shape: the positions at which a curve can be asked for."""
+    given = np.asarray(j)
+    if given.dtype.kind not in "iuf" or (given.dtype.kind == "f" and not (given == np.floor(given)).all()):
+        raise InputError(f"j must hold whole numbers between 0 and {n}, got {_short(j)}.")
+    if given.size and (given.min() < 0 or given.max() > n):
+        outside = given[(given < 0) | (given > n)].ravel()[0]
+        raise InputError(f"j must hold whole numbers between 0 and {n}, got {outside:g}.")
+    return given.astype(np.int64)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

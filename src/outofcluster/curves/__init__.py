@@ -1,0 +1,17 @@
+"""Curve methods: from losses b at levels p to the curve e_0, …, e_n. One file a method."""
+
+from outofcluster.curves.base import Curve
+from outofcluster.curves.basis import BasisCurve
+from outofcluster.curves.bezier import Bezier
+from outofcluster.curves.completely_monotone import CompletelyMonotoneCurve
+from outofcluster.curves.least_squares import LeastSquaresCurve
+from outofcluster.curves.polynomial import PolynomialCurve
+
+__all__ = [
+    "BasisCurve",
+    "Bezier",
+    "CompletelyMonotoneCurve",
+    "Curve",
+    "LeastSquaresCurve",
+    "PolynomialCurve",
+]

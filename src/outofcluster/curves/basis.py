@@ -1,0 +1,144 @@
+r"""The basis curve: any functions ψ_k on [0, 1] (paper, Section 5.1).
+
+.. math:: e_j = \sum_k ξ_k ψ_k(j/n), \qquad (AΨ)_{ik} = E\, ψ_k(J/n),\ J ∼ \mathrm{Binomial}(n, p_i),
+
+solved for ξ by least squares; :math:`\hat e_0 = \sum_k ξ_k ψ_k(0)`. Theorem 5.1 says that AΨ is invertible for large n when
+the functions are unisolvent. What decides for the n and the levels at hand is the rank of AΨ, so that is what is checked:
+columns are scaled to norm 1, factored by QR with pivoting, and those that the others already span are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg import qr
+
+from outofcluster._validation import Array, Points
+from outofcluster.binomial import BinomialOperator
+from outofcluster.curves.base import Curve, LinearSystem, Solution
+from outofcluster.errors import InputError
+
+__all__ = ["BasisCurve"]
+
+Function = Callable[[Array], Array]
+
+_RANK_TOLERANCE = 1e-11
+"""A column is dependent when this little of it is new; expectations are good to some 1e-13."""
+
+
+@dataclass(eq=False)
+class BasisCurve(Curve):
+    """Loss curve spanned by given functions on [0, 1].
+
+    Parameters
+    ----------
+    functions : sequence of callables
+        Each takes an array of points in [0, 1] (the shares j/n) and returns one value a point. They must be continuous, and
+        independent as the levels see them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import outofcluster as ooc
+    >>> constant, decay = np.ones_like, lambda x: np.exp(-5 * x)
+    >>> p = np.linspace(0.1, 1, 10)
+    >>> curve = ooc.BasisCurve([constant, decay]).fit_points(p, 0.2 + 0.1 * np.exp(-5 * p), n=10**8)
+    >>> round(curve.e0_, 6)
+    0.3
+    """
+
+    functions: Sequence[Function]
+
+    def _solve(self, points: Points) -> BasisSolution:
+        functions = _check_functions(self.functions)
+        points.require_levels(len(functions), f"{len(functions)} functions")
+        operator = BinomialOperator(points.p, points.n)
+        design = operator.expect(lambda x: np.stack([_evaluate(f, k, x) for k, f in enumerate(functions)], axis=1))
+        _check_rank(points.scaled(design), functions)
+        return BasisSolution(points, functions, LinearSystem.solve(points, design))
+
+
+@dataclass(frozen=True)
+class BasisSolution(Solution):
+    """Coefficients ξ of the functions."""
+
+    points: Points
+    functions: tuple[Function, ...]
+    system: LinearSystem
+
+    @cached_property
+    def e0(self) -> float:
+        """Σ ξ_k ψ_k(0)."""
+        return float(self.values(np.asarray(0)))
+
+    @property
+    def fitted(self) -> Array:
+        """AΨ ξ."""
+        return self.system.fitted
+
+    @property
+    def condition(self) -> float:
+        """Condition number of AΨ."""
+        return self.system.condition
+
+    @cached_property
+    def influence(self) -> Array:
+        """The weights of the losses in e_0."""
+        return self.system.influence(self._basis(np.asarray(0)))
+
+    def values(self, j: Any) -> Array:
+        """Σ ξ_k ψ_k(j/n)."""
+        return self._basis(j) @ self.system.solution
+
+    def _basis(self, j: Any) -> Array:
+        x = np.ravel(j) / self.points.n
+        columns = [_evaluate(f, k, x) for k, f in enumerate(self.functions)]
+        return np.stack(columns, axis=-1).reshape(*np.shape(j), len(self.functions))
+
+
+def _check_functions(functions: Any) -> tuple[Function, ...]:
+    try:
+        given = tuple(functions)
+    except TypeError:
+        raise InputError(f"functions must be a sequence of callables, got {functions!r}.") from None
+    if not given:
+        raise InputError("functions must hold at least one callable, got none.")
+    for k, f in enumerate(given):
+        if not callable(f):
+            raise InputError(f"functions must be callables, got functions[{k}] = {f!r}.")
+    return given
+
+
+def _evaluate(function: Function, k: int, x: Array) -> Array:
+    values = np.asarray(function(x), dtype=float)
+    if values.shape != x.shape:
+        raise InputError(f"{_name(function, k)} must return one value a point, shape {x.shape}, got {values.shape}.")
+    if not np.isfinite(values).all():
+        at = x[~np.isfinite(values)][0]
+        raise InputError(f"{_name(function, k)} must be finite on [0, 1], got {values[~np.isfinite(values)][0]} at {at:g}.")
+    return values
+
+
+def _check_rank(design: Array, functions: tuple[Function, ...]) -> None:
+    norms = np.linalg.norm(design, axis=0)
+    if (norms == 0).any():
+        k = int(np.flatnonzero(norms == 0)[0])
+        raise InputError(f"functions must differ from 0 at the levels, got {_name(functions[k], k)} = 0 at all of them.")
+    triangle, order = qr(design / norms, mode="r", pivoting=True)
+    rank = int((np.abs(np.diag(triangle)) > _RANK_TOLERANCE).sum())
+    if rank < len(functions):
+        dependent = ", ".join(_name(functions[k], k) for k in sorted(order[rank:]))
+        others = ", ".join(_name(functions[k], k) for k in sorted(order[:rank]))
+        raise InputError(
+            f"functions must be independent at the {len(design)} levels (Theorem 5.1), got {dependent} "
+            f"in the span of {others}."
+        )
+
+
+def _name(function: Function, k: int) -> str:
+    name = getattr(function, "__name__", "")
+    return f"functions[{k}]" if name in ("", "<lambda>") else f"functions[{k}] ({name})"

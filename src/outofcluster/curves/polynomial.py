@@ -1,0 +1,124 @@
+r"""The polynomial curve: the paper's basis method (Section 5.1), solved without the operator.
+
+Let :math:`e_j` be a polynomial of degree s ≤ n in j. A is the Bernstein operator, which maps such sequences one to one
+onto the polynomials q of degree s in p, with :math:`q(0) = e_0` and :math:`q(1) = e_n`. So
+
+.. math:: \hat e_0 = q(0), \qquad q = \arg\min_{\deg q \le s} \sum_i w_i (q(p_i) - b_i)^2 ,
+
+and n drops out. q is fitted in Chebyshev polynomials of the interval that the levels span, where the columns are nearly
+orthogonal. The interior :math:`e_j` invert A exactly: with q expanded as :math:`\sum_k c_k P_k(1-2p)` in Legendre
+polynomials, :math:`e_j = \sum_k c_k Q_k(j)` (see :mod:`outofcluster.binomial`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from outofcluster._validation import Array, Points, check_integer
+from outofcluster.binomial import legendre_image, legendre_sequence
+from outofcluster.curves.base import Curve, LinearSystem, Solution
+from outofcluster.errors import InputError
+
+__all__ = ["PolynomialCurve"]
+
+
+@dataclass(eq=False)
+class PolynomialCurve(Curve):
+    """Polynomial loss curve: least squares in b(p), extrapolated to p = 0.
+
+    Parameters
+    ----------
+    degree : int, default=2
+        Degree of the polynomial, at most n and below the number of levels. The paper uses 2 or 7; the variance of e_0 grows
+        steeply with it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import outofcluster as ooc
+    >>> p = np.linspace(0.1, 1, 10)
+    >>> curve = ooc.PolynomialCurve(degree=2).fit_points(p, 0.4 - 0.3 * p + 0.1 * p**2, n=10**9)
+    >>> round(curve.e0_, 9)
+    0.4
+    >>> curve.values([0, 10**9])
+    array([0.4, 0.2])
+    """
+
+    degree: int = 2
+
+    def _solve(self, points: Points) -> PolynomialSolution:
+        degree = check_integer("degree", self.degree, least=0)
+        if degree > points.n:
+            raise InputError(f"degree must be at most n = {points.n}, got {degree}.")
+        points.require_levels(degree + 1, f"degree {degree}")
+        low, high = float(points.p.min()), float(points.p.max())
+        interval = (low, high) if high > low else (0.0, 1.0)
+        system = LinearSystem.solve(points, _chebyshev(points.p, interval, degree))
+        if system.rank <= degree:
+            raise InputError(
+                f"p must hold {degree + 1} levels far enough apart to tell a polynomial of degree {degree}, "
+                f"got {len(points.p)} levels in [{low:g}, {high:g}] that determine {system.rank} coefficients."
+            )
+        return PolynomialSolution(points, degree, interval, system)
+
+
+@dataclass(frozen=True)
+class PolynomialSolution(Solution):
+    """Coefficients of q in the Chebyshev polynomials of an interval."""
+
+    points: Points
+    degree: int
+    interval: tuple[float, float]
+    system: LinearSystem
+
+    @cached_property
+    def e0(self) -> float:
+        """q(0)."""
+        return float(self._basis(0.0) @ self.system.solution)
+
+    @property
+    def fitted(self) -> Array:
+        """Values q(p) at the levels."""
+        return self.system.fitted
+
+    @property
+    def condition(self) -> float:
+        """Condition number in the Chebyshev basis."""
+        return self.system.condition
+
+    @cached_property
+    def influence(self) -> Array:
+        """The extrapolation weights."""
+        return self.system.influence(self._basis(0.0))
+
+    def values(self, j: Any) -> Array:
+        """Q_k at j, times the Legendre coefficients of q."""
+        return legendre_sequence(j, self.points.n, self.degree) @ self._legendre
+
+    @cached_property
+    def _legendre(self) -> Array:
+        """Coefficients c_k = (2k+1)/2 ∫ q P_k over [-1, 1], by Gauss's rule, which is exact at this degree."""
+        nodes, weights = np.polynomial.legendre.leggauss(self.degree + 1)
+        levels = (1 - nodes) / 2
+        q = self._basis(levels) @ self.system.solution
+        coefficients: Array = (np.arange(self.degree + 1) + 0.5) * ((weights * q) @ legendre_image(levels, self.degree))
+        return coefficients
+
+    def _basis(self, p: Any) -> Array:
+        return _chebyshev(np.asarray(p), self.interval, self.degree)
+
+
+def _chebyshev(p: Array, interval: tuple[float, float], degree: int) -> Array:
+    """Chebyshev polynomials of an interval, one column a degree, by their recurrence: also right outside of it."""
+    low, high = interval
+    x = (2 * p - (low + high)) / (high - low)
+    basis = np.ones((*x.shape, degree + 1))
+    if degree:
+        basis[..., 1] = x
+    for k in range(1, degree):
+        basis[..., k + 1] = 2 * x * basis[..., k] - basis[..., k - 1]
+    return basis

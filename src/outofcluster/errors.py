@@ -1,0 +1,22 @@
+"""What can go wrong, by kind: every exception the package raises on purpose.
+
+Each message is one sentence that names the argument, its value and what is allowed.
+"""
+
+__all__ = ["InputError", "MissingExtraError", "NotFittedError", "SolverError"]
+
+
+class InputError(ValueError):
+    """An argument is outside what is allowed; raised before any work is done."""
+
+
+class NotFittedError(ValueError, AttributeError):
+    """A fitted quantity was asked of something that has not been fitted yet."""
+
+
+class SolverError(RuntimeError):
+    """A solver stopped without reaching its tolerance; its status is in the message."""
+
+
+class MissingExtraError(ImportError):
+    """An optional dependency is not installed; the message names the extra that brings it."""
