@@ -6,7 +6,10 @@ from outofcluster.curves import (
     CompletelyMonotoneCurve,
     LeastSquaresCurve,
     PolynomialCurve,
+    SketchCurve,
+    TrendFilterCurve,
 )
+from outofcluster.shape import ShapeDiagnosis, diagnose_curve, diagnose_points
 
 __version__ = "0.1.0.dev0"
 
@@ -16,5 +19,10 @@ __all__ = [
     "CompletelyMonotoneCurve",
     "LeastSquaresCurve",
     "PolynomialCurve",
+    "ShapeDiagnosis",
+    "SketchCurve",
+    "TrendFilterCurve",
     "__version__",
+    "diagnose_curve",
+    "diagnose_points",
 ]

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from outofcluster.errors import InputError
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,7 @@ def check_points(p: ArrayLike, b: ArrayLike, n: int, weights: ArrayLike | None =
         return Points(levels, losses, size, None)
     w = check_vector("weights", weights)
     if len(w) != len(levels):
-        raise InputError(
-            f"weights must have one weight for each level of p, got {len(w)} for {len(levels)} levels."
-        )
+        raise InputError(f"weights must have one weight for each level of p, got {len(w)} for {len(levels)} levels.")
     if w.min() <= 0:
         i = int(w.argmin())
         raise InputError(f"weights must be positive, got weights[{i}] = {w[i]:g}.")

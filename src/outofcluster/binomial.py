@@ -26,8 +26,8 @@ polynomial sequences
 geometric sequences
     :math:`e_j = (1-d)^j` gives :math:`(A e)(p) = (1-dp)^n`.
 moments
-    :math:`E (J/n)^k = \sum_i S(k, i)\, p^i\, n^{i-k} \prod_{l<i} (1 - l/n)`, S the Stirling numbers of the second kind;
-    all terms are positive.
+    :math:`E (J/n)^k = \sum_i S(k, i)\, p^i\, n^{i-k} \prod_{l<i} (1 - l/n)`, S the Stirling numbers of the
+    second kind; all terms are positive.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from scipy.special import betainc, betaincc
 
 from outofcluster._validation import Array, check_indices, check_integer, check_levels, check_vector
@@ -49,8 +50,8 @@ __all__ = ["BinomialOperator", "binomial_pmf", "legendre_image", "legendre_seque
 _LOG_TAIL = math.log(2e18)
 """Windows leave out at most 1e-18 of a row's mass on both sides together."""
 
-_MAX_POINTS = 2048
-"""Lattice points a level in an expectation; a bell of ±9.1 σ then has h < σ/100."""
+_MAX_POINTS = 512
+"""Lattice points a level in an expectation; a bell of ±9.1 σ then has h < σ/28."""
 
 _MAX_ENTRIES = 50_000_000
 """Entries of A that may be formed at once (400 MB)."""
@@ -104,6 +105,13 @@ class BinomialOperator:
             )
         return binomial_pmf(np.arange(columns), self.n, self.p[:, None])
 
+    def sparse_matrix(self) -> sparse.csr_matrix:
+        """A with the entries outside the rows' windows, 1e-18 in all, left out: of the order of m √n entries."""
+        rows = list(self._rows(thin=False))
+        starts = np.concatenate([[0], np.cumsum([len(j) for j, _ in rows])])
+        indices = np.concatenate([j for j, _ in rows])
+        return sparse.csr_matrix((np.concatenate([w for _, w in rows]), indices, starts), shape=self.shape)
+
     def columns(self, j: ArrayLike) -> Array:
         """The columns A[:, j] for the given positions j."""
         return binomial_pmf(check_indices(j, self.n), self.n, self.p[:, None])
@@ -137,7 +145,7 @@ class BinomialOperator:
         """Sums of adjacent columns: column g of the result adds those with ``edges[g] <= j < edges[g + 1]``."""
         cuts = np.asarray(edges)
         if cuts.ndim != 1 or len(cuts) < 2 or (np.diff(cuts) <= 0).any() or cuts[0] < 0 or cuts[-1] > self.n + 1:
-            raise InputError(f"edges must increase from at least 0 to at most n + 1 = {self.n + 1}, got {edges}.")
+            raise InputError(f"edges must increase from at least 0 to at most n + 1 = {self.n + 1}, got {edges!r}.")
         # P(J < c) and P(J >= c); the difference is taken where both terms are small.
         inside = (cuts > 0) & (cuts <= self.n)
         below = np.broadcast_to((cuts > 0).astype(float), (len(self.p), len(cuts))).copy()
@@ -146,7 +154,8 @@ class BinomialOperator:
         below[:, inside] = betaincc(a, b, self.p[:, None])
         above[:, inside] = betainc(a, b, self.p[:, None])
         left = cuts[:-1] < self.n * self.p[:, None]
-        return np.where(left, below[:, 1:] - below[:, :-1], above[:, :-1] - above[:, 1:])
+        sums: Array = np.where(left, below[:, 1:] - below[:, :-1], above[:, :-1] - above[:, 1:])
+        return sums
 
     # --- closed forms -----------------------------------------------------------------------------
 
@@ -157,7 +166,8 @@ class BinomialOperator:
         """
         d = np.asarray(decay, dtype=float)
         with np.errstate(divide="ignore"):
-            return np.exp(self.n * np.log1p(-np.multiply.outer(self.p, d)))
+            losses: Array = np.exp(self.n * np.log1p(-np.multiply.outer(self.p, d)))
+        return losses
 
     def polynomial(self, coefficients: ArrayLike) -> Array:
         """A e for the polynomial sequence e_j = Σ_k coefficients[k] · Q_k(j), of degree at most n."""
@@ -176,7 +186,12 @@ class BinomialOperator:
         stirling[0, 0] = 1
         for k in range(degree):
             stirling[1:, k + 1] = stirling[:-1, k] + np.arange(1, degree + 1) / self.n * stirling[1:, k]
-        return factorial_moments @ stirling
+        moments: Array = factorial_moments @ stirling
+        return moments
+
+    def lattice(self) -> NDArray[np.int64]:
+        """Positions that carry the rows' mass, at most some hundred a row: where to look at A when n is large."""
+        return np.concatenate([j for j, _ in self._rows(thin=True)])
 
     # --- rows -------------------------------------------------------------------------------------
 
@@ -234,7 +249,7 @@ def binomial_pmf(j: ArrayLike, n: int, p: ArrayLike) -> Array:
     q, rest = 1 - p, n - j
     with np.errstate(divide="ignore", invalid="ignore"):
         # What depends on j alone is computed before it meets p: a matrix costs little more than its exponentials.
-        of_j = _stirling_error(np.float64(n)) - _stirling_error(j) - _stirling_error(rest)
+        of_j = _stirling_error(np.asarray(n, dtype=float)) - _stirling_error(j) - _stirling_error(rest)
         of_j += 0.5 * np.log(n / (2 * np.pi * j * rest))
         pmf = np.exp(of_j - _deviance(j, n * p) - _deviance(rest, n * q))
         # 0 · log 0 = 0: a level of 0 or 1 has all its mass on one column.

@@ -6,6 +6,8 @@ from outofcluster.curves.bezier import Bezier
 from outofcluster.curves.completely_monotone import CompletelyMonotoneCurve
 from outofcluster.curves.least_squares import LeastSquaresCurve
 from outofcluster.curves.polynomial import PolynomialCurve
+from outofcluster.curves.sketch import SketchCurve
+from outofcluster.curves.trend_filter import TrendFilterCurve
 
 __all__ = [
     "BasisCurve",
@@ -14,4 +16,6 @@ __all__ = [
     "Curve",
     "LeastSquaresCurve",
     "PolynomialCurve",
+    "SketchCurve",
+    "TrendFilterCurve",
 ]

@@ -1,9 +1,9 @@
 """What every curve method shares: one way in (``fit_points``), one set of fitted names out.
 
 A method is a small dataclass of parameters with one function of its own, ``_solve``: checked points in, a
-:class:`Solution` out. The parameters never change while fitting, and all that is fitted lives in the solution, so that a
-second fit leaves nothing of the first behind and what is asked for rarely (condition numbers, influences) is computed
-only when asked for.
+:class:`Solution` out. The parameters never change while fitting, and all that is fitted lives in the solution,
+so that a second fit leaves nothing of the first behind and what is asked for rarely (condition numbers,
+influences) is computed only when asked for.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@ r"""The basis curve: any functions ψ_k on [0, 1] (paper, Section 5.1).
 
 .. math:: e_j = \sum_k ξ_k ψ_k(j/n), \qquad (AΨ)_{ik} = E\, ψ_k(J/n),\ J ∼ \mathrm{Binomial}(n, p_i),
 
-solved for ξ by least squares; :math:`\hat e_0 = \sum_k ξ_k ψ_k(0)`. Theorem 5.1 says that AΨ is invertible for large n when
-the functions are unisolvent. What decides for the n and the levels at hand is the rank of AΨ, so that is what is checked:
-columns are scaled to norm 1, factored by QR with pivoting, and those that the others already span are named.
+solved for ξ by least squares; :math:`\hat e_0 = \sum_k ξ_k ψ_k(0)`. Theorem 5.1 says that AΨ is invertible for
+large n when the functions are unisolvent. What decides for the n and the levels at hand is the rank of AΨ, so
+that is what is checked: columns are scaled to norm 1, factored by QR with pivoting, and those that the others
+already span are named.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class BasisCurve(Curve):
     Parameters
     ----------
     functions : sequence of callables
-        Each takes an array of points in [0, 1] (the shares j/n) and returns one value a point. They must be continuous, and
-        independent as the levels see them.
+        Each takes an array of points in [0, 1] (the shares j/n) and returns one value a point. They must be
+        continuous, and independent as the levels see them.
 
     Examples
     --------
@@ -119,7 +120,9 @@ def _evaluate(function: Function, k: int, x: Array) -> Array:
         raise InputError(f"{_name(function, k)} must return one value a point, shape {x.shape}, got {values.shape}.")
     if not np.isfinite(values).all():
         at = x[~np.isfinite(values)][0]
-        raise InputError(f"{_name(function, k)} must be finite on [0, 1], got {values[~np.isfinite(values)][0]} at {at:g}.")
+        raise InputError(
+            f"{_name(function, k)} must be finite on [0, 1], got {values[~np.isfinite(values)][0]} at {at:g}."
+        )
     return values
 
 
@@ -127,7 +130,9 @@ def _check_rank(design: Array, functions: tuple[Function, ...]) -> None:
     norms = np.linalg.norm(design, axis=0)
     if (norms == 0).any():
         k = int(np.flatnonzero(norms == 0)[0])
-        raise InputError(f"functions must differ from 0 at the levels, got {_name(functions[k], k)} = 0 at all of them.")
+        raise InputError(
+            f"functions must differ from 0 at the levels, got {_name(functions[k], k)} = 0 at all of them."
+        )
     triangle, order = qr(design / norms, mode="r", pivoting=True)
     rank = int((np.abs(np.diag(triangle)) > _RANK_TOLERANCE).sum())
     if rank < len(functions):

@@ -2,13 +2,14 @@ r"""The completely monotone curve: a non-negative mixture of geometric sequences
 
 .. math:: e_j = \sum_k w_k (1-d_k)^j,\ w_k ≥ 0, \qquad b(p) = \sum_k w_k (1 - d_k p)^n .
 
-By Hausdorff's theorem these mixtures, over decays d in [0, 1], are exactly the sequences whose differences alternate in sign
-at every order: decreasing, convex, and so on. The fit is a non-negative least squares over a grid of decays, at a cost that does
-not depend on n.
+By Hausdorff's theorem these mixtures, over decays d in [0, 1], are exactly the sequences whose differences
+alternate in sign at every order: decreasing, convex, and so on. The fit is a non-negative least squares over a
+grid of decays, at a cost that does not depend on n.
 
-A component whose loss at the lowest level has all but vanished cannot be seen there, yet may be any size at p = 0. Its
-amplification on the way from the lowest level p_min to 0 is :math:`a = (1 - d\,p_{min})^{-n}`, and the grid holds the decays
-whose amplification is at most ``max_amplification``, evenly spaced in log a, from the constant (a = 1) upwards.
+A component whose loss at the lowest level has all but vanished cannot be seen there, yet may be any size at p =
+0. Its amplification on the way from the lowest level p_min to 0 is :math:`a = (1 - d\,p_{min})^{-n}`, and the
+grid holds the decays whose amplification is at most ``max_amplification``, evenly spaced in log a, from the
+constant (a = 1) upwards.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class CompletelyMonotoneCurve(Curve):
     Parameters
     ----------
     max_amplification : float, default=4
-        Largest factor by which a component may grow between the lowest level and p = 0. Larger values allow curves that
-        fall more steeply before the first level, at the price of variance.
+        Largest factor by which a component may grow between the lowest level and p = 0. Larger values allow
+        curves that fall more steeply before the first level, at the price of variance.
 
     Examples
     --------

@@ -2,10 +2,10 @@ r"""The least-squares curve: B3, the paper's Algorithm 1, with its last line cor
 
 .. math:: \hat e = (A^\top W A)^{-1} A^\top W b = (W^{1/2} A)^+ W^{1/2} b .
 
-(As printed, the algorithm returns the fitted losses :math:`A \hat e`.) With fewer levels than n + 1, or with singular values at
-rounding level, the pseudo-inverse gives the solution of minimum norm. A is formed here: this is the one method that truly
-needs it. Its condition number grows like 2^n, so beyond a dozen records e_0 is mostly noise, or mostly the minimum-norm
-convention; the other methods exist for that reason.
+(As printed, the algorithm returns the fitted losses :math:`A \hat e`.) With fewer levels than n + 1, or with
+singular values at rounding level, the pseudo-inverse gives the solution of minimum norm. A is formed here: this
+is the one method that truly needs it. Its condition number grows like 2^n, so beyond a dozen records e_0 is
+mostly noise, or mostly the minimum-norm convention; the other methods exist for that reason.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 r"""The polynomial curve: the paper's basis method (Section 5.1), solved without the operator.
 
-Let :math:`e_j` be a polynomial of degree s ≤ n in j. A is the Bernstein operator, which maps such sequences one to one
-onto the polynomials q of degree s in p, with :math:`q(0) = e_0` and :math:`q(1) = e_n`. So
+Let :math:`e_j` be a polynomial of degree s ≤ n in j. A is the Bernstein operator, which maps such sequences one
+to one onto the polynomials q of degree s in p, with :math:`q(0) = e_0` and :math:`q(1) = e_n`. So
 
 .. math:: \hat e_0 = q(0), \qquad q = \arg\min_{\deg q \le s} \sum_i w_i (q(p_i) - b_i)^2 ,
 
-and n drops out. q is fitted in Chebyshev polynomials of the interval that the levels span, where the columns are nearly
-orthogonal. The interior :math:`e_j` invert A exactly: with q expanded as :math:`\sum_k c_k P_k(1-2p)` in Legendre
-polynomials, :math:`e_j = \sum_k c_k Q_k(j)` (see :mod:`outofcluster.binomial`).
+and n drops out. q is fitted in Chebyshev polynomials of the interval that the levels span, where the columns
+are nearly orthogonal. The interior :math:`e_j` invert A exactly: with q expanded as :math:`\sum_k c_k
+P_k(1-2p)` in Legendre polynomials, :math:`e_j = \sum_k c_k Q_k(j)` (see :mod:`outofcluster.binomial`).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class PolynomialCurve(Curve):
     Parameters
     ----------
     degree : int, default=2
-        Degree of the polynomial, at most n and below the number of levels. The paper uses 2 or 7; the variance of e_0 grows
-        steeply with it.
+        Degree of the polynomial, at most n and below the number of levels. The paper uses 2 or 7; the variance
+        of e_0 grows steeply with it.
 
     Examples
     --------

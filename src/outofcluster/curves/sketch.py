@@ -1,0 +1,231 @@
+r"""The sketched curve: columns of A in groups, the curve constant on each (paper, Section 5.2).
+
+Partition the positions 0, …, n into groups g with r(j) the group of j, the first position alone in group 0, and let
+
+.. math:: S_g = \sum_{j ∈ g} A_j \quad\text{(sum)} \qquad\text{or}\qquad
+          S_g = |g|\, A_{medoid(g)} \quad\text{(representative)} .
+
+Then :math:`e_j = z_{r(j)}` solves, with unsquared norms as in the published experiments,
+
+.. math:: \min_z\ ‖Sz - b‖ + λ‖D_2 z‖, \qquad z_0 ≥ z_1 ≥ … ≥ 0 \text{ if monotone} .
+
+Sums of adjacent columns are differences of the binomial distribution function, so S costs O(m·k) for any n. The
+representative is scaled by the size of its group: it stands for all its columns, and z_g keeps the meaning of a
+loss.
+
+**Theorem 5.2.** Let s be the first row of the pseudo-inverse of S, of full column rank, and b = Ae. The
+least-squares solution has :math:`z_0 - e_0 = \sum_{j≥1} (s·A_j) e_j`, and :math:`s·S_g = 0` for every g ≥ 1, so
+for decreasing e
+
+.. math:: |z_0 - e_0| ≤ ε\,n\,‖s‖\,e_0, \qquad ε = \max_j ‖A_j - S_{r(j)}/|r(j)|\,‖ .
+
+(With representatives, :math:`S_g/|g|` is the medoid itself, as in the paper.) The bound is for the unpenalised,
+unconstrained solution.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from scipy.linalg import clarkson_woodruff_transform
+
+from outofcluster._validation import Array, Points, check_choice, check_flag, check_integer, check_number
+from outofcluster.binomial import BinomialOperator
+from outofcluster.curves._groups import Groups, adjacent_groups, medoid_groups
+from outofcluster.curves._representation import grid
+from outofcluster.curves._trend import Shape, minimise_trend
+from outofcluster.curves.base import Curve, LinearSystem, Solution
+from outofcluster.errors import InputError
+
+__all__ = ["SketchCurve"]
+
+
+@dataclass(eq=False, kw_only=True)
+class SketchCurve(Curve):
+    """Loss curve that is constant on groups of positions, at a cost that does not depend on n.
+
+    Parameters
+    ----------
+    n_groups : int, default=7
+        Number of groups, besides the first position when that is alone.
+    grouping : {"adjacent", "medoid"}, default="adjacent"
+        Nearly equal runs of adjacent positions, or k-medoids of A's columns (needs the extra ``medoids``, n at
+        most 5000).
+    columns : {"sum", "representative"}, default="sum"
+        What stands for a group: the sum of its columns, or its middle column or medoid times its size.
+    penalty : float, default=0.1
+        Weight of the second differences of the groups' losses; 0 for none.
+    monotone : bool, default=True
+        Whether the losses of successive groups must not increase, nor fall below 0.
+    first_alone : bool, default=True
+        Whether position 0 is a group of its own, as Theorem 5.2 needs it. The paper's figures do not have it alone.
+    row_sketch : int, optional
+        Reduce the levels to this many rows by a Clarkson-Woodruff transform before solving.
+    random_state : int, optional
+        Seed of the row sketch.
+
+    Attributes
+    ----------
+    error_bound_ : float
+        Right-hand side of Theorem 5.2, with the estimate in the place of e_0. Infinite where the theorem does
+        not apply: the first position not alone, or groups that the levels cannot tell apart.
+    error_factor_ : float
+        The bound relative to e_0, ε n ‖s‖.
+    groups_ : Groups
+        The partition of the positions.
+    sketch_ : array of shape (m, k)
+        The matrix S.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import outofcluster as ooc
+    >>> p = np.linspace(0.1, 1, 20)
+    >>> curve = ooc.SketchCurve(n_groups=7).fit_points(p, 0.2 + 0.1 * np.exp(-4 * p), n=10**9)
+    >>> curve.sketch_.shape
+    (20, 8)
+    >>> round(curve.e0_, 2)
+    0.29
+    """
+
+    n_groups: int = 7
+    grouping: Literal["adjacent", "medoid"] = "adjacent"
+    columns: Literal["sum", "representative"] = "sum"
+    penalty: float = 0.1
+    monotone: bool = True
+    first_alone: bool = True
+    row_sketch: int | None = None
+    random_state: int | None = None
+
+    @property
+    def error_bound_(self) -> float:
+        """Theorem 5.2's bound on the error of e_0 that comes from grouping."""
+        factor = self.error_factor_
+        return factor * abs(self.e0_) if math.isfinite(factor) else math.inf
+
+    @property
+    def error_factor_(self) -> float:
+        """Theorem 5.2's bound relative to e_0."""
+        return self._sketched().error_factor
+
+    @property
+    def groups_(self) -> Groups:
+        """The partition of the positions."""
+        return self._sketched().groups
+
+    @property
+    def sketch_(self) -> Array:
+        """The matrix S."""
+        return self._sketched().design
+
+    def _sketched(self) -> SketchSolution:
+        solution = self._fitted()
+        assert isinstance(solution, SketchSolution)
+        return solution
+
+    def _solve(self, points: Points) -> SketchSolution:
+        alone = check_flag("first_alone", self.first_alone)
+        monotone = check_flag("monotone", self.monotone)
+        check_choice("grouping", self.grouping, ("adjacent", "medoid"))
+        check_choice("columns", self.columns, ("sum", "representative"))
+        n_groups = check_integer("n_groups", self.n_groups, least=1 if alone else 2)
+        if n_groups > points.n:
+            raise InputError(f"n_groups must be at most n = {points.n}, got {n_groups}.")
+        penalty = check_number("penalty", self.penalty, least=0)
+        unknowns = n_groups + alone
+        if unknowns < 3 and penalty > 0:
+            raise InputError(
+                f"penalty must be 0 with fewer than 3 groups, which have no second differences, got {penalty:g}."
+            )
+        points.require_levels(unknowns if penalty == 0 else 2, f"{unknowns} groups")
+        if monotone:
+            points.require_nonnegative("when monotone=True, which keeps the curve above 0")
+        rows = None
+        if self.row_sketch is not None:
+            rows = check_integer("row_sketch", self.row_sketch, least=unknowns, most=len(points.p))
+        operator = BinomialOperator(points.p, points.n)
+        if self.grouping == "adjacent":
+            groups = adjacent_groups(points.n, n_groups, alone)
+        else:
+            groups = medoid_groups(operator, n_groups, alone)
+        design = groups.sums(operator) if self.columns == "sum" else groups.representatives(operator)
+        levels, system = self._levels(points, design, penalty, monotone, rows)
+        return SketchSolution(points, operator, groups, design, levels, system)
+
+    def _levels(
+        self, points: Points, design: Array, penalty: float, monotone: bool, rows: int | None
+    ) -> tuple[Array, LinearSystem | None]:
+        """The groups' losses, and the linear system they solve where they solve one."""
+        S, b, weights = design, points.b, points.weights
+        if rows is not None:
+            both = np.column_stack([points.scaled(S), points.scaled(b)])
+            # The third argument is called seed in older versions of scipy and rng in newer ones.
+            both = clarkson_woodruff_transform(both, rows, np.random.default_rng(self.random_state))
+            S, b, weights = both[:, :-1], both[:, -1], None
+        if penalty == 0:
+            system = LinearSystem.solve(points, design)
+            if system.rank < design.shape[1]:
+                raise InputError(
+                    f"penalty must be above 0 for n = {points.n} and {design.shape[1]} groups, "
+                    f"of which the levels determine {system.rank}, got 0."
+                )
+            if rows is None and not monotone:
+                return system.solution, system
+        order = min(2, design.shape[1] - 1)
+        shape = Shape(monotone, monotone, False)
+        return minimise_trend(grid(S, order), weights, b, penalty, shape, strong=False), None
+
+
+@dataclass(frozen=True)
+class SketchSolution(Solution):
+    """One loss for each group."""
+
+    points: Points
+    operator: BinomialOperator
+    groups: Groups
+    design: Array
+    levels: Array
+    system: LinearSystem | None
+
+    @property
+    def e0(self) -> float:
+        """The loss of the first group."""
+        return float(self.levels[0])
+
+    @cached_property
+    def fitted(self) -> Array:
+        """S z."""
+        return self.design @ self.levels
+
+    @cached_property
+    def condition(self) -> float:
+        """Condition number of S."""
+        return float(np.linalg.cond(self.points.scaled(self.design)))
+
+    @cached_property
+    def influence(self) -> Array | None:
+        """First row of the pseudo-inverse, for a plain least-squares fit."""
+        return None if self.system is None else self.system.influence(np.eye(1, len(self.levels))[0])
+
+    def values(self, j: Any) -> Array:
+        """The losses of the positions' groups."""
+        losses: Array = self.levels[self.groups.of(j)]
+        return losses
+
+    @cached_property
+    def error_factor(self) -> float:
+        """ε n ‖s‖, or infinity where Theorem 5.2 does not apply."""
+        # Columns of norm 1: the first one of S is as small as (1 - p)^n, which is no sign of a missing rank.
+        norms = np.linalg.norm(self.design, axis=0)
+        if not self.groups.first_alone or norms.min() == 0:
+            return math.inf
+        scaled = self.design / norms
+        if np.linalg.matrix_rank(scaled) < len(norms):
+            return math.inf
+        with np.errstate(over="ignore"):
+            first_row = np.linalg.pinv(scaled)[0] / norms[0]
+            return self.groups.radius(self.operator, self.design) * self.points.n * float(np.linalg.norm(first_row))
