@@ -247,7 +247,7 @@ def binomial_pmf(j: ArrayLike, n: int, p: ArrayLike) -> Array:
     """
     j, p = np.asarray(j, dtype=float), np.asarray(p, dtype=float)
     q, rest = 1 - p, n - j
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         # What depends on j alone is computed before it meets p: a matrix costs little more than its exponentials.
         of_j = _stirling_error(np.asarray(n, dtype=float)) - _stirling_error(j) - _stirling_error(rest)
         of_j += 0.5 * np.log(n / (2 * np.pi * j * rest))

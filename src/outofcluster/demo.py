@@ -62,8 +62,8 @@ class Demo:
         console = Console()
         console.print(
             f"Simulated losses: {self.n_train} training records, of which {self.leakage:.0%} truly belong to "
-            f"validation clusters.\nThe cross-validated loss is [bold]{self.naive:.4f}[/bold]; on genuinely new clusters it is "
-            f"[bold]{self.truth:.4f}[/bold]. Nothing in the cross-validation shows the difference.\n"
+            f"validation clusters.\nThe cross-validated loss is [bold]{self.naive:.4f}[/bold]; on genuinely new "
+            f"clusters it is [bold]{self.truth:.4f}[/bold]. Nothing in the cross-validation shows the difference.\n"
         )
         table = Table("curve method", title="Loss on new clusters, extrapolated to no leakage")
         table.add_column("estimate", justify="right")

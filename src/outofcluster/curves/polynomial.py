@@ -57,13 +57,14 @@ class PolynomialCurve(Curve):
         points.require_levels(degree + 1, f"degree {degree}")
         low, high = float(points.p.min()), float(points.p.max())
         interval = (low, high) if high > low else (0.0, 1.0)
-        system = LinearSystem.solve(points, _chebyshev(points.p, interval, degree))
+        basis = _chebyshev(np.append(points.p, 0.0), interval, degree)
+        system = LinearSystem.solve(points, basis[:-1])
         if system.rank <= degree:
             raise InputError(
                 f"p must hold {degree + 1} levels far enough apart to tell a polynomial of degree {degree}, "
                 f"got {len(points.p)} levels in [{low:g}, {high:g}] that determine {system.rank} coefficients."
             )
-        return PolynomialSolution(points, degree, interval, system)
+        return PolynomialSolution(points, degree, interval, system, basis[-1])
 
 
 @dataclass(frozen=True)
@@ -74,11 +75,13 @@ class PolynomialSolution(Solution):
     degree: int
     interval: tuple[float, float]
     system: LinearSystem
+    at_zero: Array
+    """The Chebyshev polynomials at p = 0."""
 
-    @cached_property
+    @property
     def e0(self) -> float:
         """q(0)."""
-        return float(self._basis(0.0) @ self.system.solution)
+        return float(self.at_zero @ self.system.solution)
 
     @property
     def fitted(self) -> Array:
@@ -93,7 +96,7 @@ class PolynomialSolution(Solution):
     @cached_property
     def influence(self) -> Array:
         """The extrapolation weights."""
-        return self.system.influence(self._basis(0.0))
+        return self.system.influence(self.at_zero)
 
     def values(self, j: Any) -> Array:
         """Q_k at j, times the Legendre coefficients of q."""
@@ -104,12 +107,9 @@ class PolynomialSolution(Solution):
         """Coefficients c_k = (2k+1)/2 ∫ q P_k over [-1, 1], by Gauss's rule, which is exact at this degree."""
         nodes, weights = np.polynomial.legendre.leggauss(self.degree + 1)
         levels = (1 - nodes) / 2
-        q = self._basis(levels) @ self.system.solution
+        q = _chebyshev(levels, self.interval, self.degree) @ self.system.solution
         coefficients: Array = (np.arange(self.degree + 1) + 0.5) * ((weights * q) @ legendre_image(levels, self.degree))
         return coefficients
-
-    def _basis(self, p: Any) -> Array:
-        return _chebyshev(np.asarray(p), self.interval, self.degree)
 
 
 def _chebyshev(p: Array, interval: tuple[float, float], degree: int) -> Array:

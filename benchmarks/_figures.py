@@ -1,0 +1,74 @@
+"""What the benchmarks share: timing side by side, and a table of figures with their bounds."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured figure; the bound is None where it is shown for information only."""
+
+    what: str
+    value: float
+    bound: float | None
+    kind: str = "at most"
+
+    @property
+    def holds(self) -> bool | None:
+        if self.bound is None:
+            return None
+        return self.value <= self.bound if self.kind == "at most" else self.value >= self.bound
+
+
+@dataclass
+class Figures:
+    """Figures as they are measured, printed one by one and kept for the end."""
+
+    rows: list[Figure] = field(default_factory=list)
+
+    def at_most(self, what: str, value: float, bound: float) -> None:
+        self._add(Figure(what, float(value), bound))
+
+    def at_least(self, what: str, value: float, bound: float) -> None:
+        self._add(Figure(what, float(value), bound, "at least"))
+
+    def note(self, what: str, value: float) -> None:
+        self._add(Figure(what, float(value), None, ""))
+
+    def _add(self, figure: Figure) -> None:
+        self.rows.append(figure)
+        mark = {True: "holds", False: "SHORT", None: "     "}[figure.holds]
+        bound = "" if figure.bound is None else f"({figure.kind} {figure.bound:g})"
+        print(f"{mark}  {figure.what:<78} {figure.value:>10.3g}  {bound}", flush=True)
+
+    def write(self, path: Path, packages: tuple[str, ...]) -> None:
+        """Figures with the versions they were measured with."""
+        about = {"python": platform.python_version(), **{name: version(name) for name in packages}}
+        path.write_text(json.dumps({"versions": about, "figures": [asdict(row) for row in self.rows]}, indent=2) + "\n")
+
+    def exit_status(self) -> int:
+        return int(any(row.holds is False for row in self.rows))
+
+
+def median_seconds(function: Callable[[], object], repeats: int) -> float:
+    """Median wall time of a call."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return sorted(times)[len(times) // 2]
+
+
+def ratio(numerator: Callable[[], object], denominator: Callable[[], object], repeats: int, rounds: int = 5) -> float:
+    """How many times longer one call takes than another: the median over rounds that alternate between the two."""
+    numerator(), denominator()
+    ratios = [median_seconds(numerator, repeats) / median_seconds(denominator, repeats) for _ in range(rounds)]
+    return sorted(ratios)[rounds // 2]

@@ -1,0 +1,50 @@
+"""The dependency rules, read off the imports."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import outofcluster
+
+ROOT = Path(outofcluster.__file__).parent
+MODULES = sorted(ROOT.rglob("*.py"))
+CORE = [f for f in MODULES if f.parent.name == "curves" or f.stem in ("binomial", "shape", "errors", "_validation")]
+
+
+def imported(path):
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module or "")
+    return names
+
+
+@pytest.mark.parametrize("path", CORE, ids=lambda f: f.stem)
+def test_the_array_core_knows_numpy_scipy_and_the_solver_only(path):
+    allowed = set(sys.stdlib_module_names) | {"numpy", "scipy", "clarabel", "kmedoids", "outofcluster"}
+    assert {name.split(".")[0] for name in imported(path)} <= allowed
+    above = {"outofcluster.cli", "outofcluster.demo"}
+    assert not imported(path) & above
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda f: f.stem)
+def test_modules_stay_small(path):
+    assert len(path.read_text().splitlines()) <= 400
+
+
+def test_every_public_name_is_documented_with_an_example():
+    for name in outofcluster.__all__:
+        if name.startswith("__") or name == "ShapeDiagnosis":
+            continue
+        assert ">>>" in getattr(outofcluster, name).__doc__, name
+
+
+def test_importing_needs_none_of_the_extras():
+    missing = ["click", "rich", "kmedoids", "matplotlib", "pandas", "cvxpy"]
+    code = f"import sys; sys.modules.update(dict.fromkeys({missing})); import outofcluster"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
