@@ -172,3 +172,10 @@ def test_row_sketch_is_reproducible_and_near_the_full_fit():
 def test_bad_options(options, n, message):
     with pytest.raises(InputError, match=message):
         ooc.SketchCurve(**options).fit_points(p, b, n)
+
+
+def test_a_group_that_no_level_sees_is_extrapolated():
+    """At n = 10^8 the first column is 0 to rounding: e_0 continues the line through the other groups."""
+    curve = ooc.SketchCurve(n_groups=2).fit_points(p, b, 10**8)
+    first, second = curve.values([1, 10**8])
+    assert curve.e0_ == pytest.approx(2 * first - second, abs=1e-6)

@@ -82,11 +82,12 @@ def minimise_norms_free(B: Array, b: Array, unpenalised: int, penalty: float) ->
         )
 
     # Below the least singular value that can be told from 0 the fit interpolates, above the largest it is a polynomial.
-    low, high = 2 * math.log(1e-15 * s[0]), 2 * math.log(1e8 * s[0])
     u = np.zeros(B_u.shape[1])
-    if excess(high) > 0:
-        mu = math.exp(brentq(excess, low, high, xtol=1e-13) if excess(low) < 0 else low)
-        u = Vt.T @ (s / (s**2 + mu) * beta)
+    if s[0] > 1e-100:
+        low, high = 2 * math.log(1e-15 * s[0]), 2 * math.log(1e8 * s[0])
+        if excess(high) > 0:
+            mu = math.exp(brentq(excess, low, high, xtol=1e-13) if excess(low) < 0 else low)
+            u = Vt.T @ (s / (s**2 + mu) * beta)
     return np.concatenate([u, np.linalg.solve(R, Q.T @ (b - B_u @ u))])
 
 
