@@ -9,7 +9,9 @@ from outofcluster.curves import (
     SketchCurve,
     TrendFilterCurve,
 )
+from outofcluster.sampling import LossSamples, sample_losses
 from outofcluster.shape import ShapeDiagnosis, diagnose_curve, diagnose_points
+from outofcluster.split import simulate_leakage
 
 __version__ = "0.1.0.dev0"
 
@@ -18,6 +20,7 @@ __all__ = [
     "BinomialOperator",
     "CompletelyMonotoneCurve",
     "LeastSquaresCurve",
+    "LossSamples",
     "PolynomialCurve",
     "ShapeDiagnosis",
     "SketchCurve",
@@ -25,4 +28,6 @@ __all__ = [
     "__version__",
     "diagnose_curve",
     "diagnose_points",
+    "sample_losses",
+    "simulate_leakage",
 ]

@@ -155,3 +155,25 @@ def check_indices(j: ArrayLike, n: int) -> NDArray[np.int64]:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def first_missing(values: Any) -> int | None:
+    """Row of the first missing value: None, NaN, NaT or the NA of pandas."""
+    # A list stays objects: as an array of strings it would hide a NaN.
+    array = np.asarray(values) if hasattr(values, "dtype") else np.asarray(values, dtype=object)
+    if array.dtype.kind in "fc":
+        missing = np.isnan(array)
+    elif array.dtype.kind in "mM":
+        missing = np.isnat(array)
+    elif array.dtype.kind == "O" and array.size:
+        missing = np.frompyfunc(_is_missing, 1, 1)(array).astype(bool)
+    else:
+        return None
+    rows = np.flatnonzero(missing.reshape(len(missing), -1).any(axis=1))
+    return int(rows[0]) if len(rows) else None
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating) and bool(value != value)

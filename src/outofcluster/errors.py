@@ -3,7 +3,7 @@
 Each message is one sentence that names the argument, its value and what is allowed.
 """
 
-__all__ = ["InputError", "MissingExtraError", "NotFittedError", "SolverError"]
+__all__ = ["FitError", "InputError", "MissingExtraError", "NotFittedError", "SolverError"]
 
 
 class InputError(ValueError):
@@ -20,3 +20,17 @@ class SolverError(RuntimeError):
 
 class MissingExtraError(ImportError):
     """An optional dependency is not installed; the message names the extra that brings it."""
+
+
+class FitError(RuntimeError):
+    """An estimator failed while sampling; the message says where.
+
+    Attributes
+    ----------
+    samples : LossSamples
+        What was computed before it.
+    """
+
+    def __init__(self, message: str, samples: object) -> None:
+        super().__init__(message)
+        self.samples = samples

@@ -11,16 +11,35 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from outofcluster._validation import Array, Points, check_indices, check_points
+from outofcluster._validation import Array, Points, check_indices, check_number, check_points
 from outofcluster.curves.bezier import Bezier
-from outofcluster.errors import NotFittedError
+from outofcluster.errors import InputError, NotFittedError
 
-__all__ = ["Curve", "LinearSystem", "Solution"]
+__all__ = ["Curve", "LinearSystem", "Samples", "Solution"]
+
+
+class Samples(Protocol):
+    """What a curve needs of loss samples: it never sees records or models."""
+
+    @property
+    def size(self) -> int:
+        """Size n of the binomial operator."""
+
+    @property
+    def means(self) -> Array:
+        """Mean loss at each level."""
+
+    @property
+    def standard_errors(self) -> Array:
+        """Monte-Carlo standard errors of the means."""
+
+    def levels(self, leakage: float) -> Array:
+        """Levels p for a leakage rate."""
 
 
 class Solution(ABC):
@@ -133,6 +152,27 @@ class Curve(ABC):
         self._solution = self._solve(points)
         return self
 
+    def fit(self, samples: Samples, leakage: float) -> Self:
+        """Fit the curve to loss samples, for a leakage rate that is known or assumed.
+
+        Levels count by the precision of their means, in units of its average, so that penalties keep their meaning.
+
+        Parameters
+        ----------
+        samples : LossSamples
+            Losses at injected fractions.
+        leakage : float
+            Share p0 of the training records that truly belong to validation clusters, from 0 to below 1.
+
+        Returns
+        -------
+        self
+        """
+        rate = check_number("leakage", leakage, least=0)
+        if rate >= 1:
+            raise InputError(f"leakage must be below 1, got {rate:g}.")
+        return self.fit_points(samples.levels(rate), samples.means, samples.size, _precision(samples.standard_errors))
+
     @abstractmethod
     def _solve(self, points: Points) -> Solution:
         """Check the parameters against the points, then solve."""
@@ -189,3 +229,12 @@ class Curve(ABC):
         if self._solution is None:
             raise NotFittedError(f"{type(self).__name__} is not fitted yet; call fit_points first.")
         return self._solution
+
+
+def _precision(standard_errors: Array) -> Array | None:
+    """Weights 1/σ² with mean 1; equal where a level's error is not known, and not beyond bounds where it is 0."""
+    if not np.isfinite(standard_errors).all() or standard_errors.max() == 0:
+        return None
+    precision = 1 / np.maximum(standard_errors, 0.05 * np.median(standard_errors[standard_errors > 0])) ** 2
+    weights: Array = precision / precision.mean()
+    return weights

@@ -1,0 +1,139 @@
+"""Durable progress: finished batches appended to one file, from which a killed run goes on with the same bits.
+
+The file is a line that says what it is, then a sequence of records, each its length, its CRC-32, and an npz
+without pickles. The first holds the problem, the others a batch of replicates of one level, in order, with the
+level's jackknife sums *up to and including it*. Every record is flushed to the disk before the next batch is
+waited for. A record that was cut short by a kill fails its length or its checksum and is dropped with all that
+follows.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from outofcluster._validation import Array
+from outofcluster.errors import InputError
+
+__all__ = ["Batch", "Checkpoint"]
+
+_MAGIC = b"outofcluster checkpoint 1\n"
+_HEAD = struct.Struct("<QI")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Consecutive replicates of one level, and the level's sums after them."""
+
+    level: int
+    losses: Array
+    redraws: int
+    train_sums: Array
+    validation_sums: Array
+
+
+class Checkpoint:
+    """One file; opened for a problem, it gives back the batches already there and takes further ones.
+
+    Parameters
+    ----------
+    path : path
+        The file; made if it does not exist.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        if not self.path.parent.is_dir():
+            raise InputError(f"checkpoint must lie in a folder that exists, got {str(path)!r}.")
+        if self.path.is_dir():
+            raise InputError(f"checkpoint must be a file, got the folder {str(path)!r}.")
+
+    def stored_problem(self) -> dict[str, Any] | None:
+        """The problem the file belongs to, or None where there is none yet."""
+        if not self.path.exists():
+            return None
+        with open(self.path, "rb") as file:
+            start = file.read(len(_MAGIC))
+        # A run killed while it made the file leaves the beginning of the line, or the line and no whole record.
+        if not _MAGIC.startswith(start):
+            raise InputError(
+                f"checkpoint must be a file that a run has written, got {str(self.path)!r}, which is not one."
+            )
+        first = next(self._records(), None)
+        return None if first is None else dict(json.loads(str(first[0]["problem"])))
+
+    def open(self, problem: dict[str, Any]) -> list[Batch]:
+        """Batches that are already there; refuses a file of a different problem by the name of what differs."""
+        stored = self.stored_problem()
+        if stored is not None:
+            given = json.loads(json.dumps(problem))
+            differing = sorted(key for key in stored.keys() | given.keys() if stored.get(key) != given.get(key))
+            if differing:
+                raise InputError(
+                    f"checkpoint {str(self.path)!r} belongs to a different problem: {', '.join(differing)} "
+                    f"{'differs' if len(differing) == 1 else 'differ'}."
+                )
+        batches, good = [], 0
+        if stored is not None:
+            for content, end in self._records():
+                good = end
+                if "problem" not in content:
+                    batches.append(
+                        Batch(
+                            int(content["level"]),
+                            content["losses"],
+                            int(content["redraws"]),
+                            content["train_sums"],
+                            content["validation_sums"],
+                        )
+                    )
+        if stored is None:
+            self.path.write_bytes(_MAGIC)
+            self._append(problem=np.array(json.dumps(problem)))
+        else:
+            with open(self.path, "ab") as file:
+                file.truncate(good)
+        return batches
+
+    def add(self, batch: Batch) -> None:
+        """Append a batch; on return it is on the disk."""
+        self._append(
+            level=np.array(batch.level),
+            losses=batch.losses,
+            redraws=np.array(batch.redraws),
+            train_sums=batch.train_sums,
+            validation_sums=batch.validation_sums,
+        )
+
+    def _append(self, **content: Any) -> None:
+        buffer = io.BytesIO()
+        np.savez(buffer, **content)
+        data = buffer.getvalue()
+        with open(self.path, "ab") as file:
+            file.write(_HEAD.pack(len(data), zlib.crc32(data)) + data)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _records(self) -> Iterator[tuple[dict[str, Any], int]]:
+        """Whole records with the position where each ends, up to the first that is not."""
+        size = self.path.stat().st_size
+        with open(self.path, "rb") as file:
+            file.seek(len(_MAGIC))
+            while len(head := file.read(_HEAD.size)) == _HEAD.size:
+                length, checksum = _HEAD.unpack(head)
+                if length > size - file.tell():
+                    return
+                data = file.read(length)
+                if zlib.crc32(data) != checksum:
+                    return
+                with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+                    yield {name: stored[name] for name in stored.files}, file.tell()

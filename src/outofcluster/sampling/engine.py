@@ -1,0 +1,212 @@
+"""``sample_losses``: from an estimator and a split to LossSamples.
+
+The order of things: check everything, plan the levels, then fit in rounds. A round is a target number of fits
+for each level: a pilot, from whose noise the budget is allocated, then the rest; with a wanted standard error,
+as many further rounds as it takes. Work is cut into blocks of fixed length, blocks into batches that take a
+worker about a quarter of a second, and results are taken in order, so that what has come in so far is always a
+beginning of the whole run: that is what checkpoints store, and what an error leaves.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from outofcluster._validation import Array
+from outofcluster.errors import FitError
+from outofcluster.sampling.checkpoint import Batch, Checkpoint
+from outofcluster.sampling.fitting import Block, BlockLosses, Failure, Problem, run_blocks
+from outofcluster.sampling.plan import Plan
+from outofcluster.sampling.progress import Progress
+from outofcluster.sampling.samples import TRAIN_SUMS, VALIDATION_SUMS, LossSamples
+
+__all__ = ["run"]
+
+_BATCH_SECONDS = 0.25
+_FLUSH_SECONDS = 1.0
+_COMPILED_BLOCK, _FITTED_BLOCK = 64, 4
+"""Replicates in a block. Part of what fixes the bits of the jackknife's sums: never to depend on the machine."""
+
+
+@dataclass
+class _Level:
+    """What has come in at one level."""
+
+    train_sums: Array
+    validation_sums: Array
+    losses: list[Array] = field(default_factory=list)
+    done: int = 0
+    redraws: int = 0
+
+    def add(self, result: BlockLosses) -> None:
+        self.losses.append(result.losses)
+        self.done += len(result.losses)
+        self.redraws += result.redraws
+        self.train_sums = self.train_sums + result.train_sums
+        self.validation_sums = self.validation_sums + result.validation_sums
+
+
+class _Store:
+    """Levels in memory and, where there is a checkpoint, on disk: batches of one level, at most a second apart."""
+
+    def __init__(self, problem: Problem, n_levels: int, checkpoint: Checkpoint | None, stored: list[Batch]) -> None:
+        train = np.zeros((problem.train_units.count, TRAIN_SUMS))
+        validation = np.zeros((problem.validation_units.count, VALIDATION_SUMS))
+        self.levels = [_Level(train, validation) for _ in range(n_levels)]
+        for batch in stored:
+            level = self.levels[batch.level]
+            level.losses.append(batch.losses)
+            level.done += len(batch.losses)
+            level.redraws += batch.redraws
+            level.train_sums, level.validation_sums = batch.train_sums, batch.validation_sums
+        self._checkpoint = checkpoint
+        self._pending: list[BlockLosses] = []
+        self._level = 0
+        self._flushed = time.monotonic()
+
+    def add(self, level: int, result: BlockLosses) -> None:
+        if level != self._level:
+            self.flush()
+        self._level = level
+        self.levels[level].add(result)
+        if self._checkpoint is not None:
+            self._pending.append(result)
+            if time.monotonic() - self._flushed > _FLUSH_SECONDS:
+                self.flush()
+
+    def losses(self, counts: Any) -> list[Array]:
+        """The first so many losses of each level."""
+        parts = zip(self.levels, counts, strict=True)
+        return [np.concatenate([np.zeros(0), *level.losses])[:count] for level, count in parts]
+
+    def flush(self) -> None:
+        if self._checkpoint is not None and self._pending:
+            level = self.levels[self._level]
+            self._checkpoint.add(
+                Batch(
+                    self._level,
+                    np.concatenate([part.losses for part in self._pending]),
+                    sum(part.redraws for part in self._pending),
+                    level.train_sums,
+                    level.validation_sums,
+                )
+            )
+        self._pending = []
+        self._flushed = time.monotonic()
+
+
+def run(
+    problem: Problem,
+    plan: Plan,
+    *,
+    about: dict[str, Any],
+    units: str,
+    seed: int,
+    versions: dict[str, str],
+    checkpoint: Checkpoint | None,
+    stored: list[Batch],
+    n_jobs: int | None,
+    show_progress: bool,
+) -> LossSamples:
+    """Fit until the plan is content; FitError, with the samples so far, if an estimator fails."""
+    store = _Store(problem, len(plan.injected), checkpoint, stored)
+    progress = Progress(plan.budget, done=sum(level.done for level in store.levels), show=show_progress)
+
+    def samples() -> LossSamples:
+        kept = [i for i, level in enumerate(store.levels) if level.done]
+        return LossSamples(
+            injected=plan.injected[kept],
+            losses=tuple(np.concatenate(store.levels[i].losses) for i in kept),
+            redraws=np.array([store.levels[i].redraws for i in kept]),
+            size=problem.injection.size,
+            units=units,
+            train_sizes=problem.train_units.sizes,
+            validation_sizes=problem.validation_units.sizes,
+            train_sums=np.array([store.levels[i].train_sums for i in kept]),
+            validation_sums=np.array([store.levels[i].validation_sums for i in kept]),
+            problem=about,
+            seeds=(seed,),
+            versions=versions,
+        )
+
+    target = np.zeros(len(plan.injected), dtype=np.int64)
+    try:
+        while (following := plan.following(target, store.losses(target))) is not None:
+            blocks = _blocks(problem, plan.injected, store, target, following)
+            with closing(_results(problem, blocks, n_jobs)) as results:
+                for block, result in results:
+                    if isinstance(result, Failure):
+                        raise FitError(
+                            f"The estimator failed at level {block.level} (injected fraction {block.injected:g}), "
+                            f"replicate {result.replicate}: {result.error}",
+                            samples(),
+                        )
+                    store.add(block.level, result)
+                    progress.add(block.count)
+            target = following
+    finally:
+        store.flush()
+        progress.close()
+    return samples()
+
+
+def _blocks(problem: Problem, injected: Array, store: _Store, start: Any, stop: Any) -> list[Block]:
+    """What is left of a round, in order. Rounds start and end blocks, and what is stored ends at the end of one."""
+    length = _FITTED_BLOCK if problem.compiled is None else _COMPILED_BLOCK
+    return [
+        Block(level, float(a), first, min(length, int(stop[level]) - first))
+        for level, a in enumerate(injected)
+        for first in range(int(start[level]), int(stop[level]), length)
+        if first >= store.levels[level].done
+    ]
+
+
+def _results(
+    problem: Problem, blocks: list[Block], n_jobs: int | None
+) -> Generator[tuple[Block, BlockLosses | Failure]]:
+    """Each block with its result, in order. The first is run here, to learn how long one takes."""
+    from joblib import Parallel, delayed, effective_n_jobs
+
+    if not blocks:
+        return
+    started = time.monotonic()
+    yield blocks[0], run_blocks(problem, blocks[:1])[0]
+    seconds = max(time.monotonic() - started, 1e-6)
+    rest = blocks[1:]
+    workers = effective_n_jobs(n_jobs)
+    if workers == 1:
+        for block in rest:
+            yield block, run_blocks(problem, [block])[0]
+        return
+    length = max(1, min(round(_BATCH_SECONDS / seconds), len(rest) // (4 * workers)))
+    batches = [rest[i : i + length] for i in range(0, len(rest), length)]
+    # Compiled kernels leave the interpreter free, so threads serve them best: nothing is copied.
+    prefer = None if problem.compiled is None else "threads"
+    parallel = Parallel(n_jobs=n_jobs, prefer=prefer)
+    if getattr(parallel._backend, "supports_return_generator", False):
+        parallel = Parallel(n_jobs=n_jobs, prefer=prefer, return_as="generator")
+        found = parallel(delayed(run_blocks)(problem, batch) for batch in batches)
+        try:
+            yield from _paired(batches, found)
+        finally:
+            # After a failure what is still running is not waited for, and joblib's warning of that is no news.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found.close()
+        return
+    # Backends that only return all at once get a few batches a worker at a time, so that progress shows and is kept.
+    wave = 4 * workers
+    for i in range(0, len(batches), wave):
+        found = parallel(delayed(run_blocks)(problem, batch) for batch in batches[i : i + wave])
+        yield from _paired(batches[i : i + wave], found)
+
+
+def _paired(batches: list[list[Block]], found: Any) -> Iterator[tuple[Block, BlockLosses | Failure]]:
+    for batch, results in zip(batches, found, strict=False):
+        yield from zip(batch, results, strict=False)

@@ -1,0 +1,253 @@
+"""Draw, fit, score: one block of replicates of one level, by scikit-learn or by a compiled kernel.
+
+Replicate r of level i has its own stream of random numbers, numpy's Philox with a key from the run's seed and
+the counter (0, 0, i, r), so it comes out the same whoever computes it, in whatever order. Blocks have a fixed
+length, so the jackknife's sums are added in the same order as well, and everything is the same to the bit for
+any number of workers and any size of batch.
+
+A resample with a single class, or with nothing left to score, is drawn again from the same stream, at most 100
+times, and counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outofcluster._validation import Array
+from outofcluster.kernels import Kernel
+from outofcluster.losses import Loss
+from outofcluster.sampling.injection import Draw, Injection, Records
+from outofcluster.sampling.samples import TRAIN_SUMS, VALIDATION_SUMS
+
+__all__ = ["Block", "BlockLosses", "Compiled", "Failure", "Problem", "Units", "run_blocks", "take_rows"]
+
+_MAX_DRAWS = 100
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Units:
+    """Units of one pool: the unit of each position, and how many records each has."""
+
+    of: Rows
+    sizes: Rows
+
+    @property
+    def count(self) -> int:
+        """Number of units; 0 where no sums are kept."""
+        return len(self.sizes)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What a kernel works on: dense numbers, labels as 0 and 1, and a start that depends on the problem only."""
+
+    kernel: Kernel
+    X: NDArray[np.float64]
+    y: NDArray[np.float64]
+    start: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """All that a worker needs; nothing in it changes while sampling."""
+
+    estimator: Any
+    X: Any
+    y: Any
+    train: Rows
+    validation: Rows
+    injection: Injection
+    loss: Loss
+    classifier: bool
+    params: dict[str, Any]
+    key: NDArray[np.uint64]
+    train_units: Units
+    validation_units: Units
+    compiled: Compiled | None
+
+
+@dataclass(frozen=True)
+class Block:
+    """Replicates first, …, first + count - 1 of a level."""
+
+    level: int
+    injected: float
+    first: int
+    count: int
+
+
+@dataclass(frozen=True)
+class BlockLosses:
+    """What a block gives: losses, redraws, and its part of the jackknife's sums."""
+
+    losses: Array
+    redraws: int
+    train_sums: Array
+    validation_sums: Array
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An estimator that failed, and where; returned rather than raised, so that what came before it is kept."""
+
+    block: Block
+    replicate: int
+    error: str
+
+
+def run_blocks(problem: Problem, blocks: list[Block]) -> list[BlockLosses | Failure]:
+    """The blocks one after the other, up to the first failure."""
+    results: list[BlockLosses | Failure] = []
+    for block in blocks:
+        results.append(_fit_block(problem, block) if problem.compiled is None else _run_kernel(problem, block))
+        if isinstance(results[-1], Failure):
+            break
+    return results
+
+
+def _run_kernel(problem: Problem, block: Block) -> BlockLosses | Failure:
+    compiled, injection = problem.compiled, problem.injection
+    assert compiled is not None
+    assert isinstance(injection, Records)
+    result = compiled.kernel.run_block(
+        compiled.X,
+        compiled.y,
+        problem.train,
+        problem.validation,
+        injected=block.injected,
+        n_train=injection.n_train,
+        replace=injection.replace,
+        key=problem.key,
+        level=block.level,
+        first_replicate=block.first,
+        count=block.count,
+        train_units=problem.train_units.of,
+        validation_units=problem.validation_units.of,
+        n_train_units=problem.train_units.count,
+        n_validation_units=problem.validation_units.count,
+        start=compiled.start,
+    )
+    losses, redraws = result.losses.copy(), int(result.redraws.sum())
+    train_sums, validation_sums = result.train_sums, result.validation_sums
+    # What a kernel cannot do (a singular design, say) is done as scikit-learn does it, with the same draw.
+    for i in np.flatnonzero(~result.handled):
+        one = _fit_block(problem, Block(block.level, block.injected, block.first + int(i), 1))
+        if isinstance(one, Failure):
+            return one
+        losses[i] = one.losses[0]
+        redraws += one.redraws - int(result.redraws[i])
+        train_sums, validation_sums = train_sums + one.train_sums, validation_sums + one.validation_sums
+    return BlockLosses(losses, redraws, train_sums, validation_sums)
+
+
+def _fit_block(problem: Problem, block: Block) -> BlockLosses | Failure:
+    losses = np.empty(block.count)
+    redraws = 0
+    train_sums = np.zeros((problem.train_units.count, TRAIN_SUMS))
+    validation_sums = np.zeros((problem.validation_units.count, VALIDATION_SUMS))
+    for k in range(block.count):
+        replicate = block.first + k
+        stream = np.random.Philox(key=problem.key, counter=[0, 0, block.level, replicate])
+        rng = np.random.Generator(stream)
+        try:
+            draw, again = _draw(problem, rng, block.injected)
+            redraws += again
+            losses[k], effect = _fit_and_score(problem, rng, draw)
+        except Exception as error:
+            return Failure(block, replicate, f"{type(error).__name__}: {error}")
+        if problem.train_units.count:
+            _add(train_sums, _counts(draw.from_train, problem.train_units), len(draw.from_train), losses[k])
+        if problem.validation_units.count:
+            counts = _counts(draw.from_validation, problem.validation_units)
+            _add(validation_sums, counts, len(draw.from_validation), losses[k])
+            if effect is not None:
+                E = np.bincount(problem.validation_units.of[draw.scored], effect, problem.validation_units.count)
+                M, t = len(draw.from_validation), losses[k]
+                validation_sums[:, TRAIN_SUMS:] += np.stack(
+                    [E, E**2, counts * E, counts * E * t, M * E, M * E * t], axis=1
+                )
+    return BlockLosses(losses, redraws, train_sums, validation_sums)
+
+
+def _counts(positions: Rows, units: Units) -> Array:
+    return np.bincount(units.of[positions], minlength=units.count).astype(float)
+
+
+def _add(sums: Array, N: Array, M: int, t: float) -> None:
+    NN, NM = N * N, N * M
+    sums[:, :TRAIN_SUMS] += np.stack([N, N * t, NN, NN * t, NN * t * t, NM, NM * t, NM * t * t], axis=1)
+
+
+def _draw(problem: Problem, rng: np.random.Generator, injected: float) -> tuple[Draw, int]:
+    labels = np.asarray(problem.y) if problem.classifier else None
+    for again in range(_MAX_DRAWS):
+        draw = problem.injection.draw(rng, injected)
+        if len(draw.scored) == 0:
+            continue
+        if labels is not None:
+            drawn = labels[_rows(problem, draw)]
+            if (drawn == drawn[0]).all():
+                continue
+        return draw, again
+    raise RuntimeError(f"{_MAX_DRAWS} resamples in a row held a single class or left no validation record to score")
+
+
+def _rows(problem: Problem, draw: Draw) -> Rows:
+    return np.concatenate([problem.train[draw.from_train], problem.validation[draw.from_validation]])
+
+
+def _fit_and_score(problem: Problem, rng: np.random.Generator, draw: Draw) -> tuple[float, Array | None]:
+    """The mean loss on the scored records, and each record's effect on it: (ℓ_v - t) / |V'|."""
+    from sklearn.base import clone
+
+    rows = _rows(problem, draw)
+    estimator = clone(problem.estimator)
+    _seed(estimator, rng)
+    params = {name: _take_param(value, rows, problem.X) for name, value in problem.params.items()}
+    estimator.fit(take_rows(problem.X, rows), take_rows(problem.y, rows), **params)
+    scored = problem.validation[draw.scored]
+    X, y = take_rows(problem.X, scored), take_rows(problem.y, scored)
+    if problem.loss.kind == "per_resample":
+        return problem.loss.resample(estimator, X, y), None
+    records = problem.loss.records(estimator, X, y)
+    t = float(records.mean())
+    return t, (records - t) / len(records)
+
+
+def _seed(estimator: Any, rng: np.random.Generator) -> None:
+    """Give every random_state that was left open one from the replicate's stream."""
+    open_states = [
+        name
+        for name, value in sorted(estimator.get_params(deep=True).items())
+        if value is None and (name == "random_state" or name.endswith("__random_state"))
+    ]
+    if open_states:
+        seeds = rng.integers(2**31 - 1, size=len(open_states))
+        estimator.set_params(**{name: int(seed) for name, seed in zip(open_states, seeds, strict=True)})
+
+
+def _take_param(value: Any, rows: Rows, X: Any) -> Any:
+    """Rows of a fit parameter that has one entry a record, else the parameter as it is."""
+    length = (
+        value.shape[0] if hasattr(value, "shape") and np.ndim(value) else len(value) if isinstance(value, list) else -1
+    )
+    return take_rows(value, rows) if length == _length(X) else value
+
+
+def _length(X: Any) -> int:
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def take_rows(data: Any, rows: Rows) -> Any:
+    """Rows of an array, a sparse matrix, a data frame or a series (pandas or polars), or a list."""
+    if hasattr(data, "iloc"):
+        return data.iloc[rows]
+    if isinstance(data, list | tuple):
+        return [data[i] for i in rows]
+    return data[rows]

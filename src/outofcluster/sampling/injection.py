@@ -1,0 +1,181 @@
+"""How clustering errors are injected: the strategies that the sampling loop takes.
+
+A strategy says, for an injected fraction a and a stream of random numbers, which records train and which are
+scored. It has
+
+``name``
+    what ``errors=`` calls it;
+``size``
+    n of the binomial operator: how many things can leak;
+``draw(rng, a)``
+    a :class:`Draw`, in row numbers;
+``describe()``
+    what a file of samples must know of it.
+
+*Records* (the paper's Algorithm 1): each of n draws comes from V̂ with probability a, else from T̂, uniformly;
+what was not drawn of V̂ is scored. *Fragments*: record linkage splits entities, and a whole piece of one lands
+in T̂. Each cluster of V̂ with at least two records is cut in two (the size of the first piece uniform on 1, …,
+size - 1, its members uniform); the second piece is always scored, the first joins T̂ with probability a.
+Clusters that do not leak are cut as well, so that all levels score alike; clusters of one record cannot be cut
+and are left out. T̂ trains as it is, or a bootstrap of it where ``n_train`` says so.
+
+A third error model is a third class here, in a file of its own if it is long, and an entry in ``INJECTIONS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outofcluster._validation import check_integer
+from outofcluster.errors import InputError
+from outofcluster.kernels import draw_records
+
+__all__ = ["INJECTIONS", "Draw", "Fragments", "Injection", "Records", "make_injection"]
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One resample, in positions within T̂ and V̂.
+
+    Attributes
+    ----------
+    from_train : array of int
+        Positions in T̂ that train, with repetitions.
+    from_validation : array of int
+        Positions in V̂ that train, with repetitions.
+    scored : array of int
+        Positions in V̂ that are scored.
+    """
+
+    from_train: Rows
+    from_validation: Rows
+    scored: Rows
+
+
+class Injection(Protocol):
+    """What the sampling loop asks of a strategy."""
+
+    @property
+    def name(self) -> str:
+        """What ``errors=`` calls it."""
+
+    @property
+    def size(self) -> int:
+        """Size n of the binomial operator."""
+
+    def draw(self, rng: np.random.Generator, injected: float) -> Draw:
+        """One resample."""
+
+    def describe(self) -> dict[str, Any]:
+        """Its parameters."""
+
+
+@dataclass(frozen=True)
+class Records:
+    """Single records leak, independently: the paper's model."""
+
+    n_train: int
+    n_train_pool: int
+    n_validation_pool: int
+    replace: bool = True
+    name: str = "records"
+
+    @property
+    def size(self) -> int:
+        """Number of training records."""
+        return self.n_train
+
+    def draw(self, rng: np.random.Generator, injected: float) -> Draw:
+        """Algorithm 1's resample."""
+        from_train, from_validation = draw_records(
+            rng, injected, self.n_train, self.n_train_pool, self.n_validation_pool, self.replace
+        )
+        unused = np.ones(self.n_validation_pool, dtype=bool)
+        unused[from_validation] = False
+        return Draw(from_train, from_validation, np.flatnonzero(unused))
+
+    def describe(self) -> dict[str, Any]:
+        """Size and way of drawing."""
+        return {"errors": self.name, "n_train": self.n_train, "replace": self.replace}
+
+
+@dataclass(frozen=True)
+class Fragments:
+    """Pieces of whole clusters leak: what record linkage does when it splits an entity."""
+
+    clusters: tuple[Rows, ...]
+    """Positions in V̂ of each cluster that can be cut."""
+    n_train_pool: int
+    n_train: int | None
+    name: str = "fragments"
+
+    @property
+    def size(self) -> int:
+        """Number of clusters that can be cut."""
+        return len(self.clusters)
+
+    def draw(self, rng: np.random.Generator, injected: float) -> Draw:
+        """Cut every cluster, and let the first piece of some join training."""
+        joined, scored = [], []
+        for members in self.clusters:
+            order = rng.permutation(members)
+            cut = int(rng.integers(1, len(members)))
+            if rng.random() < injected:
+                joined.append(order[:cut])
+            scored.append(order[cut:])
+        from_train = np.arange(self.n_train_pool)
+        if self.n_train is not None:
+            from_train = rng.integers(self.n_train_pool, size=self.n_train)
+        empty = np.zeros(0, dtype=np.int64)
+        return Draw(from_train, np.concatenate([empty, *joined]), np.sort(np.concatenate(scored)))
+
+    def describe(self) -> dict[str, Any]:
+        """Number of clusters, and the size of the bootstrap where there is one."""
+        return {"errors": self.name, "n_train": self.n_train, "clusters": len(self.clusters)}
+
+
+def _records(n_train: int | None, train: Rows, validation: Rows, groups: Any, replace: bool) -> Records:
+    size = len(train) if n_train is None else check_integer("n_train", n_train, least=2)
+    if not replace and size > min(len(train), len(train) + len(validation)):
+        raise InputError(
+            f"n_train must be at most {len(train)}, the number of training rows, when replace=False, got {size}."
+        )
+    return Records(size, len(train), len(validation), replace)
+
+
+def _fragments(n_train: int | None, train: Rows, validation: Rows, groups: Any, replace: bool) -> Fragments:
+    if groups is None:
+        raise InputError("groups must be given for errors='fragments', which cuts the clusters of the validation rows.")
+    _, labels = np.unique(np.asarray(groups)[validation], return_inverse=True)
+    clusters = [np.flatnonzero(labels == c) for c in range(labels.max() + 1)]
+    cuttable = tuple(members for members in clusters if len(members) > 1)
+    if len(cuttable) < 2:
+        raise InputError(
+            f"errors='fragments' needs at least 2 validation clusters with 2 or more records, got {len(cuttable)}; "
+            f"use errors='records'."
+        )
+    size = None if n_train is None else check_integer("n_train", n_train, least=2)
+    return Fragments(cuttable, len(train), size)
+
+
+INJECTIONS: dict[str, Callable[[int | None, Rows, Rows, Any, bool], Injection]] = {
+    "records": _records,
+    "fragments": _fragments,
+}
+"""The strategies by the name that ``errors=`` gives them."""
+
+
+def make_injection(
+    errors: str, *, n_train: int | None, train: Rows, validation: Rows, groups: Any, replace: bool
+) -> Injection:
+    """The strategy for a problem; refuses what it cannot do."""
+    if errors not in INJECTIONS:
+        raise InputError(f"errors must be {' or '.join(map(repr, INJECTIONS))}, got {errors!r}.")
+    return INJECTIONS[errors](n_train, train, validation, groups, replace)
