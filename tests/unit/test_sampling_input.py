@@ -130,10 +130,10 @@ def test_an_estimator_that_fails_is_named_and_what_there_is_is_kept():
 
 
 def test_a_hopeless_draw_says_so():
-    one_class = np.zeros(90, dtype=int)
-    one_class[0] = 1
+    rare = np.zeros(90, dtype=int)
+    rare[0] = 1
     with pytest.raises(FitError, match="100 resamples in a row held a single class or left no validation record"):
-        sample(target=one_class, train=train[1:], injected=[0.0])
+        sample(target=rare, injected=[1.0])
 
 
 class WithoutPredict(BaseEstimator):
@@ -152,6 +152,8 @@ class Unclonable(LogisticRegression):
         ({"target": y[:50]}, "y must have one target for each of the 90 records of X, got 50"),
         ({"train": []}, "train must hold at least one row number"),
         ({"validation": np.array([], int)}, "validation must hold at least one row number"),
+        ({"validation": [80]}, "validation must hold at least 2 rows, got 1"),
+        ({"target": np.where(np.arange(90) < 60, "no", "yes")}, "two classes among the training rows, got only 'no'"),
         ({"validation": np.arange(50, 80)}, "validation must not share rows with train, got row 50 in both"),
         ({"train": [0, 1, 200]}, "train must hold row numbers from 0 to 89, got 200"),
         ({"train": [0, 0, 1]}, "train must hold each row once, got 1 repetitions"),

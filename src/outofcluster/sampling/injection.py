@@ -143,7 +143,7 @@ class Fragments:
 
 def _records(n_train: int | None, train: Rows, validation: Rows, groups: Any, replace: bool) -> Records:
     size = len(train) if n_train is None else check_integer("n_train", n_train, least=2)
-    if not replace and size > min(len(train), len(train) + len(validation)):
+    if not replace and size > len(train):
         raise InputError(
             f"n_train must be at most {len(train)}, the number of training rows, when replace=False, got {size}."
         )

@@ -26,6 +26,7 @@ _DEGREE = 3
 _LEAKAGE = 0.1
 _PILOT_SHARE = 0.1
 _PILOT_LEAST, _PILOT_TO_STOP = 4, 20
+_PRIOR_REPLICATES = 10
 
 Counts = NDArray[np.int64]
 
@@ -90,11 +91,15 @@ class Plan:
 
 
 def _noise(losses: list[Array]) -> Array:
-    """Standard deviations of the losses, kept away from 0: a pilot without spread is no proof of none."""
-    deviations = np.array([level.std(ddof=1) for level in losses])
-    floor = 0.1 * max(float(deviations.max()), 1e-12)
-    noise: Array = np.maximum(deviations, floor)
-    return noise
+    """Standard deviations of the losses, each drawn towards the levels' common one as if by ten further replicates.
+
+    A pilot has few replicates a level, and an allocation by their raw deviations would chase their noise.
+    """
+    freedom = np.array([len(level) - 1 for level in losses])
+    variances = np.array([level.var(ddof=1) for level in losses])
+    common = float((freedom * variances).sum() / freedom.sum())
+    noise: Array = np.sqrt((freedom * variances + _PRIOR_REPLICATES * common) / (freedom + _PRIOR_REPLICATES))
+    return noise if common > 0 else np.ones(len(losses))
 
 
 def _weights(injected: Array) -> Any:

@@ -128,6 +128,8 @@ def sample_losses(
     if _length("y", y) != n_records:
         raise InputError(f"y must have one target for each of the {n_records} records of X, got {_length('y', y)}.")
     T, V = _check_rows("train", train, n_records), _check_rows("validation", validation, n_records)
+    if len(V) < 2:
+        raise InputError(f"validation must hold at least 2 rows, got {len(V)}.")
     if len(shared := np.intersect1d(T, V)):
         raise InputError(f"validation must not share rows with train, got row {shared[0]} in both.")
     if groups is not None and _length("groups", groups) != n_records:
@@ -145,6 +147,8 @@ def sample_losses(
         ) from None
     resolved = resolve_loss(loss, estimator, y)
     classifier = bool(is_classifier(estimator))
+    if classifier and len(found := np.unique(np.asarray(y)[T])) < 2:
+        raise InputError(f"y must hold at least two classes among the training rows, got only {found.tolist()[0]!r}.")
     check_flag("replace", replace)
     check_flag("kernel", kernel)
     injection = make_injection(errors, n_train=n_train, train=T, validation=V, groups=groups, replace=replace)
