@@ -436,3 +436,20 @@ def test_looking_for_a_kernel_does_not_import_the_compiler():
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"
+
+
+def test_machine_code_of_other_sources_is_deleted(tmp_path):
+    from outofcluster.kernels._compile import drop_stale_code
+
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "a.py").write_text("one")
+    code = tmp_path / "__pycache__" / "a.f-1.nbc"
+    code.write_text("machine code")
+    drop_stale_code(tmp_path)
+    assert not code.exists()
+    code.write_text("machine code")
+    drop_stale_code(tmp_path)
+    assert code.exists()
+    (tmp_path / "a.py").write_text("two")
+    drop_stale_code(tmp_path)
+    assert not code.exists()
