@@ -14,7 +14,7 @@ MODULES = sorted(ROOT.rglob("*.py"))
 CORE = [
     f
     for f in MODULES
-    if f.parent.name == "curves" or f.stem in ("binomial", "design", "shape", "errors", "_validation")
+    if f.parent.name == "curves" or f.stem in ("binomial", "design", "inference", "shape", "errors", "_validation")
 ]
 
 
