@@ -1,5 +1,6 @@
 """Cross-validation on clustered records whose clusters are known only imperfectly."""
 
+from outofcluster.audit import audit
 from outofcluster.binomial import BinomialOperator
 from outofcluster.curves import (
     BasisCurve,
@@ -9,6 +10,9 @@ from outofcluster.curves import (
     SketchCurve,
     TrendFilterCurve,
 )
+from outofcluster.leakage import Leakage
+from outofcluster.leakage_test import LeakageTest, leakage_test
+from outofcluster.results import Audit, Estimate
 from outofcluster.sampling import LossSamples, sample_losses
 from outofcluster.shape import ShapeDiagnosis, diagnose_curve, diagnose_points
 from outofcluster.split import simulate_leakage
@@ -16,9 +20,13 @@ from outofcluster.split import simulate_leakage
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "Audit",
     "BasisCurve",
     "BinomialOperator",
     "CompletelyMonotoneCurve",
+    "Estimate",
+    "Leakage",
+    "LeakageTest",
     "LeastSquaresCurve",
     "LossSamples",
     "PolynomialCurve",
@@ -26,8 +34,10 @@ __all__ = [
     "SketchCurve",
     "TrendFilterCurve",
     "__version__",
+    "audit",
     "diagnose_curve",
     "diagnose_points",
+    "leakage_test",
     "sample_losses",
     "simulate_leakage",
 ]

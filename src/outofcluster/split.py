@@ -28,7 +28,16 @@ from numpy.typing import NDArray
 from outofcluster._validation import check_choice, check_integer, check_number, first_missing
 from outofcluster.errors import InputError
 
-__all__ = ["Fold", "SimulatedLeakage", "make_folds", "simulate_leakage"]
+__all__ = [
+    "Clusters",
+    "Fold",
+    "SimulatedLeakage",
+    "check_fold",
+    "label_array",
+    "make_folds",
+    "read_pairs",
+    "simulate_leakage",
+]
 
 Rows = NDArray[np.int64]
 
@@ -79,16 +88,16 @@ def make_folds(X: Any, y: Any, groups: Any, cv: Any = None) -> tuple[Fold, ...]:
     [[3, 4], [0, 1], [2]]
     """
     n = _n_records("X", X)
-    clusters = _Clusters.of(groups, n)
+    clusters = Clusters.of(groups, n)
     if y is not None and _n_records("y", y) != n:
         raise InputError(f"y must have one value for each of the {n} records of X, got {_n_records('y', y)}.")
-    folds = tuple(_check_fold(i, pair, clusters) for i, pair in enumerate(_pairs(X, y, clusters, cv)))
+    folds = tuple(check_fold(i, pair, clusters) for i, pair in enumerate(read_pairs(X, y, clusters, cv)))
     if not folds:
         raise InputError("cv must give at least one pair of train and test rows, got none.")
     return folds
 
 
-def _pairs(X: Any, y: Any, clusters: _Clusters, cv: Any) -> list[Any]:
+def read_pairs(X: Any, y: Any, clusters: Clusters, cv: Any) -> list[Any]:
     """The pairs of rows that a splitter, a number or an iterable stands for, not yet checked."""
     wanted = "None, a number of folds, a splitter or an iterable of (train, test) row indices"
     splitter = cv
@@ -111,7 +120,8 @@ def _pairs(X: Any, y: Any, clusters: _Clusters, cv: Any) -> list[Any]:
     return list(cv)
 
 
-def _check_fold(i: int, pair: Any, clusters: _Clusters) -> Fold:
+def check_fold(i: int, pair: Any, clusters: Clusters) -> Fold:
+    """A fold whose rows exist, are on one side each, and split no cluster."""
     if isinstance(pair, str | bytes) or not hasattr(pair, "__len__") or len(pair) != 2:
         raise InputError(f"cv must give pairs (train, test) of row indices, got {type(pair).__name__} as fold {i}.")
     n = len(clusters.codes)
@@ -218,7 +228,7 @@ def simulate_leakage(
     check_choice("of", of, ("train", "validation", "moved"))
     check_choice("direction", direction, ("to_train", "to_validation"))
     check_choice("unit", unit, ("records", "fragments"))
-    clusters = _Clusters.of(groups, None)
+    clusters = Clusters.of(groups, None)
     held_out = _held_out(clusters, validation_groups)
     if of not in ("moved", direction.removeprefix("to_")):
         raise InputError(
@@ -282,7 +292,7 @@ def _probability(rate: float, of: str, most: float, receiving: int) -> float:
     return min(1.0, wanted * receiving / ((1 - wanted) * most))
 
 
-def _held_out(clusters: _Clusters, validation_groups: Any) -> NDArray[np.bool_]:
+def _held_out(clusters: Clusters, validation_groups: Any) -> NDArray[np.bool_]:
     """For each cluster, whether it is one of the validation clusters."""
     place = {name: i for i, name in enumerate(clusters.names)}
     held_out = np.zeros(len(place), dtype=bool)
@@ -323,7 +333,7 @@ def _array(names: list[Any], kind: str) -> NDArray[Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Clusters:
+class Clusters:
     """Checked groups: the label of every record, its cluster as a number, and the clusters' labels."""
 
     labels: NDArray[Any]
@@ -333,10 +343,11 @@ class _Clusters:
     """The labels, or their numbers where labels cannot be ordered: what a splitter can work with."""
 
     @classmethod
-    def of(cls, groups: Any, n: int | None) -> _Clusters:
+    def of(cls, groups: Any, n: int | None) -> Clusters:
+        """Clusters of checked labels; n is how many there must be, where that is known."""
         if groups is None:
             raise InputError("groups must give the cluster of every record, got None.")
-        labels = _label_array(groups)
+        labels = label_array(groups)
         if labels.ndim != 1 or (n is not None and len(labels) != n):
             wanted = "one label a record" if n is None else f"one label for each of the {n} records"
             raise InputError(f"groups must hold {wanted}, got shape {labels.shape}.")
@@ -355,7 +366,8 @@ class _Clusters:
         return cls(labels, codes.astype(np.int64), names, sortable)
 
 
-def _label_array(groups: Any) -> NDArray[Any]:
+def label_array(groups: Any) -> NDArray[Any]:
+    """Labels as an array that keeps their types."""
     if hasattr(groups, "dtype"):
         return np.asarray(groups)
     try:

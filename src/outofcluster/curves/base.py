@@ -20,7 +20,7 @@ from outofcluster._validation import Array, Points, check_indices, check_number,
 from outofcluster.curves.bezier import Bezier
 from outofcluster.errors import InputError, NotFittedError
 
-__all__ = ["Curve", "LinearSystem", "Samples", "Solution"]
+__all__ = ["Curve", "LinearSystem", "Samples", "Solution", "precision_weights"]
 
 
 class Samples(Protocol):
@@ -171,7 +171,9 @@ class Curve(ABC):
         rate = check_number("leakage", leakage, least=0)
         if rate >= 1:
             raise InputError(f"leakage must be below 1, got {rate:g}.")
-        return self.fit_points(samples.levels(rate), samples.means, samples.size, _precision(samples.standard_errors))
+        return self.fit_points(
+            samples.levels(rate), samples.means, samples.size, precision_weights(samples.standard_errors)
+        )
 
     @abstractmethod
     def _solve(self, points: Points) -> Solution:
@@ -231,7 +233,7 @@ class Curve(ABC):
         return self._solution
 
 
-def _precision(standard_errors: Array) -> Array | None:
+def precision_weights(standard_errors: Array) -> Array | None:
     """Weights 1/σ² with mean 1; equal where a level's error is not known, and not beyond bounds where it is 0."""
     if not np.isfinite(standard_errors).all() or standard_errors.max() == 0:
         return None

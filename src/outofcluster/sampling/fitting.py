@@ -23,7 +23,17 @@ from outofcluster.losses import Loss
 from outofcluster.sampling.injection import Draw, Injection, Records
 from outofcluster.sampling.samples import TRAIN_SUMS, VALIDATION_SUMS
 
-__all__ = ["Block", "BlockLosses", "Compiled", "Failure", "Problem", "Units", "run_blocks", "take_rows"]
+__all__ = [
+    "Block",
+    "BlockLosses",
+    "Compiled",
+    "Failure",
+    "Problem",
+    "Units",
+    "run_blocks",
+    "seed_open_states",
+    "take_rows",
+]
 
 _MAX_DRAWS = 100
 
@@ -208,7 +218,7 @@ def _fit_and_score(problem: Problem, rng: np.random.Generator, draw: Draw) -> tu
 
     rows = _rows(problem, draw)
     estimator = clone(problem.estimator)
-    _seed(estimator, rng)
+    seed_open_states(estimator, rng)
     params = {name: _take_param(value, rows, problem.X) for name, value in problem.params.items()}
     estimator.fit(take_rows(problem.X, rows), take_rows(problem.y, rows), **params)
     scored = problem.validation[draw.scored]
@@ -220,7 +230,7 @@ def _fit_and_score(problem: Problem, rng: np.random.Generator, draw: Draw) -> tu
     return t, (records - t) / len(records)
 
 
-def _seed(estimator: Any, rng: np.random.Generator) -> None:
+def seed_open_states(estimator: Any, rng: np.random.Generator) -> None:
     """Give every random_state that was left open one from the replicate's stream."""
     open_states = [
         name

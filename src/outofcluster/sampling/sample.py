@@ -46,6 +46,7 @@ def sample_losses(
     errors: Literal["records", "fragments"] = "records",
     groups: Any = None,
     injected: ArrayLike | None = None,
+    largest: float | None = None,
     n_fits: int = 2000,
     n_train: int | None = None,
     replace: bool = True,
@@ -76,6 +77,8 @@ def sample_losses(
         Cluster of every record of X; needed for fragments, and used as the jackknife's units.
     injected : array, optional
         Injected fractions in [0, 1]; by default the optimal extrapolation design's.
+    largest : float, optional
+        Largest level of that design; by default capped so that enough of V̂ stays unused to score on.
     n_fits : int, default=2000
         Models to fit, over all levels.
     n_train : int, optional
@@ -153,7 +156,7 @@ def sample_losses(
     check_flag("kernel", kernel)
     injection = make_injection(errors, n_train=n_train, train=T, validation=V, groups=groups, replace=replace)
     budget = check_integer("n_fits", n_fits, least=1)
-    plan = _plan(injected, budget, injection, len(V), standard_error)
+    plan = _plan(injected, largest, budget, injection, len(V), standard_error)
     given = {} if params is None else dict(params)
     kept, train_units, validation_units = _units(units, groups, T, V, len(plan.injected), injection)
 
@@ -221,7 +224,12 @@ def _check_rows(name: str, rows: ArrayLike, n_records: int) -> Rows:
 
 
 def _plan(
-    injected: ArrayLike | None, budget: int, injection: Injection, n_validation: int, standard_error: float | None
+    injected: ArrayLike | None,
+    largest: float | None,
+    budget: int,
+    injection: Injection,
+    n_validation: int,
+    standard_error: float | None,
 ) -> Plan:
     wanted = None if standard_error is None else check_number("standard_error", standard_error, least=0, strict=True)
     if injected is not None:
@@ -235,7 +243,8 @@ def _plan(
         if len(np.unique(levels)) < len(levels):
             raise InputError("injected must hold distinct fractions, got one more than once.")
     elif isinstance(injection, Records):
-        largest = largest_level(injection.n_train, n_validation, injection.replace)
+        if largest is None:
+            largest = largest_level(injection.n_train, n_validation, injection.replace)
         levels = extrapolation_design(3, 1000, largest).injected
     else:
         levels = np.linspace(0, 1, _FRAGMENT_LEVELS)

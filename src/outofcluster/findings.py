@@ -1,0 +1,63 @@
+"""Findings: what a user should know before trusting a number, each with a code, a severity and what to do about it.
+
+A finding is never an error: the audit goes on. ``mute`` leaves out those whose code a user has dealt with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["CODES", "Finding", "kept"]
+
+Severity = Literal["info", "warning", "severe"]
+
+CODES = {
+    "error-model": "Which error model was taken, and why.",
+    "no-rate": "No leakage rate was given, so there is no corrected loss.",
+    "small-validation": "Too few validation records for the levels that extrapolation wants.",
+    "single-class": "Resamples held a single class and were drawn again.",
+    "far-extrapolation": "The leakage rate is so large that noise is multiplied.",
+    "not-decreasing": "The loss rises with leakage, beyond noise: Theorem 3.1 does not apply.",
+    "not-convex": "The curve is not convex, beyond noise: Theorem 3.2 does not apply.",
+    "out-of-range": "The estimate lies outside what the loss can be.",
+    "few-clusters": "Too few clusters for an interval on new clusters of the population.",
+    "fixed-training": "The interval does not include the variation of the training clusters.",
+    "data-variance": "Too few fits to tell the data's variance from 0.",
+    "fold-left-out": "A fold could not be audited.",
+    "no-test": "The hypothesis test could not be run.",
+}
+"""Every code, with what it stands for."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something to know.
+
+    Attributes
+    ----------
+    code : str
+        One of ``CODES``.
+    severity : {"info", "warning", "severe"}
+        How much it touches the answer.
+    message : str
+        What was seen.
+    remedy : str
+        What can be done.
+    """
+
+    code: str
+    severity: Severity
+    message: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"[{self.severity}] {self.code}: {self.message} {self.remedy}".rstrip()
+
+
+def kept(findings: Iterable[Finding], mute: Iterable[str]) -> tuple[Finding, ...]:
+    """Findings that are not muted, the most severe first."""
+    order = {"severe": 0, "warning": 1, "info": 2}
+    muted = set(mute)
+    return tuple(sorted((f for f in findings if f.code not in muted), key=lambda f: order[f.severity]))
