@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from outofcluster._validation import Array, check_vector
 from outofcluster.errors import InputError
 
-__all__ = ["LinearVariance", "linear_variance"]
+__all__ = ["LinearVariance", "between_units", "linear_variance"]
 
 
 class PoolMoments(Protocol):
@@ -147,8 +147,10 @@ def linear_variance(samples: Replicates, weights: ArrayLike) -> LinearVariance:
 
 def _pool(pool: PoolMoments, w: Array, counts: NDArray[np.int64]) -> tuple[float, Array]:
     influence: Array = w @ pool.mean
-    units = len(pool.sizes)
-    if units < 2:
-        return math.nan, influence
-    noise = float(((w**2 / counts) @ pool.variance).sum())
-    return units / (units - 1) * float((influence**2).sum()) - noise, influence
+    return between_units(influence, float(((w**2 / counts) @ pool.variance).sum())), influence
+
+
+def between_units(influence: Array, noise: float = 0.0) -> float:
+    """Variance between units out of their influences, less what Monte-Carlo noise adds; NaN for a single unit."""
+    units = len(influence)
+    return units / (units - 1) * float((influence**2).sum()) - noise if units > 1 else math.nan

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from outofcluster._validation import Array
 from outofcluster.curves.base import precision_weights
+from outofcluster.inference import between_units
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.split import Fold
 
@@ -149,8 +150,7 @@ class Pooled:
             influence[train] += share * (of_train @ w)
             influence[validation] += share * (of_validation @ w - of_validation[:, 0])
             noise += share**2 * float(w**2 @ spread)
-        units = len(self.units)
-        raw = units / (units - 1) * float((influence**2).sum())
+        raw = between_units(influence)
         # A variance that the correction for Monte-Carlo noise makes vanish is not known to be small.
         told = raw - noise > 0.25 * raw
         return Variances(monte_carlo, raw - noise if told else raw, told)
