@@ -20,7 +20,7 @@ from outofcluster._validation import Array, Points, check_indices, check_number,
 from outofcluster.curves.bezier import Bezier
 from outofcluster.errors import InputError, NotFittedError
 
-__all__ = ["Curve", "LinearSystem", "Samples", "Solution", "precision_weights"]
+__all__ = ["Curve", "LinearSolution", "LinearSystem", "Samples", "Solution", "precision_weights"]
 
 
 class Samples(Protocol):
@@ -109,6 +109,36 @@ class LinearSystem:
         """The weights w with ``functional · x = w · b``."""
         inverse = np.linalg.pinv(self.points.scaled(self.design), rcond=np.finfo(float).eps * max(self.design.shape))
         return self.points.scaled(functional @ inverse)
+
+
+@dataclass(frozen=True)
+class LinearSolution(Solution):
+    """A curve out of a linear system, in which e_0 is a functional of the unknowns."""
+
+    points: Points
+    system: LinearSystem
+    at_zero: Array
+    """The functional: e_0 = at_zero · x."""
+
+    @property
+    def e0(self) -> float:
+        """The functional of the solution."""
+        return float(self.at_zero @ self.system.solution)
+
+    @property
+    def fitted(self) -> Array:
+        """The system's fitted losses."""
+        return self.system.fitted
+
+    @property
+    def condition(self) -> float:
+        """Condition number of the system."""
+        return self.system.condition
+
+    @cached_property
+    def influence(self) -> Array:
+        """The weights of the losses in e_0."""
+        return self.system.influence(self.at_zero)
 
 
 class Curve(ABC):

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from scipy.linalg import qr
 
 from outofcluster._validation import Array, Points
 from outofcluster.binomial import BinomialOperator
-from outofcluster.curves.base import Curve, LinearSystem, Solution
+from outofcluster.curves.base import Curve, LinearSolution, LinearSystem
 from outofcluster.errors import InputError
 
 __all__ = ["BasisCurve"]
@@ -58,47 +57,26 @@ class BasisCurve(Curve):
         functions = _check_functions(self.functions)
         points.require_levels(len(functions), f"{len(functions)} functions")
         operator = BinomialOperator(points.p, points.n)
-        design = operator.expect(lambda x: np.stack([_evaluate(f, k, x) for k, f in enumerate(functions)], axis=1))
+        design = operator.expect(lambda x: _basis(functions, x))
         _check_rank(points.scaled(design), functions)
-        return BasisSolution(points, functions, LinearSystem.solve(points, design))
+        at_zero = _basis(functions, np.zeros(1))[0]
+        return BasisSolution(points, LinearSystem.solve(points, design), at_zero, functions)
 
 
 @dataclass(frozen=True)
-class BasisSolution(Solution):
-    """Coefficients ξ of the functions."""
+class BasisSolution(LinearSolution):
+    """Coefficients ξ of the functions; e_0 = Σ ξ_k ψ_k(0)."""
 
-    points: Points
     functions: tuple[Function, ...]
-    system: LinearSystem
-
-    @cached_property
-    def e0(self) -> float:
-        """Σ ξ_k ψ_k(0)."""
-        return float(self.values(np.asarray(0)))
-
-    @property
-    def fitted(self) -> Array:
-        """AΨ ξ."""
-        return self.system.fitted
-
-    @property
-    def condition(self) -> float:
-        """Condition number of AΨ."""
-        return self.system.condition
-
-    @cached_property
-    def influence(self) -> Array:
-        """The weights of the losses in e_0."""
-        return self.system.influence(self._basis(np.asarray(0)))
 
     def values(self, j: Any) -> Array:
         """Σ ξ_k ψ_k(j/n)."""
-        return self._basis(j) @ self.system.solution
+        return _basis(self.functions, np.ravel(j) / self.points.n).reshape(*np.shape(j), -1) @ self.system.solution
 
-    def _basis(self, j: Any) -> Array:
-        x = np.ravel(j) / self.points.n
-        columns = [_evaluate(f, k, x) for k, f in enumerate(self.functions)]
-        return np.stack(columns, axis=-1).reshape(*np.shape(j), len(self.functions))
+
+def _basis(functions: tuple[Function, ...], x: Array) -> Array:
+    """The functions at points, one column each."""
+    return np.stack([_evaluate(f, k, x) for k, f in enumerate(functions)], axis=1)
 
 
 def _check_functions(functions: Any) -> tuple[Function, ...]:

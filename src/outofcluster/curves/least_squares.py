@@ -11,14 +11,13 @@ mostly noise, or mostly the minimum-norm convention; the other methods exist for
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from outofcluster._validation import Array, Points
 from outofcluster.binomial import BinomialOperator
-from outofcluster.curves.base import Curve, LinearSystem, Solution
+from outofcluster.curves.base import Curve, LinearSolution, LinearSystem
 
 __all__ = ["LeastSquaresCurve"]
 
@@ -43,35 +42,13 @@ class LeastSquaresCurve(Curve):
 
     def _solve(self, points: Points) -> LeastSquaresSolution:
         operator = BinomialOperator(points.p, points.n)
-        return LeastSquaresSolution(points, LinearSystem.solve(points, operator.matrix()))
+        first = np.eye(1, points.n + 1)[0]
+        return LeastSquaresSolution(points, LinearSystem.solve(points, operator.matrix()), first)
 
 
 @dataclass(frozen=True)
-class LeastSquaresSolution(Solution):
+class LeastSquaresSolution(LinearSolution):
     """The whole sequence e_0, …, e_n."""
-
-    points: Points
-    system: LinearSystem
-
-    @property
-    def e0(self) -> float:
-        """First entry of the sequence."""
-        return float(self.system.solution[0])
-
-    @property
-    def fitted(self) -> Array:
-        """A e."""
-        return self.system.fitted
-
-    @property
-    def condition(self) -> float:
-        """Condition number of A."""
-        return self.system.condition
-
-    @cached_property
-    def influence(self) -> Array:
-        """First row of the pseudo-inverse."""
-        return self.system.influence(np.eye(1, self.points.n + 1)[0])
 
     def values(self, j: Any) -> Array:
         """Entries of the sequence."""

@@ -20,7 +20,7 @@ import numpy as np
 
 from outofcluster._validation import Array, Points, check_integer
 from outofcluster.binomial import legendre_image, legendre_sequence
-from outofcluster.curves.base import Curve, LinearSystem, Solution
+from outofcluster.curves.base import Curve, LinearSolution, LinearSystem
 from outofcluster.errors import InputError
 
 __all__ = ["PolynomialCurve"]
@@ -64,39 +64,15 @@ class PolynomialCurve(Curve):
                 f"p must hold {degree + 1} levels far enough apart to tell a polynomial of degree {degree}, "
                 f"got {len(points.p)} levels in [{low:g}, {high:g}] that determine {system.rank} coefficients."
             )
-        return PolynomialSolution(points, degree, interval, system, basis[-1])
+        return PolynomialSolution(points, system, basis[-1], degree, interval)
 
 
 @dataclass(frozen=True)
-class PolynomialSolution(Solution):
-    """Coefficients of q in the Chebyshev polynomials of an interval."""
+class PolynomialSolution(LinearSolution):
+    """Coefficients of q in the Chebyshev polynomials of an interval; e_0 = q(0)."""
 
-    points: Points
     degree: int
     interval: tuple[float, float]
-    system: LinearSystem
-    at_zero: Array
-    """The Chebyshev polynomials at p = 0."""
-
-    @property
-    def e0(self) -> float:
-        """q(0)."""
-        return float(self.at_zero @ self.system.solution)
-
-    @property
-    def fitted(self) -> Array:
-        """Values q(p) at the levels."""
-        return self.system.fitted
-
-    @property
-    def condition(self) -> float:
-        """Condition number in the Chebyshev basis."""
-        return self.system.condition
-
-    @cached_property
-    def influence(self) -> Array:
-        """The extrapolation weights."""
-        return self.system.influence(self.at_zero)
 
     def values(self, j: Any) -> Array:
         """Q_k at j, times the Legendre coefficients of q."""
