@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import platform
 import time
@@ -55,6 +56,19 @@ class Figures:
 
     def exit_status(self) -> int:
         return int(any(row.holds is False for row in self.rows))
+
+
+def run(about: str, measure: Callable[[Figures, bool], None], packages: tuple[str, ...]) -> int:
+    """A benchmark's command line: measure, print, keep what is asked for; 1 if a figure falls short."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="also write the figures, with versions, to this file")
+    parser.add_argument("--quick", action="store_true", help="leave out what takes long")
+    options = parser.parse_args()
+    figures = Figures()
+    measure(figures, options.quick)
+    if options.json:
+        figures.write(options.json, packages)
+    return figures.exit_status()
 
 
 def median_seconds(function: Callable[[], object], repeats: int) -> float:

@@ -9,19 +9,17 @@ Exit status 1 if a figure falls short of its bound.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.stats import binom
 
 import outofcluster as ooc
-from _figures import Figures, median_seconds, ratio
+from _figures import Figures, median_seconds, ratio, run
 from references import cvxpy_chained, cvxpy_trend, exact_inverse, extrapolated
 
 ORDERS, PENALTIES = (2, 3, 4), (0.1, 10.0, 1000.0)
@@ -168,20 +166,12 @@ def sketch(figures: Figures) -> None:
     figures.at_most("S against explicit sums, n = 1000", float(np.abs(curve.sketch_ - explicit).max()), 1e-12)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the figures, with versions, to this file")
-    parser.add_argument("--quick", action="store_true", help="leave out what takes minutes")
-    options = parser.parse_args()
-    figures = Figures()
+def measure(figures: Figures, quick: bool) -> None:
     polynomial(figures)
-    trend_filter(figures, quick=options.quick)
-    trend_filter_per_p(figures, quick=options.quick)
+    trend_filter(figures, quick=quick)
+    trend_filter_per_p(figures, quick=quick)
     sketch(figures)
-    if options.json:
-        figures.write(options.json, ("outofcluster", "numpy", "scipy", "clarabel", "cvxpy", "mpmath"))
-    return figures.exit_status()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(__doc__, measure, ("outofcluster", "numpy", "scipy", "clarabel", "cvxpy", "mpmath")))

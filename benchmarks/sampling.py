@@ -10,12 +10,10 @@ Exit status 1 if a figure falls short of its bound.
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import time
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +24,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import LinearSVC
 
 import outofcluster as ooc
-from _figures import Figures, ratio
+from _figures import Figures, ratio, run
 
 
 def data(n_train_rows: int, n_validation_rows: int, d: int) -> tuple[Any, Any, Any, Any]:
@@ -152,21 +150,13 @@ def heart(figures: Figures) -> None:
     figures.note("  the plain loop's projected seconds", plain * 200_000)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the figures, with versions, to this file")
-    parser.add_argument("--quick", action="store_true", help="fewer repetitions")
-    options = parser.parse_args()
-    figures = Figures()
+def measure(figures: Figures, quick: bool) -> None:
     kernels(figures)
     overhead(figures)
     memory(figures)
-    design(figures, quick=options.quick)
+    design(figures, quick=quick)
     heart(figures)
-    if options.json:
-        figures.write(options.json, ("outofcluster", "numpy", "scipy", "scikit-learn", "numba", "joblib"))
-    return figures.exit_status()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(__doc__, measure, ("outofcluster", "numpy", "scipy", "scikit-learn", "numba", "joblib")))
