@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from outofcluster._validation import Array
 from outofcluster.errors import FitError
 from outofcluster.losses import Loss
-from outofcluster.sampling.fitting import seed_open_states, take_rows
+from outofcluster.sampling.fitting import fit_clone, take_rows
 from outofcluster.split import Fold
 
 __all__ = ["fold_losses", "random_folds"]
@@ -63,17 +63,8 @@ def _one(
     seed: np.random.SeedSequence,
 ) -> Array | str:
     """The losses, or what went wrong."""
-    from sklearn.base import clone
-
-    model = clone(estimator)
-    seed_open_states(model, np.random.default_rng(seed))
-    n_records = X.shape[0] if hasattr(X, "shape") else len(X)
-    per_record = {
-        name: take_rows(value, train) if np.ndim(value) and len(value) == n_records else value
-        for name, value in params.items()
-    }
     try:
-        model.fit(take_rows(X, train), take_rows(y, train), **per_record)
+        model = fit_clone(estimator, X, y, train, params, np.random.default_rng(seed))
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     held_out, targets = take_rows(X, validation), take_rows(y, validation)

@@ -30,6 +30,7 @@ __all__ = [
     "Failure",
     "Problem",
     "Units",
+    "fit_clone",
     "run_blocks",
     "seed_open_states",
     "take_rows",
@@ -214,13 +215,7 @@ def _rows(problem: Problem, draw: Draw) -> Rows:
 
 def _fit_and_score(problem: Problem, rng: np.random.Generator, draw: Draw) -> tuple[float, Array | None]:
     """The mean loss on the scored records, and each record's effect on it: (ℓ_v - t) / |V'|."""
-    from sklearn.base import clone
-
-    rows = _rows(problem, draw)
-    estimator = clone(problem.estimator)
-    seed_open_states(estimator, rng)
-    params = {name: _take_param(value, rows, problem.X) for name, value in problem.params.items()}
-    estimator.fit(take_rows(problem.X, rows), take_rows(problem.y, rows), **params)
+    estimator = fit_clone(problem.estimator, problem.X, problem.y, _rows(problem, draw), problem.params, rng)
     scored = problem.validation[draw.scored]
     X, y = take_rows(problem.X, scored), take_rows(problem.y, scored)
     if problem.loss.kind == "per_resample":
@@ -228,6 +223,17 @@ def _fit_and_score(problem: Problem, rng: np.random.Generator, draw: Draw) -> tu
     records = problem.loss.records(estimator, X, y)
     t = float(records.mean())
     return t, (records - t) / len(records)
+
+
+def fit_clone(estimator: Any, X: Any, y: Any, rows: Rows, params: dict[str, Any], rng: np.random.Generator) -> Any:
+    """A clone of the estimator fitted to some rows, its open random states filled from the stream."""
+    from sklearn.base import clone
+
+    fitted = clone(estimator)
+    seed_open_states(fitted, rng)
+    taken = {name: _take_param(value, rows, X) for name, value in params.items()}
+    fitted.fit(take_rows(X, rows), take_rows(y, rows), **taken)
+    return fitted
 
 
 def seed_open_states(estimator: Any, rng: np.random.Generator) -> None:
