@@ -28,7 +28,7 @@ from outofcluster.pooling import FoldRun, Pooled
 from outofcluster.results import Audit, Estimate, read_leakage
 from outofcluster.sampling import sample_losses
 from outofcluster.shape import diagnose_points
-from outofcluster.split import Fold, make_folds
+from outofcluster.split import Clusters, Fold, make_folds
 
 __all__ = ["audit"]
 
@@ -114,10 +114,7 @@ def audit(
     unknown = sorted(set(mute) - set(CODES))
     if unknown:
         raise InputError(f"mute must hold codes of findings, got {unknown[0]!r}.")
-    _, codes = np.unique(
-        np.asarray(groups).astype(str) if np.asarray(groups).dtype == object else groups, return_inverse=True
-    )
-    codes = codes.astype(np.int64)
+    codes = Clusters.of(groups, None).codes
     resolved = resolve_loss(loss, estimator, y)
     noted: list[Finding] = []
     model = _error_model(errors, leakage, folds, codes, noted)

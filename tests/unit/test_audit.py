@@ -229,3 +229,10 @@ def test_an_estimator_that_fails_on_a_whole_fold_is_named():
 
     with pytest.raises(FitError, match="The estimator failed in fold 0: ArithmeticError: never"):
         audit(Failing())
+
+
+def test_labels_of_mixed_types_are_clusters_of_their_own(result):
+    """1 and "1" are two clusters, as they are for the folds."""
+    mixed = np.array([int(g) if g < 39 else "1" for g in groups], dtype=object)
+    pairs = [(run.fold.train, run.fold.validation) for run in result.pooled.runs]
+    assert audit(groups=mixed, cv=pairs).corrected.value == pytest.approx(result.corrected.value)

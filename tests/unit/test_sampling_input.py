@@ -159,6 +159,8 @@ class Unclonable(LogisticRegression):
         ({"train": [0, 0, 1]}, "train must hold each row once, got 1 repetitions"),
         ({"train": [0.5, 1]}, "train must hold row numbers, got values of type float64"),
         ({"groups": [1, 2]}, "groups must have one label for each of the 90 records of X, got 2"),
+        ({"groups": np.zeros(90, int)}, "groups must hold at least two clusters, got 1 over 90 records"),
+        ({"groups": [None] + [1] * 89}, "groups must not have missing labels"),
         ({"injected": [0, 1.5]}, "injected must hold fractions between 0 and 1, got 1.5"),
         ({"injected": [0.2, 0.2]}, "injected must hold distinct fractions"),
         ({"injected": [np.nan]}, r"injected must be finite, got injected\[0\] = nan"),

@@ -153,7 +153,7 @@ def _records(n_train: int | None, train: Rows, validation: Rows, groups: Any, re
 def _fragments(n_train: int | None, train: Rows, validation: Rows, groups: Any, replace: bool) -> Fragments:
     if groups is None:
         raise InputError("groups must be given for errors='fragments', which cuts the clusters of the validation rows.")
-    _, labels = np.unique(np.asarray(groups)[validation], return_inverse=True)
+    _, labels = np.unique(groups[validation], return_inverse=True)
     clusters = [np.flatnonzero(labels == c) for c in range(labels.max() + 1)]
     cuttable = tuple(members for members in clusters if len(members) > 1)
     if len(cuttable) < 2:

@@ -21,6 +21,7 @@ from outofcluster.sampling.fitting import Compiled, Problem, Units
 from outofcluster.sampling.injection import Injection, Records, make_injection
 from outofcluster.sampling.plan import Plan
 from outofcluster.sampling.samples import LossSamples
+from outofcluster.split import Clusters
 
 __all__ = ["sample_losses"]
 
@@ -139,6 +140,7 @@ def sample_losses(
         raise InputError(
             f"groups must have one label for each of the {n_records} records of X, got {_length('groups', groups)}."
         )
+    codes = None if groups is None else Clusters.of(groups, n_records).codes
     from sklearn.base import clone, is_classifier
 
     try:
@@ -154,11 +156,11 @@ def sample_losses(
         raise InputError(f"y must hold at least two classes among the training rows, got only {found.tolist()[0]!r}.")
     check_flag("replace", replace)
     check_flag("kernel", kernel)
-    injection = make_injection(errors, n_train=n_train, train=T, validation=V, groups=groups, replace=replace)
+    injection = make_injection(errors, n_train=n_train, train=T, validation=V, groups=codes, replace=replace)
     budget = check_integer("n_fits", n_fits, least=1)
     plan = _plan(injected, largest, budget, injection, len(V), standard_error)
     given = {} if params is None else dict(params)
-    kept, train_units, validation_units = _units(units, groups, T, V, len(plan.injected), injection)
+    kept, train_units, validation_units = _units(units, codes, T, V, len(plan.injected), injection)
 
     seed = _seed(random_state)
     about = {
@@ -166,7 +168,7 @@ def sample_losses(
         "y": _digest(y),
         "train": _digest(T),
         "validation": _digest(V),
-        "groups": _digest(None if groups is None else np.asarray(groups)),
+        "groups": _digest(codes),
         "estimator": " ".join(repr(estimator).split()),
         "parameters": _digest(estimator),
         "loss": resolved.name,
@@ -274,7 +276,7 @@ def _units(
     else:
         pools = []
         for rows in (train, validation):
-            _, labels = np.unique(np.asarray(groups)[rows], return_inverse=True)
+            _, labels = np.unique(groups[rows], return_inverse=True)
             pools.append(Units(labels.astype(np.int64), np.bincount(labels)))
     if units == "auto" and n_levels * sum(pool.count for pool in pools) > _MAX_SUMS:
         return _units("none", groups, train, validation, n_levels, injection)
