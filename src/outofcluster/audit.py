@@ -158,33 +158,58 @@ def audit(
     test = _test(estimator, X, y, groups, folds, loss, test_seed, n_jobs, noted)
     runs = []
     for fold, own, seed in zip(folds, records, fold_seeds, strict=True):
+        given_to_both = {
+            "train": fold.train,
+            "validation": fold.validation,
+            "groups": codes,
+            "n_train": size,
+            "loss": loss,
+            "params": params,
+            "units": kept_units,
+            "n_jobs": n_jobs,
+            "progress": progress,
+        }
+        seeds = [int(state) for state in seed.generate_state(2, np.uint64)]
+        file = None if checkpoint is None else f"{os.fspath(checkpoint)}.fold{fold.index}"
+        budget = max(n_fits // len(folds), 1)
+        twice = model == "fragments" and _can_be_cut_twice(codes[fold.validation])
+        second = None
         try:
             samples = sample_losses(
                 estimator,
                 X,
                 y,
-                train=fold.train,
-                validation=fold.validation,
                 errors=model,
-                groups=codes,
                 largest=largest,
-                n_fits=max(n_fits // len(folds), 1),
-                n_train=size,
-                loss=loss,
-                params=params,
-                units=kept_units,
-                n_jobs=n_jobs,
-                random_state=int(seed.generate_state(1, np.uint64)[0]),
-                progress=progress,
-                checkpoint=None if checkpoint is None else f"{os.fspath(checkpoint)}.fold{fold.index}",
+                n_fits=budget - _second_fits(budget) if twice else budget,
+                random_state=seeds[0],
+                checkpoint=file,
+                **given_to_both,
             )
-            runs.append(FoldRun(fold, own, samples))
+            if twice:
+                second = sample_losses(
+                    estimator,
+                    X,
+                    y,
+                    errors="second-fragments",
+                    injected=[0.0, 1.0],
+                    n_fits=_second_fits(budget),
+                    random_state=seeds[1],
+                    checkpoint=None if file is None else f"{file}.second",
+                    **given_to_both,
+                )
+            runs.append(FoldRun(fold, own, samples, second))
         except (FitError, InputError) as error:
             noted.append(Finding("fold-left-out", "severe", f"Fold {fold.index} could not be audited: {error}", ""))
     if not runs:
         first = next(finding.message for finding in noted if finding.code == "fold-left-out")
         raise InputError(f"No fold could be audited; the first: {first}")
-    pooled = Pooled(tuple(runs), codes if kept_units == "clusters" else np.arange(len(codes)))
+    pooled = Pooled(
+        tuple(runs),
+        codes if kept_units == "clusters" else np.arange(len(codes)),
+        clusters=kept_units == "clusters",
+        cut_sizes=_validation_sizes(runs, codes) if model == "fragments" else None,
+    )
     if rates is not None and len(runs) < len(folds):
         rates = tuple(rates[run.fold.index] for run in runs)
     _shape_findings(pooled, noted)
@@ -217,6 +242,20 @@ def _error_model(errors: str, leakage: Any, folds: tuple[Fold, ...], codes: Any,
         )
     )
     return model
+
+
+def _can_be_cut_twice(codes: Any) -> bool:
+    return int((np.bincount(codes) >= 3).sum()) >= 2
+
+
+def _second_fits(budget: int) -> int:
+    """A quarter of the fits: what a second piece gains counts rho0 times as much as what the first one does."""
+    return max(budget // 4, 2)
+
+
+def _validation_sizes(runs: list[FoldRun], codes: Any) -> Any:
+    sizes = [np.bincount(codes[run.fold.validation]) for run in runs]
+    return np.concatenate([counts[counts > 0] for counts in sizes])
 
 
 def _method(method: Any, model: str) -> Curve:

@@ -1,26 +1,37 @@
 r"""All folds as one problem: pooled losses, influences of clusters over all folds, and what an estimate makes of them.
 
 With ω_f the share of the held-out records that fold f scores, the pooled loss at level i is :math:`b_i = \sum_f
-ω_f b_{fi}`, and ê_0 is solved from it. What is reported is the user's own cross-validated loss plus the
-estimated optimism,
+ω_f b_{fi}`, and the curve is fitted to it. What is reported is the user's own cross-validated loss plus the
+curve's optimism, its rise from the lowest level to no leakage,
 
-.. math:: \text{corrected} = \text{naive} + (\hat e_0 - b_0) ,
+.. math:: \text{corrected} = \text{naive} + (\hat e_0 - \hat b(0)) ,
 
-since a resample is not the user's training set but the *difference* it measures carries over.
+since a resample is not the user's training set but the *difference* it measures carries over. At p0 = 0 it is 0.
 
-Influences add over folds: cluster c trains in some folds and is scored in one. With :math:`\bar Z_{ic}` its
-pooled influence on b_i, :math:`v_c` that on the evaluation of naive (its records' deviations from the mean),
-and :math:`\bar Z^V_{0c}` that on the evaluation of b_0, the influence on the corrected loss is
+*Fragments.* Let a cluster gain G when a piece of it joins training, and g more when a second one does. With rho'
+the share of leaked records among those scored (:mod:`outofcluster.fragments`), an injection at level a lowers the
+loss by :math:`a[(1-ρ')G + ρ'g]`, and the naive loss is too low by :math:`ρ_0 G`. So the curve is fitted to
+:math:`b_i + a_i ρ' g` at the levels :math:`ρ' + (1-ρ')a_i`, and its optimism, ρ'G, counts ρ0/ρ' times. g comes
+from samples of its own, in which a piece of every cluster trains already.
 
-.. math:: D_c = \sum_i w_i \bar Z_{ic} + v_c - \bar Z^V_{0c} ,
+*Influences* add over folds: cluster c trains in some folds and is scored in one. With :math:`\bar T_{ic}` its
+pooled influence on b_i through training, :math:`\bar E_{ic}` that through evaluation, and :math:`v_c` that on the
+evaluation of naive (its records' deviations from the mean), the influence on the corrected loss is
 
-where training's influence on naive is taken to be that on b_0. w are the method's weights, or its derivatives
-where it is not linear.
+.. math:: D_c = \sum_i w_i \bar T_{ic} + v_c + \sum_i o_i \bar E_{ic} ,
+
+o the weights of the optimism, w = o plus those of the fitted loss at the lowest level, since training is taken to
+move naive as it moves that. Where clusters are the units, :math:`\bar T` leaves out what a cluster of V̂ does when
+its records are injected: were the cluster another one, the records of it that leaked into T̂ would be other ones
+too, in the same proportion, so that its pull on b(p) is some τ_c(p) with τ_c(0) = 0, of which the injected records
+show the share a/p only. Extrapolated, the whole of it vanishes and the visible part does not. Records leak apart
+from each other: where they are the units, their training counts. o and w are the method's weights, or its
+derivatives where it is not linear.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -28,31 +39,92 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._validation import Array
-from outofcluster.curves.base import precision_weights
+from outofcluster.curves.base import Curve, precision_weights
+from outofcluster.fragments import scored_rate
 from outofcluster.inference import between_units
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.split import Fold
 
-__all__ = ["FoldRun", "Pooled", "Variances", "weights_of"]
+__all__ = ["FoldRun", "Optimism", "Pooled", "Variances"]
 
 Codes = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class FoldRun:
-    """One audited fold: its rows, the user's own losses on them, and the samples."""
+    """One audited fold: its rows, the user's own losses on them, and the samples.
+
+    ``second`` holds the losses with and without a second piece of clusters of which one trains already.
+    """
 
     fold: Fold
     records: Array
     samples: LossSamples
+    second: LossSamples | None = None
+
+
+@dataclass(frozen=True)
+class Optimism:
+    """How much the naive loss is too low, as a combination of losses.
+
+    Attributes
+    ----------
+    value : float
+        The optimism.
+    e0 : float
+        The curve's own ê_0, of models fitted to resamples.
+    weights : array of shape (folds, levels)
+        o: its weights.
+    training : array of shape (folds, levels)
+        w: weights of the influence through training on the corrected loss.
+    second : array of shape (folds,)
+        Weight of each fold's g.
+    linear : bool
+        Whether it is linear in the losses; else the weights are derivatives.
+    """
+
+    value: float
+    e0: float
+    weights: Array
+    training: Array
+    second: Array
+    linear: bool = True
+
+    @property
+    def multiplier(self) -> float:
+        """By how much the noise of the losses is multiplied: Σ|w|, in the worst fold."""
+        return float(np.abs(self.training).sum(axis=1).max())
+
+
+@dataclass(frozen=True)
+class Variances:
+    """Of the corrected loss, by source; ``told`` says whether the fits are enough to tell the data's from 0."""
+
+    monte_carlo: float
+    data: float
+    told: bool
 
 
 @dataclass(frozen=True)
 class Pooled:
-    """The folds' samples pooled; ``unit_of`` gives the unit (cluster or record) of every row."""
+    """The folds' samples pooled.
+
+    Attributes
+    ----------
+    runs : tuple of FoldRun
+        The folds.
+    unit_of : array of int
+        The unit (cluster or record) of every row.
+    clusters : bool
+        Whether units are clusters.
+    cut_sizes : array of int, optional
+        For fragments, the sizes of the validation clusters.
+    """
 
     runs: tuple[FoldRun, ...]
     unit_of: Codes
+    clusters: bool = True
+    cut_sizes: Codes | None = None
 
     @cached_property
     def shares(self) -> Array:
@@ -77,6 +149,11 @@ class Pooled:
         return np.stack([run.samples.means for run in self.runs])
 
     @cached_property
+    def errors(self) -> Array:
+        """Monte-Carlo standard errors of these."""
+        return np.stack([run.samples.standard_errors for run in self.runs])
+
+    @cached_property
     def means(self) -> Array:
         """Pooled losses b."""
         pooled: Array = self.shares @ self.losses
@@ -85,9 +162,14 @@ class Pooled:
     @cached_property
     def monte_carlo(self) -> Array:
         """Monte-Carlo variance of each pooled loss."""
-        errors = np.stack([run.samples.standard_errors for run in self.runs])
-        variance: Array = self.shares**2 @ errors**2
+        variance: Array = self.shares**2 @ self.errors**2
         return variance
+
+    @cached_property
+    def second_gains(self) -> Array:
+        """The second piece's gain g in each fold, 0 where it was not sampled."""
+        means = [run.second.means if run.second is not None else np.zeros(2) for run in self.runs]
+        return np.array([mean[0] - mean[1] for mean in means])
 
     @cached_property
     def naive(self) -> float:
@@ -101,86 +183,179 @@ class Pooled:
         return np.unique(self.unit_of[np.concatenate(rows)])
 
     @cached_property
+    def n_scored(self) -> int:
+        """Number of units with scored records."""
+        return len(np.unique(self.unit_of[np.concatenate([run.fold.validation for run in self.runs])]))
+
+    @cached_property
     def naive_influence(self) -> Array:
         """v: what each unit's records add to the evaluation of naive."""
         rows = np.concatenate([run.fold.validation for run in self.runs])
         deviations = np.concatenate([run.records for run in self.runs]) - self.naive
-        return self._by_unit(self.unit_of[rows], deviations / len(rows))
+        codes = np.searchsorted(self.units, self.unit_of[rows])
+        return np.asarray(np.bincount(codes, deviations / len(rows), len(self.units)), dtype=float)
 
-    @cached_property
-    def parts(self) -> list[tuple[Codes, Array, Codes, Array, Array]]:
-        """For each fold: units of T̂ and their influence, those of V̂ and theirs, and the noise of both at each level."""
-        parts = []
-        for run in self.runs:
-            moments = run.samples.jackknife()
-            counts = np.array([len(level) for level in run.samples.losses])
-            train, validation = (
-                np.searchsorted(self.units, np.unique(self.unit_of[rows]))
-                for rows in (run.fold.train, run.fold.validation)
-            )
-            noise = (moments.train.variance.sum(axis=1) + moments.validation.variance.sum(axis=1)) / counts
-            parts.append((train, moments.train.mean.T, validation, moments.validation.mean.T, noise))
-        return parts
+    def levels(self, rate: float) -> tuple[float, Array]:
+        """The share of leaked records among those scored without injection, and at each level."""
+        inner = rate if self.cut_sizes is None else max(scored_rate(self.cut_sizes, rate), 1e-3 * rate)
+        return inner, inner + (1 - inner) * self.injected
 
-    def solve(self, curve: Any, rates: Array) -> tuple[float, Array]:
-        """ê_0 and the weights of every fold's losses, a row a fold, for one leakage rate a fold.
+    def fit(self, curve: Curve, rate: float) -> Curve:
+        """A curve of the same parameters, fitted to the pooled losses."""
+        inner, p = self.levels(rate)
+        b = self.means + self.injected * inner * float(self.shares @ self.second_gains)
+        return _fresh(curve).fit_points(p, b, self.size, precision_weights(np.sqrt(self.monte_carlo)))
 
-        A common rate is solved from the pooled losses, which are less noisy; different ones fold by fold.
+    def solve(self, curve: Curve, rates: Array, *, losses: Array | None = None, derive: bool = True) -> Optimism:
+        """The optimism for one leakage rate a fold, by default of the losses as they are.
+
+        A common rate is solved from the pooled losses, which are less noisy; different ones fold by fold. Without
+        ``derive`` the weights of a method that is not linear are left at 0.
         """
-        precision = precision_weights(np.sqrt(self.monte_carlo))
+        b = self.losses if losses is None else losses
+        options = {"precision": precision_weights(np.sqrt(self.monte_carlo)), "derive": derive}
         if (rates == rates[0]).all():
-            e0, w = weights_of(curve, rates[0] + (1 - rates[0]) * self.injected, self.means, self.size, precision)
-            return e0, np.tile(w, (len(self.runs), 1))
-        solved = [
-            weights_of(curve, rate + (1 - rate) * self.injected, b, run.samples.size, precision)
-            for rate, b, run in zip(rates, self.losses, self.runs, strict=True)
-        ]
-        return float(self.shares @ [e0 for e0, _ in solved]), np.stack([w for _, w in solved])
+            gain = float(self.shares @ self.second_gains)
+            solved = [self._solve(curve, rates[0], self.shares @ b, gain, self.size, **options)] * len(self.runs)
+        else:
+            solved = [
+                self._solve(curve, rate, own, gain, run.samples.size, **options)
+                for rate, own, gain, run in zip(rates, b, self.second_gains, self.runs, strict=True)
+            ]
+        return Optimism(
+            float(self.shares @ [part.value for part in solved]),
+            float(self.shares @ [part.e0 for part in solved]),
+            np.concatenate([part.weights for part in solved]),
+            np.concatenate([part.training for part in solved]),
+            np.concatenate([part.second for part in solved]),
+            all(part.linear for part in solved),
+        )
 
-    def variances(self, weights: Array) -> Variances:
-        """Monte-Carlo and data variance of the corrected loss, for the weights of every fold's losses."""
-        optimism = weights.copy()
-        optimism[:, 0] -= 1
-        errors = np.stack([run.samples.standard_errors for run in self.runs])
-        monte_carlo = float((self.shares**2) @ (optimism**2 * errors**2).sum(axis=1))
-        influence, noise = self.naive_influence.copy(), 0.0
-        for share, w, (train, of_train, validation, of_validation, spread) in zip(
-            self.shares, weights, self.parts, strict=True
-        ):
-            influence[train] += share * (of_train @ w)
-            influence[validation] += share * (of_validation @ w - of_validation[:, 0])
-            noise += share**2 * float(w**2 @ spread)
-        raw = between_units(influence)
+    def _solve(self, curve: Curve, rate: float, b: Array, gain: float, n: int, **options: Any) -> Optimism:
+        """The optimism of one set of losses, with weights for one fold."""
+        inner, p = self.levels(rate)
+        scale = rate / inner if inner > 0 else 1.0
+        fall = _fall(curve, p, b + self.injected * inner * gain, n, **options)
+        o = fall.weights
+        second = np.array([scale * inner * float(o @ self.injected)])
+        training = (fall.of_e0 + (scale - 1) * o)[None]
+        return Optimism(scale * fall.value, fall.e0, scale * o[None], training, second, fall.linear)
+
+    def naive_only(self) -> Optimism:
+        """No correction: for the variance of the naive loss, which training moves as it moves the lowest level."""
+        training = np.zeros_like(self.losses)
+        training[:, 0] = 1
+        return Optimism(0.0, self.naive, np.zeros_like(self.losses), training, np.zeros(len(self.runs)))
+
+    def variances(self, optimism: Optimism) -> Variances:
+        """Monte-Carlo and data variance of the naive loss plus an optimism."""
+        raw, noise = self.spread(optimism)
         # A variance that the correction for Monte-Carlo noise makes vanish is not known to be small.
         told = raw - noise > 0.25 * raw
-        return Variances(monte_carlo, raw - noise if told else raw, told)
+        return Variances(self.monte_carlo_of(optimism), raw - noise if told else raw, told)
 
-    def _by_unit(self, codes: Codes, values: Array) -> Array:
-        return np.asarray(np.bincount(np.searchsorted(self.units, codes), values, len(self.units)), dtype=float)
+    def spread(self, optimism: Optimism) -> tuple[float, float]:
+        """Variance between units of the naive loss plus an optimism, and how much of it is Monte-Carlo noise."""
+        influence, noise = self.influence(optimism)
+        return between_units(influence), noise
+
+    def loss_influences(self) -> Array:
+        """T̄ + Ē: the influence of every unit (first axis) on every fold's losses at every level."""
+        moved = np.zeros((len(self.units), *self.losses.shape))
+        for fold, (train, of_train, validation, of_validation, _) in enumerate(self._moments):
+            moved[train, fold] += of_train.mean
+            moved[validation, fold] += of_validation.mean
+        return moved
+
+    def monte_carlo_of(self, optimism: Optimism) -> float:
+        """Variance of the optimism from finitely many fits."""
+        variance = (optimism.weights**2 * self.errors**2).sum(axis=1)
+        seconds = [0.0 if run.second is None else float((run.second.standard_errors**2).sum()) for run in self.runs]
+        return float(self.shares**2 @ (variance + optimism.second**2 * np.array(seconds)))
+
+    def influence(self, optimism: Optimism) -> tuple[Array, float]:
+        """D, and what Monte-Carlo noise adds to the sum of its squares."""
+        influence, noise = self.naive_influence.copy(), 0.0
+        for share, o, w, second, (train, of_train, validation, of_validation, of_second) in zip(
+            self.shares, optimism.weights, optimism.training, optimism.second, self._moments, strict=True
+        ):
+            influence[train] += share * (of_train.mean @ w)
+            influence[validation] += share * (of_validation.mean @ o)
+            noise += share**2 * float(of_train.noise @ w**2 + of_validation.noise @ o**2)
+            if of_second is not None:
+                influence[of_second.units] += share * second * (of_second.mean @ np.array([1.0, -1.0]))
+                noise += (share * second) ** 2 * float(of_second.noise.sum())
+        return influence, noise
+
+    @cached_property
+    def _moments(self) -> list[tuple[Codes, _Moments, Codes, _Moments, _Moments | None]]:
+        """For each fold: units of T̂ and their influence through training, those of V̂ and theirs."""
+        return [self._fold_moments(run) for run in self.runs]
+
+    def _fold_moments(self, run: FoldRun) -> tuple[Codes, _Moments, Codes, _Moments, _Moments | None]:
+        train, validation = (
+            np.searchsorted(self.units, np.unique(self.unit_of[rows])) for rows in (run.fold.train, run.fold.validation)
+        )
+        jackknife = run.samples.jackknife()
+        scored = jackknife.evaluation if self.clusters else jackknife.validation
+        second = None
+        if run.second is not None:
+            second = _Moments.of(validation, run.second.jackknife().evaluation, run.second)
+        return (
+            train,
+            _Moments.of(train, jackknife.train, run.samples),
+            validation,
+            _Moments.of(validation, scored, run.samples),
+            second,
+        )
 
 
 @dataclass(frozen=True)
-class Variances:
-    """Of the corrected loss, by source; ``told`` says whether the fits are enough to tell the data's from 0."""
+class _Moments:
+    """Influences of units, a column a level, and their Monte-Carlo noise summed over units."""
 
-    monte_carlo: float
-    data: float
-    told: bool
+    units: Codes
+    mean: Array
+    noise: Array
+
+    @classmethod
+    def of(cls, units: Codes, pool: Any, samples: LossSamples) -> _Moments:
+        counts = np.array([len(level) for level in samples.losses])
+        return cls(units, pool.mean.T, pool.variance.sum(axis=1) / counts)
 
 
-def weights_of(curve: Any, p: Array, b: Array, n: int, precision: Array | None) -> tuple[float, Array]:
-    """e_0 of a curve, and its weights: exact where it is linear, else its derivatives by central differences."""
-    fitted = curve.fit_points(p, b, n, precision)
-    e0 = float(fitted.e0_)
-    if fitted.influence_ is not None:
-        return e0, fitted.influence_
+@dataclass(frozen=True)
+class _Fall:
+    """A curve's fall from no leakage to the lowest level, e_0, the weights of both, and whether they are exact."""
+
+    value: float
+    e0: float
+    weights: Array
+    of_e0: Array
+    linear: bool
+
+
+def _fall(curve: Curve, p: Array, b: Array, n: int, precision: Array | None, derive: bool) -> _Fall:
+    """Fit the curve; weights are exact where it is linear, else central differences."""
+    fitted = _fresh(curve).fit_points(p, b, n, precision)
+    value, e0 = float(fitted.optimism_), float(fitted.e0_)
+    weights, of_e0 = fitted.optimism_influence_, fitted.influence_
+    if weights is not None and of_e0 is not None:
+        return _Fall(value, e0, weights, of_e0, True)
+    derivatives = np.zeros((2, len(b)))
     step = 1e-3 * max(float(np.ptp(b)), 1e-6)
-    derivatives = np.empty(len(b))
-    for i in range(len(b)):
+    for i in range(len(b) if derive else 0):
         shifted = []
         for sign in (1, -1):
             moved = b.copy()
             moved[i] = max(moved[i] + sign * step, 0.0)
-            shifted.append(curve.fit_points(p, moved, n, precision).e0_)
-        derivatives[i] = (shifted[0] - shifted[1]) / (2 * step)
-    return e0, derivatives
+            again = _fresh(curve).fit_points(p, moved, n, precision)
+            shifted.append((again.optimism_, again.e0_))
+        derivatives[:, i] = (np.array(shifted[0]) - shifted[1]) / (2 * step)
+    return _Fall(value, e0, derivatives[0], derivatives[1], False)
+
+
+def _fresh(curve: Curve) -> Curve:
+    """An unfitted curve of the same parameters."""
+    unfitted: Curve = replace(curve)  # type: ignore[type-var]
+    return unfitted

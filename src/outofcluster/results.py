@@ -10,20 +10,22 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import ndtri, stdtrit
 
 from outofcluster._validation import Array, check_number, check_vector
-from outofcluster.curves.base import Curve, precision_weights
+from outofcluster.curves.base import Curve
 from outofcluster.errors import InputError, MissingExtraError
 from outofcluster.findings import Finding, kept
 from outofcluster.leakage import Leakage
-from outofcluster.pooling import Pooled
+from outofcluster.pooling import Optimism, Pooled
+from outofcluster.resampling import resampled
 from outofcluster.sampling.samples import LossSamples
 
 __all__ = ["Audit", "Estimate", "Sensitivity", "read_leakage"]
 
 _SCHEMA = 1
 _LEVEL = 0.95
+_NORMAL = float(ndtri(0.5 + _LEVEL / 2))
 _LARGEST_RATE = 0.5
 _FAR = 3.0
 """Weight of the loss at the lowest level beyond which an extrapolation counts as far."""
@@ -117,9 +119,7 @@ class Audit:
     @cached_property
     def naive(self) -> Estimate:
         """The cross-validated loss as it is."""
-        only_naive = np.zeros((len(self.pooled.runs), len(self.pooled.injected)))
-        only_naive[:, 0] = 1
-        variances = self.pooled.variances(only_naive)
+        variances = self.pooled.variances(self.pooled.naive_only())
         return self._estimate(self.pooled.naive, 0.0, variances.data)
 
     @cached_property
@@ -137,12 +137,7 @@ class Audit:
         """The pooled losses' curve at the mean leakage rate; None without a rate."""
         if self.leakage is None:
             return None
-        rate = float(self.pooled.shares @ [leak.rate for leak in self.leakage])
-        p = rate + (1 - rate) * self.pooled.injected
-        fresh: Curve = replace(self.method)  # type: ignore[type-var]
-        return fresh.fit_points(
-            p, self.pooled.means, self.pooled.size, precision_weights(np.sqrt(self.pooled.monte_carlo))
-        )
+        return self.pooled.fit(self.method, float(self.pooled.shares @ [leak.rate for leak in self.leakage]))
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
@@ -220,16 +215,26 @@ class Audit:
 
     # --- how the numbers come about ---------------------------------------------------------------
 
+    def _solve(self, rates: Array) -> Optimism:
+        return self.pooled.solve(self.method, rates)
+
     def _value(self, rate: float) -> float:
-        e0, _ = self.pooled.solve(replace(self.method), np.full(len(self.pooled.runs), rate))  # type: ignore[type-var]
-        return self.pooled.naive + e0 - float(self.pooled.means[0])
+        return self.pooled.naive + self._solve(np.full(len(self.pooled.runs), rate)).value
 
     def _corrected(self, leakage: tuple[Leakage, ...]) -> Estimate:
         rates = np.array([leak.rate for leak in leakage])
-        e0, weights = self.pooled.solve(replace(self.method), rates)  # type: ignore[type-var]
-        variances = self.pooled.variances(weights)
-        value = self.pooled.naive + e0 - float(self.pooled.means[0])
-        return self._estimate(value, variances.monte_carlo, variances.data + self._rate_variance(leakage, rates))
+        optimism = self._solve(rates)
+        variances = self.pooled.variances(optimism)
+        value = self.pooled.naive + optimism.value
+        if optimism.linear:
+            data = variances.data + self._rate_variance(leakage, rates)
+            return self._estimate(value, variances.monte_carlo, data)
+        stds = np.array([leak.std or 0.0 for leak in leakage])
+        draws = resampled(self.pooled, self.method, rates, stds, optimism) - value
+        widen = self._quantile() / _NORMAL
+        low, high = (float(value + widen * q) for q in np.quantile(draws, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]))
+        data = max(float(draws.var(ddof=1)) - variances.monte_carlo, 0.0)
+        return self._bounded(value, min(low, value), max(high, value), variances.monte_carlo, data)
 
     def _rate_variance(self, leakage: tuple[Leakage, ...], rates: Array) -> float:
         """(de_0/dp0)² Var(p0), the folds' rates moving together since they come from one source."""
@@ -238,23 +243,30 @@ class Audit:
             return 0.0
         step = 1e-4
         up, down = (
-            self.pooled.solve(replace(self.method), np.clip(rates + sign * step * errors / errors.max(), 0, 0.999))[0]  # type: ignore[type-var]
-            for sign in (1, -1)
+            self._solve(np.clip(rates + sign * step * errors / errors.max(), 0, 0.999)).value for sign in (1, -1)
         )
         return ((up - down) / (2 * step) * float(errors.max())) ** 2
 
+    def _quantile(self) -> float:
+        """Student's quantile for the number of units that are scored."""
+        return float(stdtrit(max(self.pooled.n_scored - 1, 1), 0.5 + _LEVEL / 2))
+
     def _estimate(self, value: float, monte_carlo: float, data: float) -> Estimate:
-        reach = float(stdtrit(max(len(self.pooled.units) - 1, 1), 0.5 + _LEVEL / 2)) * math.sqrt(monte_carlo + data)
-        low, high = self.loss_range
-        interval = (min(max(value - reach, low), high), max(min(value + reach, high), low))
+        reach = self._quantile() * math.sqrt(monte_carlo + data)
+        return self._bounded(value, value - reach, value + reach, monte_carlo, data)
+
+    def _bounded(self, value: float, low: float, high: float, monte_carlo: float, data: float) -> Estimate:
+        """The interval cut to what the loss can be."""
+        least, most = self.loss_range
+        interval = (min(max(low, least), most), max(min(high, most), least))
         return Estimate(value, interval, math.sqrt(monte_carlo), math.sqrt(data))
 
     def _solved_findings(self) -> list[Finding]:
         if self.leakage is None or self.corrected is None:
             return []
         found = []
-        _, weights = self.pooled.solve(replace(self.method), np.array([leak.rate for leak in self.leakage]))  # type: ignore[type-var]
-        if (largest := float(np.abs(weights).sum(axis=1).max())) > _FAR:
+        optimism = self._solve(np.array([leak.rate for leak in self.leakage]))
+        if (largest := optimism.multiplier) > _FAR:
             found.append(
                 Finding(
                     "far-extrapolation",
@@ -273,7 +285,7 @@ class Audit:
                     "The leakage rate or the method does not fit these losses.",
                 )
             )
-        if not self.pooled.variances(weights).told:
+        if not self.pooled.variances(optimism).told:
             found.append(
                 Finding(
                     "data-variance",

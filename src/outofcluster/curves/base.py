@@ -70,6 +70,11 @@ class Solution(ABC):
         """The weights w with e_0 = w·b, or None where e_0 is not linear in b."""
         return None
 
+    @property
+    def optimism_influence(self) -> Array | None:
+        """The weights of b in e_0 less the fitted loss at the lowest level, or None where that is not linear."""
+        return None
+
     @abstractmethod
     def values(self, j: Any) -> Array:
         """e_j at checked positions."""
@@ -140,6 +145,11 @@ class LinearSolution(Solution):
         """The weights of the losses in e_0."""
         return self.system.influence(self.at_zero)
 
+    @cached_property
+    def optimism_influence(self) -> Array:
+        """The weights of the losses in e_0 less the fitted loss at the lowest level."""
+        return self.system.influence(self.at_zero - self.system.design[self.points.p.argmin()])
+
 
 class Curve(ABC):
     """Common base of the curve methods.
@@ -156,6 +166,10 @@ class Curve(ABC):
         Condition number of the system that was solved, in the method's own coordinates.
     influence_ : array of shape (m,) or None
         The weights w with e_0 = w·b where the method is linear in b, None where it is not.
+    optimism_ : float
+        e_0 less the curve's own loss at the lowest level: what the leakage that was there from the start hides.
+    optimism_influence_ : array of shape (m,) or None
+        The weights of b in it, None where the method is not linear.
     """
 
     _solution: Solution | None = None
@@ -256,6 +270,17 @@ class Curve(ABC):
     def influence_(self) -> Array | None:
         """The weights w with e_0 = w·b, or None where the method is not linear in b."""
         return self._fitted().influence
+
+    @property
+    def optimism_(self) -> float:
+        """e_0 less the fitted loss at the lowest level."""
+        solution = self._fitted()
+        return solution.e0 - float(solution.fitted[solution.points.p.argmin()])
+
+    @property
+    def optimism_influence_(self) -> Array | None:
+        """The weights of b in the optimism, or None where the method is not linear in b."""
+        return self._fitted().optimism_influence
 
     def _fitted(self) -> Solution:
         if self._solution is None:

@@ -17,7 +17,9 @@ what was not drawn of V̂ is scored. *Fragments*: record linkage splits entities
 in T̂. Each cluster of V̂ with at least two records is cut in two (the size of the first piece uniform on 1, …,
 size - 1, its members uniform); the second piece is always scored, the first joins T̂ with probability a.
 Clusters that do not leak are cut as well, so that all levels score alike; clusters of one record cannot be cut
-and are left out. T̂ trains as it is, or a bootstrap of it where ``n_train`` says so.
+and are left out. T̂ trains as it is, or a bootstrap of it where ``n_train`` says so. *Second fragments*: the same
+for clusters of which a piece trains already. A first piece always joins T̂, and what is left of the cluster is cut
+as above: by how much a further piece lowers the loss is what clusters that leaked before the audit gain from it.
 
 A third error model is a third class here, in a file of its own if it is long, and an entry in ``INJECTIONS``.
 """
@@ -26,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -114,7 +117,13 @@ class Fragments:
     """Positions in V̂ of each cluster that can be cut."""
     n_train_pool: int
     n_train: int | None
-    name: str = "fragments"
+    second: bool = False
+    """Whether a piece of every cluster trains already."""
+
+    @property
+    def name(self) -> str:
+        """What ``errors=`` calls it."""
+        return "second-fragments" if self.second else "fragments"
 
     @property
     def size(self) -> int:
@@ -123,18 +132,23 @@ class Fragments:
 
     def draw(self, rng: np.random.Generator, injected: float) -> Draw:
         """Cut every cluster, and let the first piece of some join training."""
-        joined, scored = [], []
+        joined, scored = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
         for members in self.clusters:
             order = rng.permutation(members)
-            cut = int(rng.integers(1, len(members)))
+            if self.second:
+                first = int(rng.integers(1, len(order)))
+                joined.append(order[:first])
+                order = order[first:]
+                if len(order) < 2:
+                    continue
+            cut = int(rng.integers(1, len(order)))
             if rng.random() < injected:
                 joined.append(order[:cut])
             scored.append(order[cut:])
         from_train = np.arange(self.n_train_pool)
         if self.n_train is not None:
             from_train = rng.integers(self.n_train_pool, size=self.n_train)
-        empty = np.zeros(0, dtype=np.int64)
-        return Draw(from_train, np.concatenate([empty, *joined]), np.sort(np.concatenate(scored)))
+        return Draw(from_train, np.concatenate(joined), np.sort(np.concatenate(scored)))
 
     def describe(self) -> dict[str, Any]:
         """Number of clusters, and the size of the bootstrap where there is one."""
@@ -150,24 +164,28 @@ def _records(n_train: int | None, train: Rows, validation: Rows, groups: Any, re
     return Records(size, len(train), len(validation), replace)
 
 
-def _fragments(n_train: int | None, train: Rows, validation: Rows, groups: Any, replace: bool) -> Fragments:
+def _fragments(
+    n_train: int | None, train: Rows, validation: Rows, groups: Any, replace: bool, second: bool = False
+) -> Fragments:
+    least, name = (3, "second-fragments") if second else (2, "fragments")
     if groups is None:
-        raise InputError("groups must be given for errors='fragments', which cuts the clusters of the validation rows.")
+        raise InputError(f"groups must be given for errors={name!r}, which cuts the clusters of the validation rows.")
     _, labels = np.unique(groups[validation], return_inverse=True)
-    clusters = [np.flatnonzero(labels == c) for c in range(labels.max() + 1)]
-    cuttable = tuple(members for members in clusters if len(members) > 1)
+    members = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels))[:-1])
+    cuttable = tuple(rows for rows in members if len(rows) >= least)
     if len(cuttable) < 2:
         raise InputError(
-            f"errors='fragments' needs at least 2 validation clusters with 2 or more records, got {len(cuttable)}; "
+            f"errors={name!r} needs at least 2 validation clusters with {least} or more records, got {len(cuttable)}; "
             f"use errors='records'."
         )
     size = None if n_train is None else check_integer("n_train", n_train, least=2)
-    return Fragments(cuttable, len(train), size)
+    return Fragments(cuttable, len(train), size, second)
 
 
 INJECTIONS: dict[str, Callable[[int | None, Rows, Rows, Any, bool], Injection]] = {
     "records": _records,
     "fragments": _fragments,
+    "second-fragments": partial(_fragments, second=True),
 }
 """The strategies by the name that ``errors=`` gives them."""
 

@@ -44,7 +44,7 @@ def sample_losses(
     *,
     train: ArrayLike,
     validation: ArrayLike,
-    errors: Literal["records", "fragments"] = "records",
+    errors: Literal["records", "fragments", "second-fragments"] = "records",
     groups: Any = None,
     injected: ArrayLike | None = None,
     largest: float | None = None,
@@ -72,8 +72,9 @@ def sample_losses(
         Records and targets.
     train, validation : array of int
         Row numbers of T̂ and of V̂.
-    errors : {"records", "fragments"}
-        How clustering errors happen: single records leak, or pieces of clusters.
+    errors : {"records", "fragments", "second-fragments"}
+        How clustering errors happen: single records leak, pieces of clusters, or pieces of clusters of which
+        another piece trains already.
     groups : array, optional
         Cluster of every record of X; needed for fragments, and used as the jackknife's units.
     injected : array, optional

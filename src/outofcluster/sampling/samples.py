@@ -46,10 +46,14 @@ class PoolJackknife:
 
 @dataclass(frozen=True)
 class Jackknife:
-    """The infinitesimal jackknife's ingredients for both pools."""
+    """The infinitesimal jackknife's ingredients for both pools.
+
+    ``evaluation`` is E alone: what a unit of V̂ changes by being scored, without what it changes by training.
+    """
 
     train: PoolJackknife
     validation: PoolJackknife
+    evaluation: PoolJackknife
 
 
 @dataclass(frozen=True)
@@ -133,8 +137,12 @@ class LossSamples:
         """Mean and variance of the jackknife's Z for every unit; InputError when no sums were kept."""
         if self.units == "none":
             raise InputError("These samples were drawn without the jackknife's sums (units='none').")
+        count = np.array([len(level) for level in self.losses])[:, None]
+        E, EE = np.moveaxis(self.validation_sums[:, :, TRAIN_SUMS : TRAIN_SUMS + 2], 2, 0)
         return Jackknife(
-            self._pool(self.train_sizes, self.train_sums), self._pool(self.validation_sizes, self.validation_sums)
+            self._pool(self.train_sizes, self.train_sums),
+            self._pool(self.validation_sizes, self.validation_sums),
+            _moments(self.validation_sizes, E, EE, count),
         )
 
     def _pool(self, sizes: NDArray[np.int64], sums: Array) -> PoolJackknife:
@@ -157,9 +165,7 @@ class LossSamples:
             SE, SEt = NE - share * ME, NEt - share * MEt
             first = first + E
             second = second + EE + 2 * (SEt - t * SE)
-        mean = first / count
-        variance = np.maximum(second / count - mean**2, 0) * count / np.maximum(count - 1, 1)
-        return PoolJackknife(sizes, mean, variance)
+        return _moments(sizes, first, second, count)
 
     def merge(self, other: Self) -> Self:
         """One larger run out of two of the same problem with different seeds.
@@ -241,3 +247,10 @@ class LossSamples:
             versions=about["versions"],
             **arrays,
         )
+
+
+def _moments(sizes: NDArray[np.int64], first: Array, second: Array, count: NDArray[np.int64]) -> PoolJackknife:
+    """Mean and variance out of the sums of a quantity and of its square."""
+    mean = first / count
+    variance = np.maximum(second / count - mean**2, 0) * count / np.maximum(count - 1, 1)
+    return PoolJackknife(sizes, mean, variance)
