@@ -2,6 +2,7 @@
 
 from outofcluster.audit import audit
 from outofcluster.binomial import BinomialOperator
+from outofcluster.comparison import Comparison, compare
 from outofcluster.curves import (
     BasisCurve,
     CompletelyMonotoneCurve,
@@ -23,6 +24,7 @@ __all__ = [
     "Audit",
     "BasisCurve",
     "BinomialOperator",
+    "Comparison",
     "CompletelyMonotoneCurve",
     "Estimate",
     "Leakage",
@@ -35,6 +37,7 @@ __all__ = [
     "TrendFilterCurve",
     "__version__",
     "audit",
+    "compare",
     "diagnose_curve",
     "diagnose_points",
     "leakage_test",

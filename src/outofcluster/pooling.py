@@ -241,6 +241,16 @@ class Pooled:
         training = (fall.of_e0 + (scale - 1) * o)[None]
         return Optimism(scale * fall.value, fall.e0, scale * o[None], training, second, fall.linear)
 
+    def rate_effect(self, curve: Curve, rates: Array, stds: Array) -> float:
+        """How far the optimism moves when the folds' rates, together, move by one standard error."""
+        if not stds.any():
+            return 0.0
+        step = 1e-4 / stds.max()
+        up, down = (
+            self.solve(curve, np.clip(rates + sign * step * stds, 0, 0.999), derive=False).value for sign in (1, -1)
+        )
+        return (up - down) / (2 * step)
+
     def naive_only(self) -> Optimism:
         """No correction: for the variance of the naive loss, which training moves as it moves the lowest level."""
         training = np.zeros_like(self.losses)
@@ -256,8 +266,7 @@ class Pooled:
 
     def spread(self, optimism: Optimism) -> tuple[float, float]:
         """Variance between units of the naive loss plus an optimism, and how much of it is Monte-Carlo noise."""
-        influence, noise = self.influence(optimism)
-        return between_units(influence), noise
+        return between_units(self.influence(optimism)), float(self.influence_noise(optimism).sum())
 
     def loss_influences(self) -> Array:
         """T̄ + Ē: the influence of every unit (first axis) on every fold's losses at every level."""
@@ -273,19 +282,29 @@ class Pooled:
         seconds = [0.0 if run.second is None else float((run.second.standard_errors**2).sum()) for run in self.runs]
         return float(self.shares**2 @ (variance + optimism.second**2 * np.array(seconds)))
 
-    def influence(self, optimism: Optimism) -> tuple[Array, float]:
-        """D, and what Monte-Carlo noise adds to the sum of its squares."""
-        influence, noise = self.naive_influence.copy(), 0.0
+    def influence(self, optimism: Optimism) -> Array:
+        """D: the influence of every unit on the naive loss plus an optimism."""
+        influence = self.naive_influence.copy()
         for share, o, w, second, (train, of_train, validation, of_validation, of_second) in zip(
             self.shares, optimism.weights, optimism.training, optimism.second, self._moments, strict=True
         ):
             influence[train] += share * (of_train.mean @ w)
             influence[validation] += share * (of_validation.mean @ o)
-            noise += share**2 * float(of_train.noise @ w**2 + of_validation.noise @ o**2)
             if of_second is not None:
-                influence[of_second.units] += share * second * (of_second.mean @ np.array([1.0, -1.0]))
-                noise += (share * second) ** 2 * float(of_second.noise.sum())
-        return influence, noise
+                influence[validation] += share * second * (of_second.mean @ np.array([1.0, -1.0]))
+        return influence
+
+    def influence_noise(self, optimism: Optimism) -> Array:
+        """What Monte-Carlo noise adds to the sum of D's squares: a row a fold, a column a level, then the second's."""
+        noise = np.zeros((len(self.runs), len(self.injected) + 1))
+        for fold, (_, of_train, _, of_validation, of_second) in enumerate(self._moments):
+            noise[fold, :-1] = (
+                of_train.noise * optimism.training[fold] ** 2 + of_validation.noise * optimism.weights[fold] ** 2
+            )
+            if of_second is not None:
+                noise[fold, -1] = optimism.second[fold] ** 2 * of_second.noise.sum()
+        scaled: Array = self.shares[:, None] ** 2 * noise
+        return scaled
 
     @cached_property
     def _moments(self) -> list[tuple[Codes, _Moments, Codes, _Moments, _Moments | None]]:
@@ -300,28 +319,21 @@ class Pooled:
         scored = jackknife.evaluation if self.clusters else jackknife.validation
         second = None
         if run.second is not None:
-            second = _Moments.of(validation, run.second.jackknife().evaluation, run.second)
-        return (
-            train,
-            _Moments.of(train, jackknife.train, run.samples),
-            validation,
-            _Moments.of(validation, scored, run.samples),
-            second,
-        )
+            second = _Moments.of(run.second.jackknife().evaluation, run.second)
+        return train, _Moments.of(jackknife.train, run.samples), validation, _Moments.of(scored, run.samples), second
 
 
 @dataclass(frozen=True)
 class _Moments:
     """Influences of units, a column a level, and their Monte-Carlo noise summed over units."""
 
-    units: Codes
     mean: Array
     noise: Array
 
     @classmethod
-    def of(cls, units: Codes, pool: Any, samples: LossSamples) -> _Moments:
+    def of(cls, pool: Any, samples: LossSamples) -> _Moments:
         counts = np.array([len(level) for level in samples.losses])
-        return cls(units, pool.mean.T, pool.variance.sum(axis=1) / counts)
+        return cls(pool.mean.T, pool.variance.sum(axis=1) / counts)
 
 
 @dataclass(frozen=True)

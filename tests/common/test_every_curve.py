@@ -68,6 +68,19 @@ def test_the_fitted_names_agree_with_each_other(name, losses, n):
         )
     else:
         assert curve.influence_ is None
+    assert curve.optimism_ == pytest.approx(e[0] - (A @ e)[0], abs=1e-9 * scale)
+    if name in LINEAR:
+        assert curve.optimism_ == pytest.approx(
+            curve.optimism_influence_ @ losses, abs=1e-8 * max(scale, np.abs(curve.influence_).sum())
+        )
+    else:
+        assert curve.optimism_influence_ is None
+
+
+@every_curve
+def test_without_leakage_there_is_no_optimism(name):
+    levels = np.linspace(0, 1, 9)
+    assert fresh(name).fit_points(levels, b, 12).optimism_ == pytest.approx(0, abs=1e-7)
 
 
 @every_curve

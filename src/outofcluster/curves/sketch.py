@@ -211,6 +211,13 @@ class SketchSolution(Solution):
         """First row of the pseudo-inverse, for a plain least-squares fit."""
         return None if self.system is None else self.system.influence(np.eye(1, len(self.levels))[0])
 
+    @cached_property
+    def optimism_influence(self) -> Array | None:
+        """The same less the row that gives the fitted loss at the lowest level."""
+        if self.system is None:
+            return None
+        return self.system.influence(np.eye(1, len(self.levels))[0] - self.design[self.points.p.argmin()])
+
     def values(self, j: Any) -> Array:
         """The losses of the positions' groups."""
         losses: Array = self.levels[self.groups.of(j)]
