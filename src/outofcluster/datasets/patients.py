@@ -1,0 +1,171 @@
+"""Patients whose records a linkage partly failed to bring together: for trials of an audit.
+
+Every patient has a profile u ~ N(0, I); a record is u plus noise. The target follows the first entry of the profile,
+so a learner can predict new patients a little, and known patients much better. The linkage splits some patients:
+one piece of their records, of 1 to s - 1 of s records, gets a group of its own. A splitter that keeps groups whole
+then puts pieces of one patient on both sides, and the score is optimistic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outofcluster._validation import Array, check_choice, check_integer, check_number
+from outofcluster.errors import InputError
+
+__all__ = ["Patients", "make_patients"]
+
+_DESCR = """Simulated patients whose records were linked with errors
+
+{patients} patients with {records} records in all, of whom {split} have their records in two groups. `groups` is what
+the linkage says, `entities` is the truth. Target: {target}, the same for all records of a patient.
+"""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Patients:
+    """Records of patients, the groups that a linkage put them into, and whose they truly are.
+
+    Attributes
+    ----------
+    data : array of shape (n, features)
+        Features.
+    target : array of shape (n,)
+        0 or 1, or a number for regression; the same for all records of a patient.
+    groups : array of int of shape (n,)
+        Approximate clusters: what the linkage says.
+    entities : array of int of shape (n,)
+        True clusters: the patient of every record.
+    feature_names, target_names : tuple of str
+        Names of the columns, and of the classes (empty for regression).
+    DESCR : str
+        What was simulated.
+    """
+
+    data: Array
+    target: NDArray[Any]
+    groups: NDArray[np.int64]
+    entities: NDArray[np.int64]
+    feature_names: tuple[str, ...]
+    target_names: tuple[str, ...]
+    DESCR: str
+
+    def __repr__(self) -> str:
+        n, d = self.data.shape
+        patients, groups = len(np.unique(self.entities)), len(np.unique(self.groups))
+        return f"Patients({n} records, {d} features; {patients} patients in {groups} groups)"
+
+
+def make_patients(
+    n_patients: int = 250,
+    *,
+    n_records: int | tuple[int, int] = 4,
+    n_features: int = 6,
+    split_share: float = 0.15,
+    target: Literal["classification", "regression"] = "classification",
+    signal: float = 0.7,
+    record_noise: float = 0.25,
+    random_state: int | None = None,
+) -> Patients:
+    """Patients with several records each, some of whom the linkage splits in two.
+
+    Parameters
+    ----------
+    n_patients : int, default=250
+        True clusters.
+    n_records : int or pair of int, default=4
+        Records of every patient; for a pair, each number from the first to the second is as likely.
+    n_features : int, default=6
+        Length of a profile.
+    split_share : float, default=0.15
+        Probability that a patient with at least two records is split, between 0 and 1.
+    target : {"classification", "regression"}, default="classification"
+        "regression": signal times the first entry of the profile, plus normal noise of variance 1 that is drawn once a
+        patient. "classification": whether that is above 0.
+    signal : float, default=0.7
+        How much the profile tells of the target: what can be learnt for new patients.
+    record_noise : float, default=0.25
+        Standard deviation of a record around its patient's profile; the smaller, the easier patients are recognised.
+    random_state : int, optional
+        Seed.
+
+    Returns
+    -------
+    Patients
+        The records of a patient follow one another.
+
+    Examples
+    --------
+    >>> from outofcluster.datasets import make_patients
+    >>> patients = make_patients(100, n_records=(1, 5), random_state=0)
+    >>> patients
+    Patients(307 records, 6 features; 100 patients in 113 groups)
+
+    The share of held-out records whose patient has records in training:
+
+    >>> from sklearn.model_selection import GroupKFold
+    >>> folds = GroupKFold(5).split(patients.data, groups=patients.groups)
+    >>> shares = [np.isin(patients.entities[test], patients.entities[train]).mean() for train, test in folds]
+    >>> round(float(np.mean(shares)), 2)
+    0.15
+    """
+    count = check_integer("n_patients", n_patients, least=2)
+    fewest, most = _records_each(n_records)
+    d = check_integer("n_features", n_features, least=1)
+    share = check_number("split_share", split_share, least=0)
+    if share > 1:
+        raise InputError(f"split_share must be a probability between 0 and 1, got {share:g}.")
+    check_choice("target", target, ("classification", "regression"))
+    strength = check_number("signal", signal, least=0)
+    spread = check_number("record_noise", record_noise, least=0)
+    seed = None if random_state is None else check_integer("random_state", random_state, least=0)
+    rng = np.random.default_rng(seed)
+
+    sizes = rng.integers(fewest, most + 1, count)
+    profile = rng.standard_normal((count, d))
+    response = strength * profile[:, 0] + rng.standard_normal(count)
+    entities = np.repeat(np.arange(count), sizes)
+    data = profile[entities] + spread * rng.standard_normal((len(entities), d))
+    classes = target == "classification"
+    groups, split = _split(entities, sizes, share, rng)
+    return Patients(
+        data=data,
+        target=(response > 0).astype(np.int64)[entities] if classes else response[entities],
+        groups=groups,
+        entities=entities,
+        feature_names=tuple(f"x{i}" for i in range(d)),
+        target_names=("healthy", "ill") if classes else (),
+        DESCR=_DESCR.format(
+            patients=count,
+            records=len(entities),
+            split=split,
+            target="whether the patient is ill" if classes else "a measurement",
+        ),
+    )
+
+
+def _split(
+    entities: NDArray[np.int64], sizes: NDArray[np.int64], share: float, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], int]:
+    """Groups in which some entities are in two, and how many are."""
+    cut = (sizes >= 2) & (rng.random(len(sizes)) < share)
+    piece = np.where(cut, rng.integers(1, np.maximum(sizes, 2)), 0)
+    # The records of each entity in random order, of which the first few leave.
+    order = np.lexsort((rng.random(len(entities)), entities))
+    place = np.arange(len(entities)) - (np.cumsum(sizes) - sizes)[entities]
+    leaves = np.empty(len(entities), dtype=bool)
+    leaves[order] = place < piece[entities]
+    fresh = len(sizes) - 1 + np.cumsum(cut)
+    return np.where(leaves, fresh[entities], entities), int(cut.sum())
+
+
+def _records_each(n_records: Any) -> tuple[int, int]:
+    if isinstance(n_records, tuple | list) and len(n_records) == 2:
+        fewest = check_integer("n_records[0]", n_records[0], least=1)
+        return fewest, check_integer("n_records[1]", n_records[1], least=fewest)
+    same = check_integer("n_records", n_records, least=1)
+    return same, same

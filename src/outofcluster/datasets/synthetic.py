@@ -1,0 +1,200 @@
+r"""The paper's synthetic study: two parts, a line through the origin in each, and the loss at every leakage.
+
+In part T, which trains, :math:`y = θ_T x + ε` with x uniform on :math:`[-w_T, w_T]`; in part V, which is held out,
+:math:`θ_V` and :math:`w_V` take their place. ε is normal with standard deviation σ in both. The study has
+:math:`θ = (1, 2)`, :math:`w = (1, 10)`, σ = 0.5, training sets of n = 15 records, m = 30 levels of leakage from
+:math:`p_0 = 0.1` to 1, and 1000 validation records.
+
+The learner is least squares through the origin, :math:`\hat θ = Σxy / Σx^2`. Of its n records let j come from V; with A
+the sum of :math:`x^2` over those of T, B over those of V and S = A + B,
+
+.. math:: \hat θ - θ_V = (θ_T - θ_V) \frac{A}{S} + \frac{Σxε}{S}, \qquad
+   e_j = σ^2 + \frac{w_V^2}{3} \left[ (θ_T - θ_V)^2 \, E\frac{A^2}{S^2} + σ^2 \, E\frac{1}{S} \right] .
+
+The two expectations are integrals over one variable, since :math:`1/S = \int e^{-tS} dt` and
+:math:`1/S^2 = \int t e^{-tS} dt` over t > 0, and the records are independent:
+
+.. math:: E\frac{1}{S} = \int_0^∞ φ_T^{n-j} φ_V^j \, dt, \qquad
+   E\frac{A^2}{S^2} = \int_0^∞ t \, (φ_T^{n-j})'' φ_V^j \, dt, \qquad φ(t) = E\, e^{-t x^2} .
+
+1/S has an expectation for n ≥ 3 only, as the tail of :math:`φ^n` is that of :math:`t^{-n/2}`. With t = exp(s) the
+integrands are analytic for :math:`|\mathrm{Im}\, s| < π/2` and decay at both ends, so the trapezoid rule with step h
+errs by about :math:`\exp(-π^2/h)`. What is left is rounding: some 13 digits are right for n = 15, 11 for n = 20,000.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gamma, gammainc
+
+from outofcluster._validation import Array, check_integer, check_number, check_vector
+from outofcluster.datasets._bunch import Bunch
+from outofcluster.errors import InputError
+
+__all__ = ["make_partition", "partition_losses"]
+
+Pair = tuple[float, float]
+
+_STEP = 0.2
+_NEGLIGIBLE = 1e-18
+_BLOCK = 4096
+_PARTS = ("part 1", "part 2")
+
+_DESCR = """Two parts with a line through the origin in each
+
+Part 1, which trains: y = {0:g} x + noise, x uniform on [-{2:g}, {2:g}]. Part 2, which is held out: y = {1:g} x + noise,
+x uniform on [-{3:g}, {3:g}]. The noise is normal with standard deviation {4:g}. The loss is the squared error of least
+squares through the origin, LinearRegression(fit_intercept=False).
+
+e0 is the expected loss on part 2 of a model trained on {5} fresh records of part 1. For models trained on another
+number of records, or with some of part 2 among them, see partition_losses.
+"""
+
+
+def partition_losses(
+    n: int = 15,
+    *,
+    slopes: tuple[float, float] = (1.0, 2.0),
+    half_widths: tuple[float, float] = (1.0, 10.0),
+    noise: float = 0.5,
+) -> Array:
+    """The curve of the synthetic study: expected losses by the number of leaked training records.
+
+    Parameters
+    ----------
+    n : int, default=15
+        Training records, at least 3.
+    slopes : pair of float, default=(1.0, 2.0)
+        Slopes of the part that trains and of the part that is held out.
+    half_widths : pair of float, default=(1.0, 10.0)
+        x is uniform between minus and plus this, in the two parts.
+    noise : float, default=0.5
+        Standard deviation of the noise, in both parts.
+
+    Returns
+    -------
+    array of shape (n + 1,)
+        e_j for j = 0, …, n: the expected squared error, on a new record of the part that is held out, of least squares
+        through the origin on n - j records of the part that trains and j of the other. Right to 11 digits or more.
+
+    Examples
+    --------
+    >>> from outofcluster.datasets import partition_losses
+    >>> partition_losses(15)[:4]
+    array([35.351845,  6.37784 ,  1.56771 ,  0.637952])
+    """
+    size, slope, width, deviation = _checked("n", n, slopes, half_widths, noise)
+    # In blocks, so that memory does not grow with n times the points of the integral.
+    blocks = np.split(np.arange(size + 1), range(_BLOCK, size + 1, _BLOCK))
+    return np.concatenate([_losses(size, slope, width, deviation, block) for block in blocks])
+
+
+def make_partition(
+    n_train: int = 15,
+    n_validation: int = 1000,
+    *,
+    slopes: tuple[float, float] = (1.0, 2.0),
+    half_widths: tuple[float, float] = (1.0, 10.0),
+    noise: float = 0.5,
+    random_state: int | None = None,
+) -> Bunch:
+    """Records of the synthetic study: two parts with a line through the origin in each, and the known e_0.
+
+    Parameters
+    ----------
+    n_train, n_validation : int, default=15 and 1000
+        Records of the part that trains, at least 3, and of the part that is held out.
+    slopes, half_widths, noise
+        As for `partition_losses`.
+    random_state : int, optional
+        Seed.
+
+    Returns
+    -------
+    Bunch
+        Records of the training part come first. ``e0`` is the expected loss of a model trained on n_train records
+        without leakage.
+
+    Examples
+    --------
+    >>> from outofcluster.datasets import make_partition
+    >>> bunch = make_partition(15, 1000, random_state=0)
+    >>> x, y = bunch.data[bunch.train_rows, 0], bunch.target[bunch.train_rows]
+    >>> round(float(x @ y / (x @ x)), 1)
+    0.9
+    >>> round(bunch.e0, 3)
+    35.352
+    """
+    n, slope, width, deviation = _checked("n_train", n_train, slopes, half_widths, noise)
+    held_out = check_integer("n_validation", n_validation, least=1)
+    seed = None if random_state is None else check_integer("random_state", random_state, least=0)
+    rng = np.random.default_rng(seed)
+    part = np.repeat([0, 1], [n, held_out])
+    x = rng.uniform(-1, 1, len(part)) * np.array(width)[part]
+    return Bunch(
+        data=x[:, None],
+        target=x * np.array(slope)[part] + deviation * rng.standard_normal(len(part)),
+        groups=np.array(_PARTS)[part],
+        train_groups=_PARTS[:1],
+        validation_groups=_PARTS[1:],
+        feature_names=("x",),
+        target_names=(),
+        licence="none needed: the records are simulated",
+        DESCR=_DESCR.format(*slope, *width, deviation, n),
+        e0=float(_losses(n, slope, width, deviation, np.zeros(1, dtype=np.int64))[0]),
+    )
+
+
+def _checked(name: str, n: Any, slopes: Any, half_widths: Any, noise: Any) -> tuple[int, Pair, Pair, float]:
+    size = check_integer(name, n, least=3)
+    slope, width = _pair("slopes", slopes), _pair("half_widths", half_widths)
+    if min(width) <= 0:
+        raise InputError(f"half_widths must be positive, got {half_widths!r}.")
+    return size, slope, width, check_number("noise", noise, least=0)
+
+
+def _pair(name: str, values: Any) -> Pair:
+    numbers = check_vector(name, values).tolist()
+    if len(numbers) != 2:
+        raise InputError(f"{name} must be a pair of numbers, one for each part, got {values!r}.")
+    return numbers[0], numbers[1]
+
+
+def _losses(n: int, slopes: Pair, widths: Pair, noise: float, j: NDArray[np.int64]) -> Array:
+    """e_j at the given j, by the trapezoid rule in s = log t."""
+    t = _grid(n, widths)[:, None]
+    stays = n - j
+    phi, first, second = (_moment(t, widths[0], k) for k in range(3))
+    leaks = _moment(t, widths[1], 0) ** j
+    # Powers below 0 occur with a factor of 0 only.
+    curvature = stays * second * phi ** (stays - 1.0) + stays * (stays - 1) * first**2 * phi ** (stays - 2.0)
+    squared_share = _STEP * (t**2 * curvature * leaks).sum(axis=0)
+    inverse = _STEP * (t * phi**stays * leaks).sum(axis=0)
+    bias = (slopes[0] - slopes[1]) ** 2 * squared_share
+    losses: Array = noise**2 + widths[1] ** 2 / 3 * (bias + noise**2 * inverse)
+    return losses
+
+
+def _grid(n: int, widths: Pair) -> Array:
+    """Values of t, evenly spaced in log t, that leave out nothing that counts.
+
+    Below, the integrand of E 1/S is at most t, and E 1/S at least 1/(n w²) for the larger w. Above, φ is at most
+    0.89/(w√t) for the smaller w, which bounds what is left out by a multiple of t^(1-n/2).
+    """
+    small, large = min(widths), max(widths)
+    spread = n * (large / small) ** 2
+    low = math.log(_NEGLIGIBLE / (n * large**2))
+    high = 2 / (n - 2) * math.log(spread**2 / _NEGLIGIBLE) + 1 - 2 * math.log(small)
+    points: Array = np.exp(np.arange(low, high + _STEP, _STEP))
+    return points
+
+
+def _moment(t: Array, width: float, k: int) -> Array:
+    """E x^(2k) exp(-t x²) for x uniform on [-width, width]: w^(2k) γ(k + ½, z) / (2 z^(k + ½)) with z = t w²."""
+    z = t * width**2
+    moment: Array = width ** (2 * k) * gammainc(k + 0.5, z) * gamma(k + 0.5) / (2 * z ** (k + 0.5))
+    return moment
