@@ -1,27 +1,36 @@
-"""The command line: ``outofcluster demo``.
+"""The command line, one file a command.
 
-Exit status: 0 fine, 2 bad input (one sentence on standard error, no traceback).
+Exit status: 0 fine, 1 ran but with findings at the asked severity, 2 bad input (one sentence on standard error,
+no traceback). Commands are imported when they are run, so that ``--help`` is quick and a missing extra is missed
+only by the command that needs it.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
+from typing import Any
 
 from outofcluster.errors import InputError, MissingExtraError
 
 __all__ = ["main"]
 
+COMMANDS = {
+    "demo": "Recover a known loss on new clusters from simulated losses.",
+}
+"""Every command, with its line in the help; ``outofcluster.cli.<name>`` defines ``command``."""
+
 
 def main() -> None:
     """Run the command line; the console script's entry point."""
     try:
-        _commands()
+        _group()()
     except (InputError, MissingExtraError) as error:
         print(f"outofcluster: {error}", file=sys.stderr)
         sys.exit(2)
 
 
-def _commands() -> None:
+def _group() -> Any:
     try:
         import click
     except ImportError:
@@ -29,29 +38,24 @@ def _commands() -> None:
 
     from outofcluster import __version__
 
-    @click.group(context_settings={"help_option_names": ["-h", "--help"]})
+    class Commands(click.Group):
+        """Looks commands up in their files."""
+
+        def list_commands(self, ctx: Any) -> list[str]:
+            return list(COMMANDS)
+
+        def get_command(self, ctx: Any, cmd_name: str) -> Any:
+            if cmd_name not in COMMANDS:
+                return None
+            return importlib.import_module(f"outofcluster.cli.{cmd_name}").command
+
+        def format_commands(self, ctx: Any, formatter: Any) -> None:
+            with formatter.section("Commands"):
+                formatter.write_dl(list(COMMANDS.items()))
+
+    @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
     @click.version_option(__version__, prog_name="outofcluster")
     def outofcluster() -> None:
         """Tell whether a cross-validated score is inflated, and what the loss on new clusters is."""
 
-    @outofcluster.command()
-    @click.option("--n-train", default=100, show_default=True, help="Training records in each resample.")
-    @click.option("--leakage", default=0.1, show_default=True, help="Share of training records that leaked.")
-    @click.option("--fits", default=20_000, show_default=True, help="Model fits behind the losses, over all levels.")
-    @click.option("--seed", default=0, show_default=True, help="Seed of the simulated losses.")
-    @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-    def demo(n_train: int, leakage: float, fits: int, seed: int, as_json: bool) -> None:
-        """Recover a known loss on new clusters from losses simulated at increasing leakage.
-
-        The loss falls from 0.320 without leakage towards 0.220, a little with each leaked record. Losses are drawn
-        with the noise that so many fits leave, and every curve method extrapolates back to no leakage.
-        """
-        from outofcluster.demo import run_demo
-
-        result = run_demo(n_train=n_train, leakage=leakage, n_fits=fits, seed=seed)
-        if as_json:
-            click.echo(result.to_json())
-        else:
-            result.show()
-
-    outofcluster()
+    return outofcluster
