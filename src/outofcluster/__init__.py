@@ -1,5 +1,6 @@
 """Cross-validation on clustered records whose clusters are known only imperfectly."""
 
+from outofcluster import datasets
 from outofcluster.audit import audit
 from outofcluster.binomial import BinomialOperator
 from outofcluster.comparison import Comparison, compare
@@ -38,6 +39,7 @@ __all__ = [
     "__version__",
     "audit",
     "compare",
+    "datasets",
     "diagnose_curve",
     "diagnose_points",
     "leakage_test",

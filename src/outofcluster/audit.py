@@ -3,38 +3,41 @@
 Everything is checked first. Then every fold is scored as the user would, sampled, and pooled with the others;
 what needs no further fit (another leakage rate, another threshold) is asked of the result. A fold that cannot
 be audited is named in a finding and the others go on.
-
-Which error model? A rate given as a share of V̂'s records is one of fragments, as a share of T̂'s one of
-records. A plain number leaves it to the clusters: with at least ten that could be cut, of twenty records or
-fewer in the median, they look like linked entities (fragments), else like hospitals or countries (records).
 """
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from outofcluster._validation import Array, check_integer
 from outofcluster.baselines import fold_losses, random_folds
+from outofcluster.checks import choose_errors, choose_units, look_at_losses, look_at_sizes
 from outofcluster.curves import Curve, PolynomialCurve
 from outofcluster.design import largest_level
 from outofcluster.errors import FitError, InputError
 from outofcluster.findings import CODES, Finding
-from outofcluster.leakage import Leakage
 from outofcluster.leakage_test import leakage_test
-from outofcluster.losses import resolve_loss
+from outofcluster.losses import Loss, resolve_loss
 from outofcluster.pooling import FoldRun, Pooled
 from outofcluster.results import Audit, Estimate, read_leakage
-from outofcluster.sampling import sample_losses
-from outofcluster.shape import diagnose_points
+from outofcluster.sampling.fitting import check_cloneable
+from outofcluster.sampling.prepare import Sampling, prepare
 from outofcluster.split import Clusters, Fold, make_folds
 
 __all__ = ["audit"]
 
-_LEAST_CLUSTERS = 10
-_SMALL_CLUSTER = 20
-_LOW_LEVEL = 0.5
+Codes = NDArray[np.int64]
+
+_FITS = {"records": 2000, "fragments": 400}
+_LEAST_FITS = 6
+"""One fit a level and fold: six levels for records, four and two for fragments."""
 
 
 def audit(
@@ -48,11 +51,11 @@ def audit(
     cv: Any = None,
     loss: Any = None,
     method: Literal["auto"] | Curve = "auto",
-    n_fits: int = 2000,
+    n_fits: int | None = None,
     n_train: int | None = None,
     units: Literal["auto", "clusters", "records"] = "auto",
     params: dict[str, Any] | None = None,
-    mute: tuple[str, ...] = (),
+    mute: Sequence[str] = (),
     n_jobs: int | None = None,
     random_state: int | None = None,
     progress: bool = False,
@@ -73,22 +76,23 @@ def audit(
         clusters for ``errors="records"``, and the share of validation records whose cluster also trains for
         ``errors="fragments"``. Without it there is no corrected loss.
     errors : {"auto", "records", "fragments"}
-        How clustering errors happen.
+        How clustering errors happen: single records leak, or pieces of clusters. "auto" goes by what the rate is
+        a share of, else by the sizes of the clusters, and says so in a finding.
     cv : int, splitter or iterable, optional
         Folds that keep every approximate cluster on one side; 5 group folds by default.
     loss : str, callable or scorer, optional
         As in `sample_losses`.
     method : Curve, optional
         Curve method; by default a polynomial of degree 2 for records, a line for fragments.
-    n_fits : int, default=2000
-        Models to fit, over all folds.
+    n_fits : int, optional
+        Models to fit, over all folds: by default 2000 for records, and 400 for fragments, where the curve is a line.
     n_train : int, optional
         Size of a resample, by default that of the smallest training set.
     units : {"auto", "clusters", "records"}
         What the intervals are about: new clusters of the population, or these held-out clusters.
     params : dict, optional
         Parameters of ``fit``.
-    mute : tuple of str
+    mute : sequence of str
         Codes of findings to leave out.
     n_jobs, random_state, progress, checkpoint
         As in `sample_losses`; every fold has a checkpoint file of its own.
@@ -111,151 +115,73 @@ def audit(
     True
     """
     folds = make_folds(X, y, groups, cv)
-    unknown = sorted(set(mute) - set(CODES))
-    if unknown:
-        raise InputError(f"mute must hold codes of findings, got {unknown[0]!r}.")
     codes = Clusters.of(groups, None).codes
     resolved = resolve_loss(loss, estimator, y)
-    noted: list[Finding] = []
-    model = _error_model(errors, leakage, folds, codes, noted)
+    check_cloneable("estimator", estimator)
+    muted = _muted(mute)
+    model, noted = choose_errors(errors, leakage, folds, codes)
     rates = None if leakage is None else read_leakage(leakage, model, len(folds))
     curve = _method(method, model)
-    kept_units = _units(units, folds, codes, noted)
-    size = min(len(fold.train) for fold in folds) if n_train is None and model == "records" else n_train
-    largest = None
+    kept_units, more = choose_units(units, folds, codes)
+    noted += more
+    size, largest = n_train, None
     if model == "records":
-        assert size is not None
+        size = min(len(fold.train) for fold in folds) if n_train is None else check_integer("n_train", n_train, least=2)
         largest = min(largest_level(size, len(fold.validation)) for fold in folds)
-        if largest < _LOW_LEVEL:
-            noted.append(
-                Finding(
-                    "small-validation",
-                    "warning",
-                    f"The validation folds are small against n_train = {size}: levels go up to {largest:.2g} only.",
-                    "Use fewer folds or a smaller n_train.",
-                )
-            )
-    if rates is None:
-        noted.append(
-            Finding("no-rate", "info", "Without a leakage rate there is no corrected loss.", "Look at sensitivity().")
-        )
+    noted += look_at_sizes(model, size, largest, rates)
 
-    naive_seed, iid_seed, test_seed, *fold_seeds = np.random.SeedSequence(random_state).spawn(3 + len(folds))
-    given = {} if params is None else dict(params)
-    records = fold_losses(estimator, X, y, folds, resolved, given, naive_seed, n_jobs)
-    mixed = np.concatenate(
-        fold_losses(
-            estimator,
-            X,
-            y,
-            random_folds(len(codes), max(2, len(folds)), iid_seed),
-            resolved,
-            given,
-            iid_seed.spawn(1)[0],
-            n_jobs,
-        )
-    )
-    test = _test(estimator, X, y, groups, folds, loss, test_seed, n_jobs, noted)
-    runs = []
-    for fold, own, seed in zip(folds, records, fold_seeds, strict=True):
-        given_to_both = {
-            "train": fold.train,
-            "validation": fold.validation,
+    seed = None if random_state is None else check_integer("random_state", random_state, least=0)
+    naive_seed, iid_seed, test_seed, *fold_seeds = np.random.SeedSequence(seed).spawn(3 + len(folds))
+    jobs, failed = _prepare(
+        (estimator, X, y),
+        folds,
+        fold_seeds,
+        _budget(n_fits, model, len(folds)),
+        checkpoint,
+        {
+            "errors": model,
             "groups": codes,
             "n_train": size,
+            "largest": largest,
             "loss": loss,
             "params": params,
             "units": kept_units,
-            "n_jobs": n_jobs,
-            "progress": progress,
-        }
-        seeds = [int(state) for state in seed.generate_state(2, np.uint64)]
-        file = None if checkpoint is None else f"{os.fspath(checkpoint)}.fold{fold.index}"
-        budget = max(n_fits // len(folds), 1)
-        twice = model == "fragments" and _can_be_cut_twice(codes[fold.validation])
-        second = None
+        },
+    )
+    noted += failed
+
+    given = {} if params is None else dict(params)
+    own = fold_losses(estimator, X, y, folds, resolved, given, naive_seed, n_jobs)
+    iid = _iid(estimator, X, y, max(2, len(folds)), resolved, given, iid_seed, n_jobs)
+    test, more = _test(estimator, X, y, groups, folds, loss, test_seed, n_jobs)
+    noted += more
+    runs = []
+    for job in jobs:
         try:
-            samples = sample_losses(
-                estimator,
-                X,
-                y,
-                errors=model,
-                largest=largest,
-                n_fits=budget - _second_fits(budget) if twice else budget,
-                random_state=seeds[0],
-                checkpoint=file,
-                **given_to_both,
-            )
-            if twice:
-                second = sample_losses(
-                    estimator,
-                    X,
-                    y,
-                    errors="second-fragments",
-                    injected=[0.0, 1.0],
-                    n_fits=_second_fits(budget),
-                    random_state=seeds[1],
-                    checkpoint=None if file is None else f"{file}.second",
-                    **given_to_both,
-                )
-            runs.append(FoldRun(fold, own, samples, second))
-        except (FitError, InputError) as error:
-            noted.append(Finding("fold-left-out", "severe", f"Fold {fold.index} could not be audited: {error}", ""))
+            runs.append(job.run(own[job.fold.index], n_jobs=n_jobs, progress=progress))
+        except FitError as error:
+            noted.append(_left_out(job.fold, error))
     if not runs:
         first = next(finding.message for finding in noted if finding.code == "fold-left-out")
-        raise InputError(f"No fold could be audited; the first: {first}")
+        raise FitError(f"No fold could be audited; the first: {first}", None)
     pooled = Pooled(
         tuple(runs),
         codes if kept_units == "clusters" else np.arange(len(codes)),
         clusters=kept_units == "clusters",
         cut_sizes=_validation_sizes(runs, codes) if model == "fragments" else None,
     )
-    if rates is not None and len(runs) < len(folds):
+    if rates is not None:
         rates = tuple(rates[run.fold.index] for run in runs)
-    _shape_findings(pooled, noted)
-    low, high = resolved.range
-    value, spread = float(mixed.mean()), float(mixed.std(ddof=1) / np.sqrt(len(mixed)))
-    iid = Estimate(value, (max(value - 1.96 * spread, low), min(value + 1.96 * spread, high)), 0.0, spread)
-    return Audit(
-        pooled, rates, model, kept_units, curve, iid, test, resolved.name, resolved.range, tuple(noted), tuple(mute)
-    )
+    noted += look_at_losses(pooled)
+    return Audit(pooled, rates, model, kept_units, curve, iid, test, resolved.name, resolved.range, tuple(noted), muted)
 
 
-def _error_model(errors: str, leakage: Any, folds: tuple[Fold, ...], codes: Any, noted: list[Finding]) -> Any:
-    if errors in ("records", "fragments"):
-        return errors
-    if errors != "auto":
-        raise InputError(f"errors must be 'auto' or 'records' or 'fragments', got {errors!r}.")
-    if isinstance(leakage, Leakage):
-        model = "records" if leakage.of == "train" else "fragments"
-        why = f"the rate is a share of the {leakage.of} records"
-    else:
-        sizes = [np.bincount(codes[fold.validation]) for fold in folds]
-        sizes = [counts[counts > 1] for counts in sizes]
-        small = min(len(counts) for counts in sizes) >= _LEAST_CLUSTERS
-        small = small and float(np.median(np.concatenate(sizes))) <= _SMALL_CLUSTER
-        model = "fragments" if small else "records"
-        why = "the validation clusters are many and small" if small else "the validation clusters are few or large"
-    noted.append(
-        Finding(
-            "error-model", "info", f"Errors are taken to be those of {model}: {why}.", "Say errors= if you know better."
-        )
-    )
-    return model
-
-
-def _can_be_cut_twice(codes: Any) -> bool:
-    return int((np.bincount(codes) >= 3).sum()) >= 2
-
-
-def _second_fits(budget: int) -> int:
-    """A quarter of the fits: what a second piece gains counts rho0 times as much as what the first one does."""
-    return max(budget // 4, 2)
-
-
-def _validation_sizes(runs: list[FoldRun], codes: Any) -> Any:
-    sizes = [np.bincount(codes[run.fold.validation]) for run in runs]
-    return np.concatenate([counts[counts > 0] for counts in sizes])
+def _muted(mute: Any) -> tuple[str, ...]:
+    codes = (mute,) if isinstance(mute, str) else tuple(mute)
+    unknown = [code for code in codes if code not in CODES]
+    if unknown:
+        raise InputError(f"mute must hold codes of findings ({', '.join(CODES)}), got {unknown[0]!r}.")
+    return codes
 
 
 def _method(method: Any, model: str) -> Curve:
@@ -266,27 +192,103 @@ def _method(method: Any, model: str) -> Curve:
     return PolynomialCurve(2 if model == "records" else 1)
 
 
-def _units(units: str, folds: tuple[Fold, ...], codes: Any, noted: list[Finding]) -> Any:
-    """Clusters where there are enough of them, else records; the finding says what that leaves out."""
-    if units in ("clusters", "records"):
-        return units
-    if units != "auto":
-        raise InputError(f"units must be 'auto' or 'clusters' or 'records', got {units!r}.")
-    held_out = min(len(np.unique(codes[fold.validation])) for fold in folds)
-    trained = min(len(np.unique(codes[fold.train])) for fold in folds)
-    used = len(np.unique(np.concatenate([codes[fold.validation] for fold in folds])))
-    if held_out >= 2 and trained >= 2 and used >= _LEAST_CLUSTERS:
-        return "clusters"
-    noted.append(
-        Finding(
-            "few-clusters",
-            "warning",
-            f"There are {used} held-out clusters ({held_out} in a fold): the interval is for these clusters only, "
-            "and does not cover how clusters of the population differ.",
-            "More clusters are needed for that.",
+def _budget(n_fits: int | None, model: str, n_folds: int) -> int:
+    """Fits for each fold."""
+    if n_fits is None:
+        return max(_FITS[model] // n_folds, 2 * _LEAST_FITS)
+    return check_integer("n_fits", n_fits, least=_LEAST_FITS * n_folds) // n_folds
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A fold that has been checked and can be sampled."""
+
+    fold: Fold
+    sampling: Sampling
+    second: Sampling | None
+
+    def run(self, own: Array, *, n_jobs: int | None, progress: bool) -> FoldRun:
+        samples = self.sampling.run(n_jobs=n_jobs, progress=progress)
+        second = None if self.second is None else self.second.run(n_jobs=n_jobs, progress=progress)
+        return FoldRun(self.fold, own, samples, second)
+
+
+def _prepare(
+    model: tuple[Any, Any, Any],
+    folds: Sequence[Fold],
+    seeds: Sequence[np.random.SeedSequence],
+    budget: int,
+    checkpoint: str | os.PathLike[str] | None,
+    options: dict[str, Any],
+) -> tuple[list[_Job], list[Finding]]:
+    """Every fold's run, checked before anything is fitted; what no fold can do is refused."""
+    jobs, failed, first = list[_Job](), list[Finding](), None
+    for fold, seed in zip(folds, seeds, strict=True):
+        try:
+            jobs.append(_prepare_fold(model, fold, seed, budget, checkpoint, options))
+        except InputError as error:
+            first = first or error
+            failed.append(_left_out(fold, error))
+    if first is not None and not jobs:
+        raise first
+    return jobs, failed
+
+
+def _prepare_fold(
+    model: tuple[Any, Any, Any],
+    fold: Fold,
+    seed: np.random.SeedSequence,
+    budget: int,
+    checkpoint: str | os.PathLike[str] | None,
+    options: dict[str, Any],
+) -> _Job:
+    own = options | {"train": fold.train, "validation": fold.validation}
+    states = [int(state) for state in seed.generate_state(2, np.uint64)]
+    file = None if checkpoint is None else f"{os.fspath(checkpoint)}.fold{fold.index}"
+    second = None
+    if options["errors"] == "fragments" and _can_be_cut_twice(options["groups"][fold.validation]):
+        # What a second piece gains counts rho0 times as much as what the first one does: a quarter of the fits.
+        fits = max(budget // 4, 2)
+        budget -= fits
+        second = prepare(
+            *model,
+            **own
+            | {"errors": "second-fragments", "injected": [0.0, 1.0], "n_fits": fits, "random_state": states[1]}
+            | {"checkpoint": None if file is None else f"{file}.second"},
         )
-    )
-    return "records"
+    first = prepare(*model, **own | {"n_fits": budget, "random_state": states[0], "checkpoint": file})
+    return _Job(fold, first, second)
+
+
+def _can_be_cut_twice(codes: Codes) -> bool:
+    return int((np.bincount(codes) >= 3).sum()) >= 2
+
+
+def _left_out(fold: Fold, error: Exception) -> Finding:
+    return Finding("fold-left-out", "severe", f"Fold {fold.index} could not be audited: {error}", "")
+
+
+def _validation_sizes(runs: Sequence[FoldRun], codes: Codes) -> Codes:
+    sizes = [np.bincount(codes[run.fold.validation]) for run in runs]
+    return np.concatenate([counts[counts > 0] for counts in sizes])
+
+
+def _iid(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    n_folds: int,
+    loss: Loss,
+    params: dict[str, Any],
+    seed: np.random.SeedSequence,
+    n_jobs: int | None,
+) -> Estimate:
+    """The loss over random folds, with records as units."""
+    folds = random_folds(len(y), n_folds, seed)
+    losses = np.concatenate(fold_losses(estimator, X, y, folds, loss, params, seed.spawn(1)[0], n_jobs))
+    value, spread = float(losses.mean()), float(losses.std(ddof=1)) / math.sqrt(len(losses))
+    low, high = loss.range
+    return Estimate(value, (max(value - 1.96 * spread, low), min(value + 1.96 * spread, high)), 0.0, spread)
 
 
 def _test(
@@ -294,46 +296,16 @@ def _test(
     X: Any,
     y: Any,
     groups: Any,
-    folds: tuple[Fold, ...],
+    folds: Sequence[Fold],
     loss: Any,
     seed: np.random.SeedSequence,
     n_jobs: int | None,
-    noted: list[Finding],
-) -> Any:
+) -> tuple[Any, list[Finding]]:
+    """The test for a cluster effect, or why there is none."""
     try:
         pairs = [(fold.train, fold.validation) for fold in folds]
         state = int(seed.generate_state(1)[0])
-        return leakage_test(estimator, X, y, groups=groups, cv=pairs, loss=loss, random_state=state, n_jobs=n_jobs)
+        found = leakage_test(estimator, X, y, groups=groups, cv=pairs, loss=loss, random_state=state, n_jobs=n_jobs)
     except (FitError, InputError) as error:
-        noted.append(Finding("no-test", "info", f"The test for a cluster effect could not be run: {error}", ""))
-        return None
-
-
-def _shape_findings(pooled: Pooled, noted: list[Finding]) -> None:
-    redraws = sum(int(run.samples.redraws.sum()) for run in pooled.runs)
-    fits = sum(run.samples.n_fits for run in pooled.runs)
-    if redraws > 0.01 * fits:
-        noted.append(
-            Finding(
-                "single-class",
-                "warning",
-                f"{redraws} resamples held a single class or left nothing to score and were drawn again ({fits} fits).",
-                "Raise n_train; the losses are those of resamples with every class.",
-            )
-        )
-    errors = np.sqrt(pooled.monte_carlo)
-    if len(pooled.injected) < 3 or not np.isfinite(errors).all() or errors.min() <= 0:
-        return
-    diagnosis = diagnose_points(pooled.injected, pooled.means, errors, alpha=0.01)
-    for check, code in ((diagnosis.decreasing, "not-decreasing"), (diagnosis.convex, "not-convex")):
-        if check.exceeds_noise:
-            noted.append(
-                Finding(
-                    code,
-                    "warning" if code == "not-decreasing" else "info",
-                    str(check),
-                    "The learner is not optimal in its class, so that more leakage need not lower the loss."
-                    if code == "not-decreasing"
-                    else "Methods that assume convexity do not fit here.",
-                )
-            )
+        return None, [Finding("no-test", "info", f"The test for a cluster effect could not be run: {error}", "")]
+    return found, []

@@ -32,6 +32,7 @@ from outofcluster.inference import between_units
 from outofcluster.losses import resolve_loss
 from outofcluster.pooling import Optimism
 from outofcluster.results import Audit, Estimate
+from outofcluster.sampling.fitting import check_cloneable
 from outofcluster.split import make_folds
 
 __all__ = ["Comparison", "Difference", "compare"]
@@ -118,17 +119,11 @@ def _check_models(estimators: Any, loss: Any, y: Any) -> dict[str, Any]:
     if not isinstance(estimators, Mapping) or len(estimators) < 2:
         got = len(estimators) if isinstance(estimators, Mapping) else type(estimators).__name__
         raise InputError(f"estimators must be a dict of at least two estimators by name, got {got}.")
-    from sklearn.base import clone
-
     names = dict[str, str]()
     for name, estimator in estimators.items():
         if not isinstance(name, str):
             raise InputError(f"estimators must have strings as names, got {name!r}.")
-        try:
-            clone(estimator)
-        except Exception as error:
-            reason = " ".join(str(error).split())
-            raise InputError(f"estimators[{name!r}] must be one that scikit-learn can clone: {reason}") from None
+        check_cloneable(f"estimators[{name!r}]", estimator)
         names[name] = resolve_loss(loss, estimator, y).name
     if len(set(names.values())) > 1:
         raise InputError(f"estimators must share one loss, got {', '.join(sorted(set(names.values())))}; give loss=.")

@@ -15,10 +15,14 @@ Severity = Literal["info", "warning", "severe"]
 
 CODES = {
     "error-model": "Which error model was taken, and why.",
+    "fragments-likely": "Single records are taken to leak, but the clusters look like linked entities.",
     "no-rate": "No leakage rate was given, so there is no corrected loss.",
+    "exact-rate": "The leakage rate was given without an uncertainty.",
+    "leaked-like-the-rest": "Leaked records are taken to be like the rest of their clusters.",
     "small-validation": "Too few validation records for the levels that extrapolation wants.",
     "single-class": "Resamples held a single class and were drawn again.",
     "far-extrapolation": "The leakage rate is so large that noise is multiplied.",
+    "lack-of-fit": "The curve misses the losses by more than their noise.",
     "not-decreasing": "The loss rises with leakage, beyond noise: Theorem 3.1 does not apply.",
     "not-convex": "The curve is not convex, beyond noise: Theorem 3.2 does not apply.",
     "out-of-range": "The estimate lies outside what the loss can be.",

@@ -26,7 +26,6 @@ largest: records scored, times records trained on. Where nothing fits m is lower
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from itertools import product
 from math import ceil, comb, sqrt
 from typing import Any
@@ -37,6 +36,7 @@ from scipy.special import nctdtrinc, stdtr, stdtrit
 
 from outofcluster._validation import Array, check_integer, check_number
 from outofcluster.errors import FitError, InputError
+from outofcluster.leakage_result import POWER, FoldSizes, LeakageTest
 from outofcluster.losses import Loss, resolve_loss
 from outofcluster.sampling.fitting import seed_open_states, take_rows
 from outofcluster.split import Fold, make_folds
@@ -46,95 +46,10 @@ __all__ = ["FoldSizes", "LeakageTest", "detectable_effect", "leakage_test"]
 Rows = NDArray[np.int64]
 Folds = tuple[Fold, ...]
 
-_LEAST, _DEGREES, _MOST_SPLITS, _MAX_DRAWS, _POWER = 5, 10, 25, 100, 0.8
+_LEAST, _DEGREES, _MOST_SPLITS, _MAX_DRAWS = 5, 10, 25, 100
 
 _SHARES = (1.0, 0.97, 0.94, 0.9, 0.8, 0.7, 0.6, 0.5, 0.35, 0.25)
 """Shares of the records for which sizes are tried in turn, since splits may compete for the same records."""
-
-
-@dataclass(frozen=True)
-class FoldSizes:
-    """Folds of each split, from T̂ and V̂ (n_T, n'_T); records of a training and of a validation fold (n', n_V)."""
-
-    n_train_folds: int
-    n_validation_folds: int
-    n_train: int
-    n_scored: int
-
-    @property
-    def from_train(self) -> int:
-        """Records that a split takes from T̂."""
-        return self.n_train_folds * self.n_train
-
-    @property
-    def from_validation(self) -> int:
-        """Records that a split takes from V̂."""
-        return self.n_validation_folds * self.n_train + (self.n_train_folds + self.n_validation_folds) * self.n_scored
-
-
-@dataclass(frozen=True, eq=False)
-class LeakageTest:
-    """Result of `leakage_test`; ``print`` it for what was and what was not shown.
-
-    Attributes
-    ----------
-    statistic, df, pvalue : float
-        T, its degrees of freedom, and the one-sided p-value.
-    rejected : bool
-        Whether the p-value is at most ``alpha``.
-    difference : float
-        Mean of z minus mean of z': by how much training on records of the validation clusters lowers their loss.
-    detectable : float
-        Difference that folds as noisy as these would have shown with a probability of 80 %.
-    losses_train, losses_validation : array of shape (n_folds, folds of a split)
-        z and z': mean losses of the models trained on T̂ and on V̂.
-    sizes : FoldSizes
-        Number and size of the folds of each split.
-    n_folds : int
-        Splits that were used.
-    alpha, loss : float, str
-        Level of the test, and name of the loss.
-    """
-
-    statistic: float
-    df: float
-    pvalue: float
-    rejected: bool
-    alpha: float
-    difference: float
-    detectable: float
-    losses_train: Array
-    losses_validation: Array
-    sizes: FoldSizes
-    n_folds: int
-    loss: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain numbers, lists and strings; None for what is not finite, as JSON wants it."""
-        plain = {k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in self.__dict__.items()}
-        arrays = {"losses_train": self.losses_train.tolist(), "losses_validation": self.losses_validation.tolist()}
-        return {**plain, **arrays, "sizes": asdict(self.sizes)}
-
-    def __str__(self) -> str:
-        found = f"an effect of {self.detectable:.3g} would have been found with a probability of {_POWER:.0%}"
-        if not np.isfinite(self.detectable):
-            found = "the losses do not vary, which leaves unknown what effect would have been found"
-        verdict = (
-            "A cluster effect was found: training on records of the validation clusters lowers their loss, e(p0) > e(1)"
-            ".\nSo there is something for leakage to act on: any error of the clustering makes the score optimistic."
-            "\nThis does not show that leakage happened, nor how much: that depends on the errors of the clustering."
-            if self.rejected
-            else "No cluster effect was found: training on records of the validation clusters did not lower their loss "
-            f"by more than chance explains.\nThis does not show that there is none: with these sizes {found}."
-        )
-        number, splits = self.losses_train.size, "one split" if self.n_folds == 1 else f"{self.n_folds} splits"
-        return (
-            f"{verdict}\nMean loss ({self.loss}): {self.losses_train.mean():.4g} trained on other clusters, "
-            f"{self.losses_validation.mean():.4g} trained on the validation clusters, difference {self.difference:.3g}."
-            f"\nWelch's t = {self.statistic:.3g} with {self.df:.3g} degrees of freedom, one-sided p = {self.pvalue:.2g}"
-            f", level {self.alpha:g}; {number} + {number} models of {self.sizes.n_train} records, each scored on "
-            f"{self.sizes.n_scored}, over {splits}."
-        )
 
 
 def leakage_test(
@@ -228,7 +143,7 @@ def detectable_effect(
     deviation_validation: float,
     *,
     alpha: float = 0.05,
-    power: float = _POWER,
+    power: float = POWER,
 ) -> float:
     """Difference of the mean losses that Welch's test finds with a wanted probability (noncentral t distribution).
 
@@ -285,7 +200,7 @@ def _test(z: Array, zv: Array, sizes: FoldSizes, alpha: float, loss: str) -> Lea
     error, df = _welch(a, b, k * (m - 1), k * (m - 1))
     difference, rounding = float(z.mean() - zv.mean()), 1e-12 * float(np.abs([z, zv]).max())
     if error > rounding:
-        statistic, detectable = difference / error, _detectable(error, df, alpha, max(_POWER, alpha))
+        statistic, detectable = difference / error, _detectable(error, df, alpha, max(POWER, alpha))
         pvalue = float(stdtr(df, -statistic))
     else:
         # No spread at all: what a permutation test says, the chance that random labels are sorted as these are.

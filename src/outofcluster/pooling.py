@@ -245,7 +245,7 @@ class Pooled:
         """How far the optimism moves when the folds' rates, together, move by one standard error."""
         if not stds.any():
             return 0.0
-        step = 1e-4 / stds.max()
+        step = 1e-4 / float(stds.max())
         up, down = (
             self.solve(curve, np.clip(rates + sign * step * stds, 0, 0.999), derive=False).value for sign in (1, -1)
         )

@@ -1,11 +1,14 @@
-"""Results of an audit: numbers with their uncertainty, and answers to "what if" without another fit."""
+"""Results of an audit: numbers with their uncertainty, and answers to "what if" without another fit.
+
+An `Audit` holds the samples and solves when asked. What it says (text, notebook, JSON, frame) is said by its
+`Summary`, which is plain data.
+"""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,73 +16,38 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from outofcluster._validation import Array, check_number, check_vector
+from outofcluster.binomial import BinomialOperator
+from outofcluster.checks import look_at_estimate
 from outofcluster.curves.base import Curve
-from outofcluster.errors import InputError, MissingExtraError
+from outofcluster.errors import InputError, SolverError
+from outofcluster.estimates import Estimate, Sensitivity
 from outofcluster.findings import Finding, kept
 from outofcluster.leakage import Leakage
-from outofcluster.pooling import Optimism, Pooled
+from outofcluster.pooling import FoldRun, Optimism, Pooled
 from outofcluster.resampling import resampled
 from outofcluster.sampling.samples import LossSamples
+from outofcluster.summary import FittedCurve, FoldSummary, Summary
 
-__all__ = ["Audit", "Estimate", "Sensitivity", "read_leakage"]
+__all__ = ["Audit", "Estimate", "Sensitivity", "Summary", "read_leakage"]
 
-_SCHEMA = 1
 _LEVEL = 0.95
 _NORMAL = float(ndtri(0.5 + _LEVEL / 2))
 _LARGEST_RATE = 0.5
-_FAR = 3.0
-"""Weight of the loss at the lowest level beyond which an extrapolation counts as far."""
+_FINE = np.arange(101) / 200
+_COARSE, _FEW_DRAWS = (0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5), 50
+"""Rates of a summary's sensitivity; above 0 and with so many draws each where every rate needs a resampling."""
+_DRAWN = 61
+"""Points of a curve that is drawn."""
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A value with its interval, and the standard errors it comes from.
-
-    Attributes
-    ----------
-    value : float
-        The estimate.
-    interval : tuple of float
-        95 % interval, within what the loss can be.
-    se_monte_carlo : float
-        Standard error from finitely many fits.
-    se_data : float
-        Standard error from having these records and clusters, and from the leakage rate where that is uncertain.
-    """
-
-    value: float
-    interval: tuple[float, float]
-    se_monte_carlo: float
-    se_data: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.4f} ({self.interval[0]:.4f} to {self.interval[1]:.4f})"
-
-
-@dataclass(frozen=True)
-class Sensitivity:
-    """The corrected loss over a range of leakage rates."""
-
-    rates: Array
-    values: Array
-    low: Array
-    high: Array
-
-    def frame(self) -> Any:
-        """A pandas DataFrame with columns rate, value, low, high."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise MissingExtraError("frame() needs pandas: pip install 'outofcluster[pandas]'.") from None
-        return pd.DataFrame({"rate": self.rates, "value": self.values, "low": self.low, "high": self.high})
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Audit:
-    """What an audit found.
+    """What an audit found; ``print`` it, or show it in a notebook.
 
     Attributes
     ----------
+    pooled : Pooled
+        The samples of all folds as one problem.
     leakage : tuple of Leakage or None
         The rate assumed in each fold.
     errors : {"records", "fragments"}
@@ -92,19 +60,25 @@ class Audit:
         The loss over random folds, which ignore clusters.
     test : LeakageTest or None
         Whether there is a cluster effect for leakage to act on.
+    loss, loss_range : str, tuple of float
+        Name of the loss, and what it can be.
+    noted : tuple of Finding
+        Findings that need no solution; ``findings`` has them all.
+    mute : tuple of str
+        Codes of findings that are left out.
     """
 
-    pooled: Pooled
+    pooled: Pooled = field(repr=False)
     leakage: tuple[Leakage, ...] | None
     errors: str
     units: str
     method: Curve
     iid: Estimate
-    test: Any
+    test: Any = field(repr=False)
     loss: str
     loss_range: tuple[float, float]
-    noted: tuple[Finding, ...]
-    mute: tuple[str, ...]
+    noted: tuple[Finding, ...] = field(repr=False)
+    mute: tuple[str, ...] = field(repr=False)
 
     @property
     def samples(self) -> tuple[LossSamples, ...]:
@@ -125,7 +99,19 @@ class Audit:
     @cached_property
     def corrected(self) -> Estimate | None:
         """The loss on new clusters; None without a leakage rate."""
-        return None if self.leakage is None else self._corrected(self.leakage)
+        if self.leakage is None:
+            return None
+        rates, stds = self._rates, np.array([leak.std or 0.0 for leak in self.leakage])
+        optimism = self._optimism
+        value, variances = self.pooled.naive + optimism.value, self.pooled.variances(optimism)
+        if optimism.linear:
+            data = variances.data + self.pooled.rate_effect(self.method, rates, stds) ** 2
+            return self._estimate(value, variances.monte_carlo, data)
+        draws = resampled(self.pooled, self.method, rates, stds, optimism) - value
+        widen = self._quantile() / _NORMAL
+        low, high = (float(value + widen * q) for q in np.quantile(draws, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]))
+        data = max(float(draws.var(ddof=1)) - variances.monte_carlo, 0.0)
+        return self._bounded(value, min(low, value), max(high, value), variances.monte_carlo, data)
 
     @property
     def bias(self) -> float | None:
@@ -137,22 +123,35 @@ class Audit:
         """The pooled losses' curve at the mean leakage rate; None without a rate."""
         if self.leakage is None:
             return None
-        return self.pooled.fit(self.method, float(self.pooled.shares @ [leak.rate for leak in self.leakage]))
+        return self.pooled.fit(self.method, float(self.pooled.shares @ self._rates))
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """What to know before trusting the numbers, the most severe first."""
-        return kept([*self.noted, *self._solved_findings()], self.mute)
+        found = list(self.noted)
+        if self.leakage is not None and self.corrected is not None and self.curve is not None:
+            found += look_at_estimate(
+                self.pooled,
+                self._optimism,
+                self.curve,
+                value=self.corrected.value,
+                se_data=self.corrected.se_data,
+                loss_range=self.loss_range,
+                leakage=self.leakage,
+            )
+        return kept(found, self.mute)
 
     def at_leakage(self, leakage: Any) -> Audit:
         """The same audit for another leakage rate: solved anew, with no further fit."""
         return replace(self, leakage=read_leakage(leakage, self.errors, len(self.pooled.runs)))
 
     def sensitivity(self, rates: Sequence[float] | Array | None = None) -> Sensitivity:
-        """The corrected loss and its interval over leakage rates, by default 0 to 0.3."""
+        """The corrected loss and its interval over leakage rates, by default 0 to 0.3; each rate is taken as known."""
         given = np.linspace(0, 0.3, 31) if rates is None else check_vector("rates", rates)
+        if given.min() < 0 or given.max() > _LARGEST_RATE:
+            wrong = given[(given < 0) | (given > _LARGEST_RATE)][0]
+            raise InputError(f"rates must lie between 0 and {_LARGEST_RATE}, got {wrong:g}.")
         estimates = [self.at_leakage(float(rate)).corrected for rate in given]
-        assert all(estimate is not None for estimate in estimates)
         values = np.array([(e.value, *e.interval) for e in estimates if e is not None])
         return Sensitivity(given, values[:, 0], values[:, 1], values[:, 2])
 
@@ -172,80 +171,107 @@ class Audit:
             low, high = (low, middle) if self._value(middle) >= level else (middle, high)
         return high
 
+    @cached_property
+    def summary(self) -> Summary:
+        """All numbers as plain data, with the corrected loss over rates from 0 to 0.5.
+
+        For a method that is linear in the losses those rates are 101, in steps of 0.005. For one that is not, every
+        interval needs a resampling of its own, so there are eight of them and the assumed rate, with intervals
+        that are rougher than those of `sensitivity`: they come from 50 draws instead of 300.
+        """
+        curve = self.curve
+        return replace(
+            self._brief,
+            curve=None if curve is None else _drawn(self.pooled, curve, float(self.pooled.shares @ self._rates)),
+            sensitivity=self._overview(),
+        )
+
     def to_dict(self) -> dict[str, Any]:
-        """The numbers as plain data."""
-        return {
-            "schema": _SCHEMA,
-            "loss": self.loss,
-            "errors": self.errors,
-            "units": self.units,
-            "estimand": self.estimand,
-            "method": repr(self.method),
-            "leakage": None if self.leakage is None else [asdict(leak) for leak in self.leakage],
-            "naive": asdict(self.naive),
-            "iid": asdict(self.iid),
-            "corrected": None if self.corrected is None else asdict(self.corrected),
-            "bias": self.bias,
-            "test": None if self.test is None else self.test.to_dict(),
-            "levels": self.pooled.injected.tolist(),
-            "losses": self.pooled.means.tolist(),
-            "standard_errors": np.sqrt(self.pooled.monte_carlo).tolist(),
-            "folds": len(self.pooled.runs),
-            "fits": sum(samples.n_fits for samples in self.samples),
-            "findings": [asdict(finding) for finding in self.findings],
-        }
+        """The summary as plain data."""
+        return self.summary.to_dict()
 
     def to_json(self) -> str:
-        """The numbers as JSON."""
-        return json.dumps(self.to_dict(), indent=2)
+        """The summary as JSON, which ``Summary.from_json`` reads."""
+        return self.summary.to_json()
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame, a row an estimate: naive, iid and, with a leakage rate, corrected."""
+        return self._brief.to_frame()
 
     def __str__(self) -> str:
-        lines = [
-            f"Loss ({self.loss}) over {len(self.pooled.runs)} folds; intervals are 95 %, for {self.estimand}.",
-            f"  cross-validated as it is     {self.naive}",
-            f"  random folds, no clusters    {self.iid}",
-        ]
-        if self.corrected is not None and self.leakage is not None:
-            rate = float(self.pooled.shares @ [leak.rate for leak in self.leakage])
-            lines.append(f"  corrected for {rate:5.1%} leakage  {self.corrected}")
-        if self.test is not None:
-            lines.append(f"  test for a cluster effect    p = {self.test.pvalue:.3g}")
-        lines += [f"  {finding}" for finding in self.findings]
-        return "\n".join(lines)
+        return str(self._brief)
+
+    def _repr_html_(self) -> str:
+        return self._brief._repr_html_()
 
     # --- how the numbers come about ---------------------------------------------------------------
 
-    def _solve(self, rates: Array) -> Optimism:
-        return self.pooled.solve(self.method, rates)
+    @property
+    def _rates(self) -> Array:
+        return np.array([leak.rate for leak in self.leakage or ()])
+
+    @cached_property
+    def _optimism(self) -> Optimism:
+        return self.pooled.solve(self.method, self._rates)
 
     def _value(self, rate: float) -> float:
-        return self.pooled.naive + self._solve(np.full(len(self.pooled.runs), rate)).value
+        rates = np.full(len(self.pooled.runs), rate)
+        return self.pooled.naive + self.pooled.solve(self.method, rates, derive=False).value
 
-    def _corrected(self, leakage: tuple[Leakage, ...]) -> Estimate:
-        rates = np.array([leak.rate for leak in leakage])
-        optimism = self._solve(rates)
-        variances = self.pooled.variances(optimism)
-        value = self.pooled.naive + optimism.value
-        if optimism.linear:
-            data = variances.data + self._rate_variance(leakage, rates)
-            return self._estimate(value, variances.monte_carlo, data)
-        stds = np.array([leak.std or 0.0 for leak in leakage])
-        draws = resampled(self.pooled, self.method, rates, stds, optimism) - value
-        widen = self._quantile() / _NORMAL
-        low, high = (float(value + widen * q) for q in np.quantile(draws, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]))
-        data = max(float(draws.var(ddof=1)) - variances.monte_carlo, 0.0)
-        return self._bounded(value, min(low, value), max(high, value), variances.monte_carlo, data)
+    @cached_property
+    def _brief(self) -> Summary:
+        """The summary without what printing does not need."""
+        from outofcluster import __version__
 
-    def _rate_variance(self, leakage: tuple[Leakage, ...], rates: Array) -> float:
-        """(de_0/dp0)² Var(p0), the folds' rates moving together since they come from one source."""
-        errors = np.array([0.0 if leak.std is None else leak.std for leak in leakage])
-        if not errors.any():
-            return 0.0
-        step = 1e-4
-        up, down = (
-            self._solve(np.clip(rates + sign * step * errors / errors.max(), 0, 0.999)).value for sign in (1, -1)
+        return Summary(
+            version=__version__,
+            estimator=str(self.samples[0].problem.get("estimator", "")),
+            loss=self.loss,
+            loss_range=self.loss_range,
+            errors=self.errors,
+            units=self.units,
+            estimand=self.estimand,
+            method=repr(self.method),
+            leakage=self.leakage,
+            naive=self.naive,
+            iid=self.iid,
+            corrected=self.corrected,
+            bias=self.bias,
+            test=None if self.test is None else {**self.test.to_dict(), "sentence": self.test.sentence},
+            levels=tuple(self.pooled.injected.tolist()),
+            losses=tuple(self.pooled.means.tolist()),
+            standard_errors=tuple(np.sqrt(self.pooled.monte_carlo).tolist()),
+            by_fold=tuple(_fold_summary(run) for run in self.pooled.runs),
+            findings=self.findings,
+            versions=_versions(self.samples),
         )
-        return ((up - down) / (2 * step) * float(errors.max())) ** 2
+
+    def _overview(self) -> Sensitivity | None:
+        """The summary's sensitivity; None where the method cannot be solved for these losses."""
+        folds = len(self.pooled.runs)
+        rows = {0.0: (self.naive.value, *self.naive.interval)}
+        known = {(leak.rate, leak.std or 0.0) for leak in self.leakage or ()}
+        try:
+            if self.pooled.solve(self.method, np.full(folds, 0.1), derive=False).linear:
+                return self.sensitivity(_FINE)
+            if self.corrected is not None and len(known) == 1 and (single := known.pop())[1] == 0:
+                rows[single[0]] = (self.corrected.value, *self.corrected.interval)
+            rows |= {rate: self._roughly(np.full(folds, rate)) for rate in _COARSE if rate not in rows}
+        except (InputError, SolverError):
+            return None
+        rates = sorted(rows)
+        return Sensitivity(np.array(rates), *np.array([rows[rate] for rate in rates]).T)
+
+    def _roughly(self, rates: Array) -> tuple[float, float, float]:
+        """Corrected loss and interval from few draws: by their spread on either side, since quantiles need many."""
+        optimism = self.pooled.solve(self.method, rates)
+        value = self.pooled.naive + optimism.value
+        draws = resampled(self.pooled, self.method, rates, np.zeros_like(rates), optimism, n_draws=_FEW_DRAWS) - value
+        below, above = (
+            self._quantile() * math.sqrt(2 * float((side**2).mean()))
+            for side in (np.minimum(draws, 0), np.maximum(draws, 0))
+        )
+        return value, *self._bounded(value, value - below, value + above, 0.0, 0.0).interval
 
     def _quantile(self) -> float:
         """Student's quantile for the number of units that are scored."""
@@ -261,40 +287,40 @@ class Audit:
         interval = (min(max(low, least), most), max(min(high, most), least))
         return Estimate(value, interval, math.sqrt(monte_carlo), math.sqrt(data))
 
-    def _solved_findings(self) -> list[Finding]:
-        if self.leakage is None or self.corrected is None:
-            return []
-        found = []
-        optimism = self._solve(np.array([leak.rate for leak in self.leakage]))
-        if (largest := optimism.multiplier) > _FAR:
-            found.append(
-                Finding(
-                    "far-extrapolation",
-                    "warning",
-                    f"The extrapolation to no leakage multiplies the noise of the losses by up to {largest:.1f}.",
-                    "Lower the leakage by better linkage, or read the interval before the value.",
-                )
-            )
-        low, high = self.loss_range
-        if not low <= self.corrected.value <= high:
-            found.append(
-                Finding(
-                    "out-of-range",
-                    "severe",
-                    f"The corrected loss {self.corrected.value:.4g} lies outside [{low:g}, {high:g}].",
-                    "The leakage rate or the method does not fit these losses.",
-                )
-            )
-        if not self.pooled.variances(optimism).told:
-            found.append(
-                Finding(
-                    "data-variance",
-                    "warning",
-                    "The fits are too few to tell the data's variance from 0; the interval is wider than need be.",
-                    "Raise n_fits.",
-                )
-            )
-        return found
+
+def _fold_summary(run: FoldRun) -> FoldSummary:
+    sampled = [run.samples] if run.second is None else [run.samples, run.second]
+    return FoldSummary(
+        fold=int(run.fold.index),
+        naive=float(run.records.mean()),
+        n_train=len(run.fold.train),
+        n_validation=len(run.fold.validation),
+        fits=sum(samples.n_fits for samples in sampled),
+        seeds=tuple(int(seed) for samples in sampled for seed in samples.seeds),
+    )
+
+
+def _versions(samples: Sequence[LossSamples]) -> dict[str, str]:
+    """Versions of each package, several where runs of different dates were put together."""
+    found: dict[str, list[str]] = {}
+    for run in samples:
+        for name, version in run.versions.items():
+            found.setdefault(name, [])
+            if version not in found[name]:
+                found[name].append(version)
+    return {name: ", ".join(versions) for name, versions in found.items()}
+
+
+def _drawn(pooled: Pooled, curve: Curve, rate: float) -> FittedCurve:
+    """The losses A e that a fitted curve implies, from no leakage to the highest level."""
+    _, at = pooled.levels(rate)
+    p = np.linspace(0, float(at.max()), _DRAWN)
+
+    def implied(levels: Array) -> Array:
+        return BinomialOperator(levels, curve.n_).expect(lambda share: curve.values(np.rint(share * curve.n_)))
+
+    loss, observed = implied(p), implied(at) + curve.residual_
+    return FittedCurve(tuple(p.tolist()), tuple(loss.tolist()), tuple(at.tolist()), tuple(observed.tolist()))
 
 
 def read_leakage(leakage: Any, errors: str, n_folds: int) -> tuple[Leakage, ...]:

@@ -159,7 +159,7 @@ def test_a_fold_that_cannot_be_audited_is_named_and_the_others_go_on():
     assert "ArithmeticError: no" in left_out[0]
     assert len(partly.samples) == 2
     assert partly.corrected is not None
-    with pytest.raises(InputError, match="No fold could be audited; the first: Fold 0 could not be audited"):
+    with pytest.raises(FitError, match="No fold could be audited; the first: Fold 0 could not be audited"):
         audit(NeedsBothSides(), cv=pairs[2:], n_train=170)
 
 
@@ -209,7 +209,7 @@ def test_far_extrapolation_is_found():
         ({"errors": "both"}, "errors must be 'auto' or 'records' or 'fragments', got 'both'"),
         ({"method": "magic"}, "method must be 'auto' or a curve"),
         ({"units": "people"}, "units must be 'auto' or 'clusters' or 'records', got 'people'"),
-        ({"mute": ("everything",)}, "mute must hold codes of findings, got 'everything'"),
+        ({"mute": ("everything",)}, "mute must hold codes of findings .*, got 'everything'"),
         ({"loss": lambda a, b: 1.0}, "loss"),
     ],
 )

@@ -168,7 +168,7 @@ class Unclonable(LogisticRegression):
         ({"n_train": 70, "replace": False}, "n_train must be at most 60"),
         ({"n_fits": 0}, "n_fits must be a whole number at least 1, got 0"),
         ({"n_fits": 2}, "n_fits must be at least 6, one for each level, got 2"),
-        ({"errors": "typos"}, "errors must be 'records' or 'fragments', got 'typos'"),
+        ({"errors": "typos"}, "errors must be 'records' or 'fragments' or 'second-fragments', got 'typos'"),
         ({"errors": "fragments"}, "groups must be given for errors='fragments'"),
         ({"errors": "fragments", "groups": np.arange(90)}, "errors='fragments' needs at least 2 validation clusters"),
         ({"units": "clusters"}, "groups must be given for units='clusters'"),

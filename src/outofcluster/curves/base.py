@@ -71,6 +71,11 @@ class Solution(ABC):
         return None
 
     @property
+    def rank(self) -> int | None:
+        """How many parameters the losses determine, or None where the method is not linear."""
+        return None
+
+    @property
     def optimism_influence(self) -> Array | None:
         """The weights of b in e_0 less the fitted loss at the lowest level, or None where that is not linear."""
         return None
@@ -140,6 +145,11 @@ class LinearSolution(Solution):
         """Condition number of the system."""
         return self.system.condition
 
+    @property
+    def rank(self) -> int:
+        """Rank of the system."""
+        return self.system.rank
+
     @cached_property
     def influence(self) -> Array:
         """The weights of the losses in e_0."""
@@ -166,6 +176,8 @@ class Curve(ABC):
         Condition number of the system that was solved, in the method's own coordinates.
     influence_ : array of shape (m,) or None
         The weights w with e_0 = w·b where the method is linear in b, None where it is not.
+    rank_ : int or None
+        How many parameters the losses determine where the method is linear, None where it is not.
     optimism_ : float
         e_0 less the curve's own loss at the lowest level: what the leakage that was there from the start hides.
     optimism_influence_ : array of shape (m,) or None
@@ -270,6 +282,11 @@ class Curve(ABC):
     def influence_(self) -> Array | None:
         """The weights w with e_0 = w·b, or None where the method is not linear in b."""
         return self._fitted().influence
+
+    @property
+    def rank_(self) -> int | None:
+        """How many parameters the losses determine, or None where the method is not linear in b."""
+        return self._fitted().rank
 
     @property
     def optimism_(self) -> float:

@@ -211,6 +211,11 @@ class SketchSolution(Solution):
         """First row of the pseudo-inverse, for a plain least-squares fit."""
         return None if self.system is None else self.system.influence(np.eye(1, len(self.levels))[0])
 
+    @property
+    def rank(self) -> int | None:
+        """Rank of a plain least-squares fit."""
+        return None if self.system is None else self.system.rank
+
     @cached_property
     def optimism_influence(self) -> Array | None:
         """The same less the row that gives the fitted loss at the lowest level."""

@@ -12,12 +12,14 @@ times, and counted.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._validation import Array
+from outofcluster.errors import InputError
 from outofcluster.kernels import Kernel
 from outofcluster.losses import Loss
 from outofcluster.sampling.injection import Draw, Injection, Records
@@ -30,6 +32,7 @@ __all__ = [
     "Failure",
     "Problem",
     "Units",
+    "check_cloneable",
     "fit_clone",
     "run_blocks",
     "seed_open_states",
@@ -113,13 +116,25 @@ class Failure:
 
 
 def run_blocks(problem: Problem, blocks: list[Block]) -> list[BlockLosses | Failure]:
-    """The blocks one after the other, up to the first failure."""
+    """The blocks one after the other, up to the first failure.
+
+    Linear algebra runs on one thread: many small fits lose more to threads than they gain, and sums in another
+    order would be other bits. More workers are how to use more cores.
+    """
     results: list[BlockLosses | Failure] = []
-    for block in blocks:
-        results.append(_fit_block(problem, block) if problem.compiled is None else _run_kernel(problem, block))
-        if isinstance(results[-1], Failure):
-            break
+    with _thread_pools().limit(limits=1, user_api="blas"):
+        for block in blocks:
+            results.append(_fit_block(problem, block) if problem.compiled is None else _run_kernel(problem, block))
+            if isinstance(results[-1], Failure):
+                break
     return results
+
+
+@cache
+def _thread_pools() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def _run_kernel(problem: Problem, block: Block) -> BlockLosses | Failure:
@@ -223,6 +238,19 @@ def _fit_and_score(problem: Problem, rng: np.random.Generator, draw: Draw) -> tu
     records = problem.loss.records(estimator, X, y)
     t = float(records.mean())
     return t, (records - t) / len(records)
+
+
+def check_cloneable(name: str, estimator: Any) -> None:
+    """Refuse what scikit-learn cannot clone; ``name`` is the argument it came in."""
+    from sklearn.base import clone
+
+    try:
+        clone(estimator)
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        raise InputError(
+            f"{name} must be one that scikit-learn can clone, got {type(estimator).__name__}: {reason}"
+        ) from None
 
 
 def fit_clone(estimator: Any, X: Any, y: Any, rows: Rows, params: dict[str, Any], rng: np.random.Generator) -> Any:
