@@ -12,12 +12,14 @@ from outofcluster.curves import (
     SketchCurve,
     TrendFilterCurve,
 )
+from outofcluster.estimates import Estimate, Sensitivity
 from outofcluster.leakage import Leakage
 from outofcluster.leakage_test import LeakageTest, leakage_test
-from outofcluster.results import Audit, Estimate
+from outofcluster.results import Audit
 from outofcluster.sampling import LossSamples, sample_losses
 from outofcluster.shape import ShapeDiagnosis, diagnose_curve, diagnose_points
 from outofcluster.split import simulate_leakage
+from outofcluster.summary import Summary
 
 __version__ = "0.1.0.dev0"
 
@@ -33,8 +35,10 @@ __all__ = [
     "LeastSquaresCurve",
     "LossSamples",
     "PolynomialCurve",
+    "Sensitivity",
     "ShapeDiagnosis",
     "SketchCurve",
+    "Summary",
     "TrendFilterCurve",
     "__version__",
     "audit",

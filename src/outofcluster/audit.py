@@ -36,8 +36,8 @@ __all__ = ["audit"]
 Codes = NDArray[np.int64]
 
 _FITS = {"records": 2000, "fragments": 400}
-_LEAST_FITS = 6
-"""One fit a level and fold: six levels for records, four and two for fragments."""
+_LEAST_FITS = 12
+"""Two fits a level and fold, without which noise is not known: six levels for records, four and two for fragments."""
 
 
 def audit(
@@ -195,7 +195,7 @@ def _method(method: Any, model: str) -> Curve:
 def _budget(n_fits: int | None, model: str, n_folds: int) -> int:
     """Fits for each fold."""
     if n_fits is None:
-        return max(_FITS[model] // n_folds, 2 * _LEAST_FITS)
+        return max(_FITS[model] // n_folds, _LEAST_FITS)
     return check_integer("n_fits", n_fits, least=_LEAST_FITS * n_folds) // n_folds
 
 

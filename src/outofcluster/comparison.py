@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from typing import Any
@@ -25,9 +25,10 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
+from outofcluster._plain import data_frame, plain
 from outofcluster._validation import Array
 from outofcluster.audit import audit
-from outofcluster.errors import FitError, InputError, MissingExtraError
+from outofcluster.errors import FitError, InputError
 from outofcluster.inference import between_units
 from outofcluster.losses import resolve_loss
 from outofcluster.pooling import Optimism
@@ -220,27 +221,27 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers as plain data."""
-        return {
-            "schema": _SCHEMA,
-            "models": {name: found.to_dict() for name, found in self._items},
-            "left_out": dict(self.left_out),
-            "naive_ranking": list(self.naive_ranking),
-            "ranking": list(self.ranking),
-            "ranking_changes": self.ranking_changes,
-            "differences": [asdict(difference) for difference in self.differences],
-        }
+        data: dict[str, Any] = plain(
+            {
+                "schema": _SCHEMA,
+                "models": {name: found.to_dict() for name, found in self._items},
+                "left_out": self.left_out,
+                "naive_ranking": self.naive_ranking,
+                "ranking": self.ranking,
+                "ranking_changes": self.ranking_changes,
+                "differences": self.differences,
+            }
+        )
+        return data
 
     def to_json(self) -> str:
         """The numbers as JSON."""
-        return json.dumps(self.to_dict(), indent=2)
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
     def to_frame(self) -> Any:
         """A pandas DataFrame, a row a model in the order of the ranking."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise MissingExtraError("to_frame() needs pandas: pip install 'outofcluster[pandas]'.") from None
-        return pd.DataFrame([_row(name, self.audits[name]) for name in self.ranking])
+        rows = [_row(name, self.audits[name]) for name in self.ranking]
+        return data_frame({column: [row[column] for row in rows] for column in rows[0]})
 
     def __str__(self) -> str:
         width = max(len(name) for name in self.audits)

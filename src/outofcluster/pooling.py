@@ -246,10 +246,9 @@ class Pooled:
         if not stds.any():
             return 0.0
         step = 1e-4 / float(stds.max())
-        up, down = (
-            self.solve(curve, np.clip(rates + sign * step * stds, 0, 0.999), derive=False).value for sign in (1, -1)
-        )
-        return (up - down) / (2 * step)
+        down = 0.0 if (rates < step * stds).any() else step
+        up, low = (self.solve(curve, rates + by * stds, derive=False).value for by in (step, -down))
+        return (up - low) / (step + down)
 
     def naive_only(self) -> Optimism:
         """No correction: for the variance of the naive loss, which training moves as it moves the lowest level."""

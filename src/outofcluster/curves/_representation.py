@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.interpolate import BSpline
-from scipy.linalg import cholesky
+from scipy.linalg import cholesky_banded
 
 from outofcluster._validation import Array
 from outofcluster.binomial import BinomialOperator
@@ -99,8 +99,9 @@ def spline(operator: BinomialOperator, order: int, pieces: int) -> Representatio
     diagonal = np.full(pieces + 1, 2 / 3 / pieces)
     diagonal[[0, -1]] /= 2
     beside = np.full(pieces, 1 / 6 / pieces)
-    gram = np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1)
-    return Representation(design, tuple(steps), sparse.csr_matrix(cholesky(gram)), knots)
+    factor = cholesky_banded(np.stack([np.append(0, beside), diagonal]))
+    root = sparse.diags([factor[1], factor[0, 1:]], [0, 1], format="csr")
+    return Representation(design, tuple(steps), root, knots)
 
 
 def differences(size: int) -> sparse.spmatrix:
