@@ -5,6 +5,7 @@ from outofcluster.audit import audit
 from outofcluster.binomial import BinomialOperator
 from outofcluster.comparison import Comparison, compare
 from outofcluster.curves import (
+    AutoCurve,
     BasisCurve,
     CompletelyMonotoneCurve,
     LeastSquaresCurve,
@@ -25,6 +26,7 @@ __version__ = "0.1.0.dev0"
 
 __all__ = [
     "Audit",
+    "AutoCurve",
     "BasisCurve",
     "BinomialOperator",
     "Comparison",

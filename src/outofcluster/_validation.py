@@ -19,13 +19,15 @@ Array = NDArray[np.floating[Any]]
 class Points:
     """Checked input of a curve: losses ``b`` observed at levels ``p``, for training sets of size ``n``.
 
-    ``weights`` is None when all levels count alike, so that the common case costs nothing.
+    ``weights`` is None when all levels count alike, so that the common case costs nothing; ``errors`` are the standard
+    errors of the losses, where they are known.
     """
 
     p: Array
     b: Array
     n: int
     weights: Array | None
+    errors: Array | None = None
 
     def scaled(self, rows: Array) -> Array:
         """Rows times the square roots of their weights: the residuals a least-squares fit minimises."""
@@ -46,8 +48,13 @@ class Points:
             raise InputError(f"b must be non-negative {why}, got b[{i}] = {self.b[i]:g}.")
 
 
-def check_points(p: ArrayLike, b: ArrayLike, n: int, weights: ArrayLike | None = None) -> Points:
-    """Check levels, losses, size and weights together."""
+def check_points(
+    p: ArrayLike, b: ArrayLike, n: int, weights: ArrayLike | None = None, errors: ArrayLike | None = None
+) -> Points:
+    """Check levels, losses, size, weights and standard errors together.
+
+    Without weights, standard errors give them.
+    """
     levels = check_levels(p)
     losses = check_vector("b", b)
     if len(losses) != len(levels):
@@ -55,15 +62,38 @@ def check_points(p: ArrayLike, b: ArrayLike, n: int, weights: ArrayLike | None =
             f"b must have one loss for each level of p, got {len(losses)} losses for {len(levels)} levels."
         )
     size = check_integer("n", n, least=1)
+    known = None if errors is None else _check_errors(errors, len(levels))
     if weights is None:
-        return Points(levels, losses, size, None)
+        return Points(levels, losses, size, None if known is None else precision_weights(known), known)
     w = check_vector("weights", weights)
     if len(w) != len(levels):
         raise InputError(f"weights must have one weight for each level of p, got {len(w)} for {len(levels)} levels.")
     if w.min() <= 0:
         i = int(w.argmin())
         raise InputError(f"weights must be positive, got weights[{i}] = {w[i]:g}.")
-    return Points(levels, losses, size, w)
+    return Points(levels, losses, size, w, known)
+
+
+def _check_errors(errors: ArrayLike, n_levels: int) -> Array | None:
+    """Standard errors of the losses; None where one of them is not known (a level with a single replicate)."""
+    given = _vector("standard_errors", errors)
+    if len(given) != n_levels:
+        raise InputError(
+            f"standard_errors must have one value for each level of p, got {len(given)} for {n_levels} levels."
+        )
+    if (given < 0).any():
+        i = int(np.flatnonzero(given < 0)[0])
+        raise InputError(f"standard_errors must not be negative, got standard_errors[{i}] = {given[i]:g}.")
+    return given if np.isfinite(given).all() else None
+
+
+def precision_weights(standard_errors: Array) -> Array | None:
+    """Weights 1/σ² with mean 1; equal where a level's error is not known, and not beyond bounds where it is 0."""
+    if not np.isfinite(standard_errors).all() or standard_errors.max() == 0:
+        return None
+    precision = 1 / np.maximum(standard_errors, 0.05 * np.median(standard_errors[standard_errors > 0])) ** 2
+    weights: Array = precision / precision.mean()
+    return weights
 
 
 def check_levels(p: ArrayLike) -> Array:

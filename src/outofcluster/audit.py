@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from outofcluster._validation import Array, check_integer
 from outofcluster.baselines import fold_losses, random_folds
 from outofcluster.checks import choose_errors, choose_units, look_at_losses, look_at_sizes
-from outofcluster.curves import Curve, PolynomialCurve
+from outofcluster.curves import AutoCurve, Curve, PolynomialCurve
 from outofcluster.design import largest_level
 from outofcluster.errors import FitError, InputError
 from outofcluster.findings import CODES, Finding
 from outofcluster.leakage_test import leakage_test
 from outofcluster.losses import Loss, resolve_loss
+from outofcluster.placed_levels import placed_levels
 from outofcluster.pooling import FoldRun, Pooled
 from outofcluster.results import Audit, Estimate, read_leakage
 from outofcluster.sampling.fitting import check_cloneable
@@ -83,7 +84,7 @@ def audit(
     loss : str, callable or scorer, optional
         As in `sample_losses`.
     method : Curve, optional
-        Curve method; by default a polynomial of degree 2 for records, a line for fragments.
+        Curve method; by default `AutoCurve` for records, a line for fragments.
     n_fits : int, optional
         Models to fit, over all folds: by default 2000 for records, and 400 for fragments, where the curve is a line.
     n_train : int, optional
@@ -124,10 +125,13 @@ def audit(
     curve = _method(method, model)
     kept_units, more = choose_units(units, folds, codes)
     noted += more
-    size, largest = n_train, None
+    size, largest, levels = n_train, None, dict[str, Any]()
     if model == "records":
         size = min(len(fold.train) for fold in folds) if n_train is None else check_integer("n_train", n_train, least=2)
         largest = min(largest_level(size, len(fold.validation)) for fold in folds)
+        levels["largest"] = largest
+        if isinstance(curve, AutoCurve):
+            levels["injected"], levels["shares"] = placed_levels(largest)
     noted += look_at_sizes(model, size, largest, rates)
 
     seed = None if random_state is None else check_integer("random_state", random_state, least=0)
@@ -142,11 +146,11 @@ def audit(
             "errors": model,
             "groups": codes,
             "n_train": size,
-            "largest": largest,
             "loss": loss,
             "params": params,
             "units": kept_units,
-        },
+        }
+        | levels,
     )
     noted += failed
 
@@ -189,7 +193,7 @@ def _method(method: Any, model: str) -> Curve:
         return method
     if method != "auto":
         raise InputError(f"method must be 'auto' or a curve such as PolynomialCurve(2), got {method!r}.")
-    return PolynomialCurve(2 if model == "records" else 1)
+    return AutoCurve() if model == "records" else PolynomialCurve(1)
 
 
 def _budget(n_fits: int | None, model: str, n_folds: int) -> int:

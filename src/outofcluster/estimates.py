@@ -32,7 +32,8 @@ class Estimate:
     se_monte_carlo : float
         Standard error from finitely many fits.
     se_data : float
-        Standard error from having these records and clusters, and from the leakage rate where that is uncertain.
+        Standard error from having these records and clusters, from the choice between curves, and from the
+        leakage rate where that is uncertain.
 
     Examples
     --------

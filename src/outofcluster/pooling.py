@@ -31,6 +31,7 @@ derivatives where it is not linear.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -39,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._validation import Array
-from outofcluster.curves.base import Curve, precision_weights
+from outofcluster.curves.base import Curve
 from outofcluster.fragments import scored_rate
 from outofcluster.inference import between_units
 from outofcluster.sampling.samples import LossSamples
@@ -79,8 +80,10 @@ class Optimism:
         w: weights of the influence through training on the corrected loss.
     second : array of shape (folds,)
         Weight of each fold's g.
-    linear : bool
-        Whether it is linear in the losses; else the weights are derivatives.
+    exact : bool
+        Whether the weights are exact, those of a linear method or derivatives in closed form.
+    choice : float
+        Variance over the curves that the method averages.
     """
 
     value: float
@@ -88,7 +91,8 @@ class Optimism:
     weights: Array
     training: Array
     second: Array
-    linear: bool = True
+    exact: bool = True
+    choice: float = 0.0
 
     @property
     def multiplier(self) -> float:
@@ -204,7 +208,7 @@ class Pooled:
         """A curve of the same parameters, fitted to the pooled losses."""
         inner, p = self.levels(rate)
         b = self.means + self.injected * inner * float(self.shares @ self.second_gains)
-        return _fresh(curve).fit_points(p, b, self.size, precision_weights(np.sqrt(self.monte_carlo)))
+        return _fresh(curve).fit_points(p, b, self.size, standard_errors=np.sqrt(self.monte_carlo))
 
     def solve(self, curve: Curve, rates: Array, *, losses: Array | None = None, derive: bool = True) -> Optimism:
         """The optimism for one leakage rate a fold, by default of the losses as they are.
@@ -213,14 +217,17 @@ class Pooled:
         ``derive`` the weights of a method that is not linear are left at 0.
         """
         b = self.losses if losses is None else losses
-        options = {"precision": precision_weights(np.sqrt(self.monte_carlo)), "derive": derive}
         if (rates == rates[0]).all():
             gain = float(self.shares @ self.second_gains)
-            solved = [self._solve(curve, rates[0], self.shares @ b, gain, self.size, **options)] * len(self.runs)
+            errors = np.sqrt(self.monte_carlo)
+            one = self._solve(curve, rates[0], self.shares @ b, gain, self.size, errors=errors, derive=derive)
+            solved = [one] * len(self.runs)
         else:
             solved = [
-                self._solve(curve, rate, own, gain, run.samples.size, **options)
-                for rate, own, gain, run in zip(rates, b, self.second_gains, self.runs, strict=True)
+                self._solve(curve, rate, own, gain, run.samples.size, errors=errors, derive=derive)
+                for rate, own, gain, run, errors in zip(
+                    rates, b, self.second_gains, self.runs, self.errors, strict=True
+                )
             ]
         return Optimism(
             float(self.shares @ [part.value for part in solved]),
@@ -228,7 +235,8 @@ class Pooled:
             np.concatenate([part.weights for part in solved]),
             np.concatenate([part.training for part in solved]),
             np.concatenate([part.second for part in solved]),
-            all(part.linear for part in solved),
+            all(part.exact for part in solved),
+            float(self.shares @ [math.sqrt(part.choice) for part in solved]) ** 2,
         )
 
     def _solve(self, curve: Curve, rate: float, b: Array, gain: float, n: int, **options: Any) -> Optimism:
@@ -239,7 +247,8 @@ class Pooled:
         o = fall.weights
         second = np.array([scale * inner * float(o @ self.injected)])
         training = (fall.of_e0 + (scale - 1) * o)[None]
-        return Optimism(scale * fall.value, fall.e0, scale * o[None], training, second, fall.linear)
+        choice = scale**2 * fall.choice
+        return Optimism(scale * fall.value, fall.e0, scale * o[None], training, second, fall.exact, choice)
 
     def rate_effect(self, curve: Curve, rates: Array, stds: Array) -> float:
         """How far the optimism moves when the folds' rates, together, move by one standard error."""
@@ -343,16 +352,17 @@ class _Fall:
     e0: float
     weights: Array
     of_e0: Array
-    linear: bool
+    exact: bool
+    choice: float
 
 
-def _fall(curve: Curve, p: Array, b: Array, n: int, precision: Array | None, derive: bool) -> _Fall:
-    """Fit the curve; weights are exact where it is linear, else central differences."""
-    fitted = _fresh(curve).fit_points(p, b, n, precision)
+def _fall(curve: Curve, p: Array, b: Array, n: int, *, errors: Array, derive: bool) -> _Fall:
+    """Fit the curve; weights are exact where there is a closed form, else central differences."""
+    fitted = _fresh(curve).fit_points(p, b, n, standard_errors=errors)
     value, e0 = float(fitted.optimism_), float(fitted.e0_)
-    weights, of_e0 = fitted.optimism_influence_, fitted.influence_
+    weights, of_e0 = fitted.optimism_derivative_, fitted.derivative_
     if weights is not None and of_e0 is not None:
-        return _Fall(value, e0, weights, of_e0, True)
+        return _Fall(value, e0, weights, of_e0, True, fitted.choice_variance_)
     derivatives = np.zeros((2, len(b)))
     step = 1e-3 * max(float(np.ptp(b)), 1e-6)
     for i in range(len(b) if derive else 0):
@@ -360,10 +370,10 @@ def _fall(curve: Curve, p: Array, b: Array, n: int, precision: Array | None, der
         for sign in (1, -1):
             moved = b.copy()
             moved[i] = max(moved[i] + sign * step, 0.0)
-            again = _fresh(curve).fit_points(p, moved, n, precision)
+            again = _fresh(curve).fit_points(p, moved, n, standard_errors=errors)
             shifted.append((again.optimism_, again.e0_))
         derivatives[:, i] = (np.array(shifted[0]) - shifted[1]) / (2 * step)
-    return _Fall(value, e0, derivatives[0], derivatives[1], False)
+    return _Fall(value, e0, derivatives[0], derivatives[1], False, fitted.choice_variance_)
 
 
 def _fresh(curve: Curve) -> Curve:

@@ -104,8 +104,8 @@ class Audit:
         rates, stds = self._rates, np.array([leak.std or 0.0 for leak in self.leakage])
         optimism = self._optimism
         value, variances = self.pooled.naive + optimism.value, self.pooled.variances(optimism)
-        if optimism.linear:
-            data = variances.data + self.pooled.rate_effect(self.method, rates, stds) ** 2
+        if optimism.exact:
+            data = variances.data + optimism.choice + self.pooled.rate_effect(self.method, rates, stds) ** 2
             return self._estimate(value, variances.monte_carlo, data)
         draws = resampled(self.pooled, self.method, rates, stds, optimism) - value
         widen = self._quantile() / _NORMAL
@@ -175,7 +175,7 @@ class Audit:
     def summary(self) -> Summary:
         """All numbers as plain data, with the corrected loss over rates from 0 to 0.5.
 
-        For a method that is linear in the losses those rates are 101, in steps of 0.005. For one that is not, every
+        For a method with closed derivatives those rates are 101, in steps of 0.005. For one that is not, every
         interval needs a resampling of its own, so there are eight of them and the assumed rate, with intervals
         that are rougher than those of `sensitivity`: they come from 50 draws instead of 300.
         """
@@ -252,7 +252,7 @@ class Audit:
         rows = {0.0: (self.naive.value, *self.naive.interval)}
         known = {(leak.rate, leak.std or 0.0) for leak in self.leakage or ()}
         try:
-            if self.pooled.solve(self.method, np.full(folds, 0.1), derive=False).linear:
+            if self.pooled.solve(self.method, np.full(folds, 0.1), derive=False).exact:
                 return self.sensitivity(_FINE)
             if self.corrected is not None and len(known) == 1 and (single := known.pop())[1] == 0:
                 rows[single[0]] = (self.corrected.value, *self.corrected.interval)

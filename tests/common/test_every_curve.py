@@ -32,9 +32,10 @@ EVERY = {
     "sketch": ooc.SketchCurve(n_groups=4),
     "linear sketch": ooc.SketchCurve(n_groups=4, penalty=0, monotone=False),
     "completely monotone": ooc.CompletelyMonotoneCurve(),
+    "auto": ooc.AutoCurve(),
 }
 LINEAR = {"least squares", "polynomial", "basis", "linear sketch"}
-FOR_ANY_N = {"trend filter", "polynomial", "basis", "sketch", "completely monotone"}
+FOR_ANY_N = {"trend filter", "polynomial", "basis", "sketch", "completely monotone", "auto"}
 every_curve = pytest.mark.parametrize("name", EVERY)
 p = np.linspace(0.1, 1, 9)
 b = 0.2 + 0.1 * np.exp(-4 * p) + 1e-3 * np.random.default_rng(0).standard_normal(9)
@@ -71,10 +72,12 @@ def test_the_fitted_names_agree_with_each_other(name, losses, n):
     assert curve.optimism_ == pytest.approx(e[0] - (A @ e)[0], abs=1e-9 * scale)
     if name in LINEAR:
         assert curve.optimism_ == pytest.approx(
-            curve.optimism_influence_ @ losses, abs=1e-8 * max(scale, np.abs(curve.influence_).sum())
+            curve.optimism_derivative_ @ losses, abs=1e-8 * max(scale, np.abs(curve.influence_).sum())
         )
+    elif name == "auto":
+        assert curve.choice_variance_ >= 0
     else:
-        assert curve.optimism_influence_ is None
+        assert curve.optimism_derivative_ is None
 
 
 @every_curve

@@ -21,6 +21,7 @@ target = X[:, 0] + effect[:, 1] + 0.5 * rng.standard_normal(400)
 
 def audit(estimator=None, y=None, **options):
     given = {"groups": groups, "leakage": 0.1, "errors": "records", "n_fits": 600, "random_state": 0} | options
+    given = {"method": ooc.PolynomialCurve(2)} | given
     estimator = Ridge() if estimator is None else estimator
     return ooc.audit(estimator, X, target if y is None else y, **given)
 

@@ -1,5 +1,6 @@
 """Curve methods: from losses b at levels p to the curve e_0, …, e_n. One file a method."""
 
+from outofcluster.curves.auto import AutoCurve
 from outofcluster.curves.base import Curve
 from outofcluster.curves.basis import BasisCurve
 from outofcluster.curves.bezier import Bezier
@@ -10,6 +11,7 @@ from outofcluster.curves.sketch import SketchCurve
 from outofcluster.curves.trend_filter import TrendFilterCurve
 
 __all__ = [
+    "AutoCurve",
     "BasisCurve",
     "Bezier",
     "CompletelyMonotoneCurve",

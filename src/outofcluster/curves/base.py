@@ -20,7 +20,7 @@ from outofcluster._validation import Array, Points, check_indices, check_number,
 from outofcluster.curves.bezier import Bezier
 from outofcluster.errors import InputError, NotFittedError
 
-__all__ = ["Curve", "LinearSolution", "LinearSystem", "Samples", "Solution", "precision_weights"]
+__all__ = ["Curve", "LinearSolution", "LinearSystem", "Samples", "Solution"]
 
 
 class Samples(Protocol):
@@ -76,9 +76,19 @@ class Solution(ABC):
         return None
 
     @property
-    def optimism_influence(self) -> Array | None:
-        """The weights of b in e_0 less the fitted loss at the lowest level, or None where that is not linear."""
+    def derivative(self) -> Array | None:
+        """The derivative of e_0 by b, where there is a closed form; with its shares held where a method averages."""
+        return self.influence
+
+    @property
+    def optimism_derivative(self) -> Array | None:
+        """That of e_0 less the fitted loss at the lowest level."""
         return None
+
+    @property
+    def choice_variance(self) -> float:
+        """Variance of the optimism over the curves that a method chooses between; 0 where there is one."""
+        return 0.0
 
     @abstractmethod
     def values(self, j: Any) -> Array:
@@ -156,7 +166,7 @@ class LinearSolution(Solution):
         return self.system.influence(self.at_zero)
 
     @cached_property
-    def optimism_influence(self) -> Array:
+    def optimism_derivative(self) -> Array:
         """The weights of the losses in e_0 less the fitted loss at the lowest level."""
         return self.system.influence(self.at_zero - self.system.design[self.points.p.argmin()])
 
@@ -180,13 +190,24 @@ class Curve(ABC):
         How many parameters the losses determine where the method is linear, None where it is not.
     optimism_ : float
         e_0 less the curve's own loss at the lowest level: what the leakage that was there from the start hides.
-    optimism_influence_ : array of shape (m,) or None
-        The weights of b in it, None where the method is not linear.
+    derivative_, optimism_derivative_ : array of shape (m,) or None
+        The derivatives of e_0 and of the optimism by b, where there is a closed form; a method that averages curves
+        holds their shares, and has a ``choice_variance_``.
+    choice_variance_ : float
+        Variance of the optimism over the curves that the method averages; 0 for a single curve.
     """
 
     _solution: Solution | None = None
 
-    def fit_points(self, p: ArrayLike, b: ArrayLike, n: int, weights: ArrayLike | None = None) -> Self:
+    def fit_points(
+        self,
+        p: ArrayLike,
+        b: ArrayLike,
+        n: int,
+        weights: ArrayLike | None = None,
+        *,
+        standard_errors: ArrayLike | None = None,
+    ) -> Self:
         """Fit the curve to losses observed at levels of leakage.
 
         Parameters
@@ -199,19 +220,22 @@ class Curve(ABC):
             Size of the training sets.
         weights : array of shape (m,), optional
             Positive weights of the squared residuals, ideally 1 / variance of b; all alike by default.
+        standard_errors : array of shape (m,), optional
+            Standard errors of b. Without ``weights`` they give them, in units of their average, so that penalties
+            keep their meaning; methods that choose between curves judge these by them.
 
         Returns
         -------
         self
         """
-        points = check_points(p, b, n, weights)
+        points = check_points(p, b, n, weights, standard_errors)
         self._solution = self._solve(points)
         return self
 
     def fit(self, samples: Samples, leakage: float) -> Self:
         """Fit the curve to loss samples, for a leakage rate that is known or assumed.
 
-        Levels count by the precision of their means, in units of its average, so that penalties keep their meaning.
+        Levels count by the precision of their means.
 
         Parameters
         ----------
@@ -228,7 +252,7 @@ class Curve(ABC):
         if rate >= 1:
             raise InputError(f"leakage must be below 1, got {rate:g}.")
         return self.fit_points(
-            samples.levels(rate), samples.means, samples.size, precision_weights(samples.standard_errors)
+            samples.levels(rate), samples.means, samples.size, standard_errors=samples.standard_errors
         )
 
     @abstractmethod
@@ -295,20 +319,21 @@ class Curve(ABC):
         return solution.e0 - float(solution.fitted[solution.points.p.argmin()])
 
     @property
-    def optimism_influence_(self) -> Array | None:
-        """The weights of b in the optimism, or None where the method is not linear in b."""
-        return self._fitted().optimism_influence
+    def derivative_(self) -> Array | None:
+        """The derivative of e_0 by b, or None where there is no closed form."""
+        return self._fitted().derivative
+
+    @property
+    def optimism_derivative_(self) -> Array | None:
+        """The derivative of the optimism by b, or None where there is no closed form."""
+        return self._fitted().optimism_derivative
+
+    @property
+    def choice_variance_(self) -> float:
+        """Variance of the optimism over the curves that the method averages."""
+        return self._fitted().choice_variance
 
     def _fitted(self) -> Solution:
         if self._solution is None:
             raise NotFittedError(f"{type(self).__name__} is not fitted yet; call fit_points first.")
         return self._solution
-
-
-def precision_weights(standard_errors: Array) -> Array | None:
-    """Weights 1/σ² with mean 1; equal where a level's error is not known, and not beyond bounds where it is 0."""
-    if not np.isfinite(standard_errors).all() or standard_errors.max() == 0:
-        return None
-    precision = 1 / np.maximum(standard_errors, 0.05 * np.median(standard_errors[standard_errors > 0])) ** 2
-    weights: Array = precision / precision.mean()
-    return weights

@@ -217,7 +217,7 @@ class SketchSolution(Solution):
         return None if self.system is None else self.system.rank
 
     @cached_property
-    def optimism_influence(self) -> Array | None:
+    def optimism_derivative(self) -> Array | None:
         """The same less the row that gives the fitted loss at the lowest level."""
         if self.system is None:
             return None

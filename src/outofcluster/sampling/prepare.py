@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outofcluster._validation import check_choice, check_flag, check_integer, check_number, check_vector
+from outofcluster._validation import Array, check_choice, check_flag, check_integer, check_number, check_vector
 from outofcluster.design import allocate, extrapolation_design, largest_level
 from outofcluster.errors import InputError
 from outofcluster.kernels import find_kernel
@@ -77,6 +77,7 @@ def prepare(
     errors: str = "records",
     groups: Any = None,
     injected: ArrayLike | None = None,
+    shares: Array | None = None,
     largest: float | None = None,
     n_fits: int = 2000,
     n_train: int | None = None,
@@ -89,7 +90,7 @@ def prepare(
     random_state: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Sampling:
-    """Check the arguments of `sample_losses`, and plan the run."""
+    """Check the arguments of `sample_losses`, and plan the run; ``shares`` of the fits for given levels."""
     n_records = _length("X", X)
     if _length("y", y) != n_records:
         raise InputError(f"y must have one target for each of the {n_records} records of X, got {_length('y', y)}.")
@@ -114,7 +115,7 @@ def prepare(
     check_flag("kernel", kernel)
     injection = make_injection(errors, n_train=n_train, train=T, validation=V, groups=codes, replace=replace)
     budget = check_integer("n_fits", n_fits, least=1)
-    plan = _plan(injected, largest, budget, injection, len(V), standard_error)
+    plan = _plan(injected, shares, largest, budget, injection, len(V), standard_error)
     given = {} if params is None else dict(params)
     kept, train_units, validation_units = _units(units, codes, T, V, len(plan.injected), injection)
 
@@ -170,6 +171,7 @@ def _check_rows(name: str, rows: ArrayLike, n_records: int) -> Rows:
 
 def _plan(
     injected: ArrayLike | None,
+    shares: Array | None,
     largest: float | None,
     budget: int,
     injection: Injection,
@@ -197,7 +199,8 @@ def _plan(
         raise InputError(f"n_fits must be at least {len(levels)}, one for each level, got {budget}.")
     if injected is None and isinstance(injection, Records) and budget >= 4 * len(levels):
         return Plan(levels, budget, standard_error=wanted)
-    return Plan(levels, budget, fixed=allocate(np.ones(len(levels)), budget, least=1))
+    least = 2 if budget >= 2 * len(levels) else 1
+    return Plan(levels, budget, fixed=allocate(np.ones(len(levels)) if shares is None else shares, budget, least=least))
 
 
 def _units(
