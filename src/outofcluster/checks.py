@@ -28,7 +28,8 @@ Codes = NDArray[np.int64]
 
 _LEAST_CLUSTERS = 10
 _SMALL_CLUSTER = 20
-_LOW_LEVEL = 0.5
+_LOW_LEVEL = 0.25
+"""Largest level below which a curve cannot be followed; five folds of equal size reach 0.4."""
 _FAR = 3.0
 """Multiplier of the losses' noise beyond which an extrapolation counts as far."""
 
@@ -259,4 +260,3 @@ def _lack_of_fit(pooled: Pooled, optimism: Optimism, curve: Curve, se_data: floa
             "Try another method, such as PolynomialCurve(3) or CompletelyMonotoneCurve().",
         )
     ]
-
