@@ -126,16 +126,24 @@ def check_fold(i: int, pair: Any, clusters: Clusters) -> Fold:
         raise InputError(f"cv must give pairs (train, test) of row indices, got {type(pair).__name__} as fold {i}.")
     n = len(clusters.codes)
     train, validation = (_check_rows(i, side, rows, n) for side, rows in zip(("train", "test"), pair, strict=True))
-    both = np.intersect1d(train, validation)
+    # Marks instead of sorts: folds of many clusters are checked in one pass each.
+    both = validation[_marked(train, n)[validation]]
     if len(both):
         raise InputError(f"cv must not train and test on the same record, got row {both[0]} on both sides of fold {i}.")
-    shared = np.intersect1d(clusters.codes[train], clusters.codes[validation])
+    marked = [_marked(clusters.codes[rows], len(clusters.names)) for rows in (train, validation)]
+    shared = np.flatnonzero(marked[0] & marked[1])
     if len(shared):
         raise InputError(
             f"cv must keep every cluster on one side, got records of cluster {clusters.names[shared[0]]!r} on both "
             f"sides of fold {i}; use a splitter for groups such as GroupKFold."
         )
     return Fold(i, train, validation)
+
+
+def _marked(codes: Rows, n: int) -> NDArray[np.bool_]:
+    marked = np.zeros(n, dtype=bool)
+    marked[codes] = True
+    return marked
 
 
 def _check_rows(i: int, side: str, rows: Any, n: int) -> Rows:
@@ -147,7 +155,7 @@ def _check_rows(i: int, side: str, rows: Any, n: int) -> Rows:
     outside = (given < 0) | (given >= n)
     if outside.any():
         raise InputError(f"cv must give rows between 0 and {n - 1}, got {side} row {given[outside][0]} in fold {i}.")
-    if len(np.unique(given)) < len(given):
+    if _marked(given, n).sum() < len(given):
         raise InputError(f"cv must give every row at most once a side, got repeated {side} rows in fold {i}.")
     return given.astype(np.int64)
 
