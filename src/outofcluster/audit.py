@@ -120,6 +120,8 @@ def audit(
     resolved = resolve_loss(loss, estimator, y)
     check_cloneable("estimator", estimator)
     muted = _muted(mute)
+    if n_jobs is not None and (not isinstance(n_jobs, int) or n_jobs == 0):
+        raise InputError(f"n_jobs must be None or a whole number other than 0, got {n_jobs!r}.")
     model, noted = choose_errors(errors, leakage, folds, codes)
     rates = None if leakage is None else read_leakage(leakage, model, len(folds))
     curve = _method(method, model)

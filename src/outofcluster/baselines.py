@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from outofcluster._validation import Array
 from outofcluster.errors import FitError
 from outofcluster.losses import Loss
-from outofcluster.sampling.fitting import fit_clone, take_rows
+from outofcluster.sampling.fitting import fit_clone, one_blas_thread, take_rows
 from outofcluster.split import Fold
 
 __all__ = ["fold_losses", "random_folds"]
@@ -64,7 +64,8 @@ def _one(
 ) -> Array | str:
     """The losses, or what went wrong."""
     try:
-        model = fit_clone(estimator, X, y, train, params, np.random.default_rng(seed))
+        with one_blas_thread():
+            model = fit_clone(estimator, X, y, train, params, np.random.default_rng(seed))
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     held_out, targets = take_rows(X, validation), take_rows(y, validation)

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
+from outofcluster._html import element, fragment, table
 from outofcluster._plain import data_frame, plain
 from outofcluster._validation import Array
 from outofcluster.audit import audit
@@ -255,6 +256,14 @@ class Comparison:
         lines += [str(difference) for difference in self.differences]
         lines += [f"{name} was left out: {reason}" for name, reason in self.left_out.items()]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [(name, str(self.audits[name].naive), str(self.audits[name].corrected or "")) for name in self.ranking]
+        said = [str(difference) for difference in self.differences]
+        said += [f"{name} was left out: {reason}" for name, reason in self.left_out.items()]
+        verdict = "changes" if self.ranking_changes else "does not change"
+        parts = [element("p", line) for line in (f"Correcting {verdict} the ranking.", *said)]
+        return fragment(table(("model", "as it is", "corrected"), rows), *parts)
 
     @property
     def _items(self) -> list[tuple[str, Audit]]:

@@ -1,95 +1,87 @@
-"""The demonstration: losses simulated from a known curve, and what each method makes of them."""
+"""The demonstration: simulated patients whose linkage errs, an audit of a model, and the truth beside it.
+
+What a user would know (records, linked groups, a small sample of patients looked up by hand) goes into the audit; what
+only a simulation knows (whose record is whose) goes into the truth: models trained without the leaked records,
+scored on the records of many patients that none of them has seen.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from outofcluster._validation import check_integer, check_number
-from outofcluster.binomial import BinomialOperator
-from outofcluster.curves import (
-    CompletelyMonotoneCurve,
-    Curve,
-    LeastSquaresCurve,
-    PolynomialCurve,
-    SketchCurve,
-    TrendFilterCurve,
-)
-from outofcluster.errors import InputError
-from outofcluster.shape import ShapeDiagnosis, diagnose_points
+from outofcluster._validation import check_integer
+from outofcluster.datasets import Patients, make_patients
+from outofcluster.leakage import Leakage
+from outofcluster.results import Audit
+from outofcluster.split import make_folds
 
-__all__ = ["Demo", "DemoEstimate", "run_demo"]
+__all__ = ["Demo", "run_demo"]
 
-_FLOOR, _FALL, _DECAY = 0.22, 0.10, 4.0
-"""The true curve e_j = 0.22 + 0.10 (1 - 4/n)^j."""
-
-_LOSS_DEVIATION = 0.05
-"""Standard deviation of one fit's mean loss, as for some 100 validation records."""
-
-
-@dataclass(frozen=True)
-class DemoEstimate:
-    """What one method says."""
-
-    method: str
-    e0: float
-    error: float
+_PATIENTS, _LOOKED_UP, _NEW = 800, 150, 3000
+_LAW = {"n_records": (3, 7), "n_features": 6, "signal": 0.7, "record_noise": 0.25}
+_SPLIT_SHARE = 0.35
+_FOLDS = 5
 
 
 @dataclass(frozen=True)
 class Demo:
-    """The simulated problem and its answers."""
+    """A simulated problem, what the audit says of it, and the truth.
 
-    n_train: int
-    leakage: float
+    Attributes
+    ----------
+    patients : Patients
+        The records, the linked groups, and whose records they truly are.
+    looked_up : int
+        Patients whose records were checked by hand for the leakage rate.
+    leakage : Leakage
+        The rate that they show.
+    audit : Audit
+        The audit.
+    truth : float
+        The loss on new patients of models that saw no leaked record.
+    """
+
+    patients: Patients
+    looked_up: int
+    leakage: Leakage
+    audit: Audit
     truth: float
-    naive: float
-    naive_error: float
-    estimates: tuple[DemoEstimate, ...]
-    shape: ShapeDiagnosis
+
+    @property
+    def n_split(self) -> int:
+        """Patients whose records the linkage left in two groups."""
+        pieces = np.unique(np.stack([self.patients.entities, self.patients.groups]), axis=1)[0]
+        return int((np.bincount(pieces) > 1).sum())
+
+    @property
+    def covered(self) -> bool:
+        """Whether the interval of the corrected loss holds the truth."""
+        assert self.audit.corrected is not None
+        low, high = self.audit.corrected.interval
+        return low <= self.truth <= high
+
+    def to_dict(self) -> dict[str, Any]:
+        """The audit's numbers, with the truth."""
+        return self.audit.to_dict() | {"truth": self.truth, "covered": self.covered}
 
     def to_json(self) -> str:
-        """All of it as JSON."""
-        return json.dumps(asdict(self), indent=2)
-
-    def show(self) -> None:
-        """Print a table on the terminal."""
-        from rich.console import Console
-        from rich.table import Table
-
-        console = Console()
-        console.print(
-            f"Simulated losses: {self.n_train} training records, of which {self.leakage:.0%} truly belong to "
-            f"validation clusters.\nThe cross-validated loss is [bold]{self.naive:.4f}[/bold]; on genuinely new "
-            f"clusters it is [bold]{self.truth:.4f}[/bold]. Nothing in the cross-validation shows the difference.\n"
-        )
-        table = Table("curve method", title="Loss on new clusters, extrapolated to no leakage")
-        table.add_column("estimate", justify="right")
-        table.add_column("error", justify="right")
-        table.add_row("none: the cross-validated loss", f"{self.naive:.4f}", f"{self.naive_error:+.4f}")
-        for estimate in self.estimates:
-            table.add_row(estimate.method, f"{estimate.e0:.4f}", f"{estimate.error:+.4f}")
-        table.add_section()
-        table.add_row("the truth", f"{self.truth:.4f}", "")
-        console.print(table)
-        console.print(f"\nShape of the losses over the levels:\n{self.shape}", highlight=False)
+        """The same as JSON."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
 
-def run_demo(*, n_train: int = 100, leakage: float = 0.1, n_fits: int = 20_000, seed: int = 0) -> Demo:
-    """Simulate losses at twelve levels of leakage and fit every curve method to them.
+def run_demo(*, n_fits: int = 200, seed: int = 0) -> Demo:
+    """Simulate patients and audit a nearest-neighbour model on them.
 
     Parameters
     ----------
-    n_train : int, default=100
-        Training records in each resample.
-    leakage : float, default=0.1
-        Share of training records that truly belong to validation clusters, above 0 and at most 0.5.
-    n_fits : int, default=20_000
-        Model fits behind the losses, over all levels.
+    n_fits : int, default=200
+        Models to fit to resamples, at least 60.
     seed : int, default=0
-        Seed of the simulated losses.
+        Seed of everything.
 
     Returns
     -------
@@ -98,31 +90,49 @@ def run_demo(*, n_train: int = 100, leakage: float = 0.1, n_fits: int = 20_000, 
     Examples
     --------
     >>> from outofcluster.demo import run_demo
-    >>> result = run_demo(seed=1)
-    >>> round(result.truth, 2), result.naive < result.truth
-    (0.32, True)
+    >>> demo = run_demo(n_fits=60, seed=1)
+    >>> demo.audit.naive.value < demo.audit.corrected.value
+    True
+    >>> demo.audit.naive.interval[1] < demo.truth
+    True
     """
-    n = check_integer("n_train", n_train, least=12)
-    rate = check_number("leakage", leakage, least=0, strict=True)
-    if rate > 0.5:
-        raise InputError(f"leakage must be at most 0.5, got {rate:g}.")
-    fits = check_integer("n_fits", n_fits, least=12)
-    rng = np.random.default_rng(check_integer("seed", seed, least=0))
-    p = np.linspace(rate, 1, 12)
-    standard_errors = np.full(len(p), _LOSS_DEVIATION / np.sqrt(fits / len(p)))
-    b = _FLOOR + _FALL * BinomialOperator(p, n).geometric(_DECAY / n) + standard_errors * rng.standard_normal(len(p))
-    truth = _FLOOR + _FALL
-    methods: dict[str, Curve] = {
-        "least squares (B3)": LeastSquaresCurve(),
-        "trend filter (T4+mono)": TrendFilterCurve(),
-        "polynomial, degree 2": PolynomialCurve(degree=2),
-        "sketch, 7 groups": SketchCurve(),
-        "completely monotone": CompletelyMonotoneCurve(),
-    }
-    estimates = []
-    for name, curve in methods.items():
-        e0 = curve.fit_points(p, b, n).e0_
-        estimates.append(DemoEstimate(name, e0, e0 - truth))
-    naive = float(b[0])
-    shape = diagnose_points(p, b, standard_errors)
-    return Demo(n, rate, truth, naive, naive - truth, tuple(estimates), shape)
+    from sklearn.neighbors import KNeighborsClassifier
+
+    from outofcluster.audit import audit
+
+    state, fits = check_integer("seed", seed, least=0), check_integer("n_fits", n_fits, least=60)
+    data_state, new_state, look_up = np.random.SeedSequence(state).spawn(3)
+    patients = make_patients(_PATIENTS, split_share=_SPLIT_SHARE, random_state=_number(data_state), **_LAW)  # type: ignore[arg-type]
+    sample = np.random.default_rng(look_up).choice(_PATIENTS, _LOOKED_UP, replace=False)
+    rows = np.isin(patients.entities, sample)
+    leakage = Leakage.from_audit(patients.entities[rows], patients.groups[rows], cv=_FOLDS, of="validation")
+    model = KNeighborsClassifier(5, weights="distance")
+    result = audit(
+        model,
+        patients.data,
+        patients.target,
+        groups=patients.groups,
+        leakage=leakage,
+        errors="fragments",
+        cv=_FOLDS,
+        n_fits=fits,
+        random_state=state,
+    )
+    return Demo(patients, _LOOKED_UP, leakage, result, _truth(model, patients, _number(new_state)))
+
+
+def _truth(model: Any, patients: Patients, seed: int) -> float:
+    """Mean over the folds of the loss on new patients, without the training records of held-out ones."""
+    from sklearn.base import clone
+
+    new = make_patients(_NEW, split_share=0.0, random_state=seed, **_LAW)  # type: ignore[arg-type]
+    losses = []
+    for fold in make_folds(patients.data, patients.target, patients.groups, _FOLDS):
+        clean = fold.train[~np.isin(patients.entities[fold.train], patients.entities[fold.validation])]
+        fitted = clone(model).fit(patients.data[clean], patients.target[clean])
+        losses.append(float(np.mean(fitted.predict(new.data) != new.target)))
+    return float(np.mean(losses))
+
+
+def _number(sequence: np.random.SeedSequence) -> int:
+    return int(sequence.generate_state(1)[0])

@@ -38,7 +38,7 @@ from outofcluster._validation import Array, check_integer, check_number
 from outofcluster.errors import FitError, InputError
 from outofcluster.leakage_result import POWER, FoldSizes, LeakageTest
 from outofcluster.losses import Loss, resolve_loss
-from outofcluster.sampling.fitting import seed_open_states, take_rows
+from outofcluster.sampling.fitting import one_blas_thread, seed_open_states, take_rows
 from outofcluster.split import Fold, make_folds
 
 __all__ = ["FoldSizes", "LeakageTest", "detectable_effect", "leakage_test"]
@@ -217,7 +217,8 @@ def _fit_and_score(
     model = clone(estimator)
     seed_open_states(model, np.random.default_rng(seed))
     try:
-        model.fit(X, y)
+        with one_blas_thread():
+            model.fit(X, y)
         return loss.resample(model, X_scored, y_scored)
     except InputError:
         raise

@@ -268,9 +268,11 @@ class Pooled:
     def variances(self, optimism: Optimism) -> Variances:
         """Monte-Carlo and data variance of the naive loss plus an optimism."""
         raw, noise = self.spread(optimism)
-        # A variance that the correction for Monte-Carlo noise makes vanish is not known to be small.
-        told = raw - noise > 0.25 * raw
-        return Variances(self.monte_carlo_of(optimism), raw - noise if told else raw, told)
+        # A variance that the correction for Monte-Carlo noise makes vanish is not known to be small: from where a
+        # quarter is left the correction is taken back, gradually, since the rate may move across that point.
+        left = max(1 - noise / raw, 0.0) if raw > 0 else 1.0
+        told = not left <= 0.25
+        return Variances(self.monte_carlo_of(optimism), raw * (left if told else 1 - 3 * left), told)
 
     def spread(self, optimism: Optimism) -> tuple[float, float]:
         """Variance between units of the naive loss plus an optimism, and how much of it is Monte-Carlo noise."""

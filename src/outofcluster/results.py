@@ -7,6 +7,7 @@ An `Audit` holds the samples and solves when asked. What it says (text, notebook
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -203,6 +204,18 @@ class Audit:
 
     def _repr_html_(self) -> str:
         return self._brief._repr_html_()
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the loss curve; needs matplotlib. Other pictures are in :mod:`outofcluster.display`."""
+        from outofcluster.display import LossCurveDisplay
+
+        return LossCurveDisplay.from_audit(self).plot(ax)
+
+    def write_html(self, path: str | os.PathLike[str], **options: Any) -> None:
+        """Write a report, one self-contained HTML file; needs jinja2. Options are those of the report's writer."""
+        from outofcluster.report import write_html
+
+        write_html(self, path, **options)
 
     # --- how the numbers come about ---------------------------------------------------------------
 

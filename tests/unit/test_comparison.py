@@ -129,6 +129,13 @@ def test_what_is_written(ridges):
     assert "light less heavy" in str(ridges) or "heavy less light" in str(ridges)
 
 
+def test_in_a_notebook_names_are_text():
+    html = compare({"<script>": Ridge(), "b & c": Ridge(30.0)}, n_fits=60)._repr_html_()
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
+    assert "b &amp; c" in html
+
+
 def test_uncertainty_of_the_rate_counts_only_where_models_differ():
     sure = compare({"a": Ridge(0.1), "b": Ridge(30.0)}).difference("a", "b").corrected
     unsure = compare({"a": Ridge(0.1), "b": Ridge(30.0)}, leakage=ooc.Leakage(0.1, std=0.05)).difference("a", "b")

@@ -11,23 +11,63 @@ import importlib
 import sys
 from typing import Any
 
-from outofcluster.errors import InputError, MissingExtraError
+from outofcluster.errors import FitError, InputError, MissingExtraError, SolverError
 
 __all__ = ["main"]
 
 COMMANDS = {
-    "demo": "Recover a known loss on new clusters from simulated losses.",
+    "demo": "See it work on simulated patients whose true loss is known.",
+    "test": "Ask whether a table of records has a cluster effect for leakage to act on.",
+    "audit": "Correct the cross-validated loss of a model on a table of records.",
+    "leakage": "Work out the leakage rate from what is known about the clustering.",
+    "reproduce": "Run the experiments of the paper again, with its figures and tables.",
 }
 """Every command, with its line in the help; ``outofcluster.cli.<name>`` defines ``command``."""
+
+_OPTIONS = {
+    "cv": "--folds",
+    "errors": "--errors",
+    "leakage": "--leakage",
+    "loss": "--loss",
+    "n_fits": "--fits",
+    "n_jobs": "--jobs",
+    "random_state": "--seed",
+    "rate": "--leakage",
+    "std": "--leakage-std",
+    "precision": "--precision",
+    "recall": "--recall",
+    "precision_std": "--precision-std",
+    "recall_std": "--recall-std",
+    "n_links": "--links",
+    "n_records": "--records",
+    "mates": "--mates",
+    "alpha": "--alpha",
+    "checkpoint": "--checkpoint",
+}
+"""What the arguments of the package are called here."""
+
+_EPILOG = """Start with: outofcluster demo
+
+\b
+Completion in bash (zsh, fish: with zsh_source, fish_source):
+  eval "$(_OUTOFCLUSTER_COMPLETE=bash_source outofcluster)"
+
+Exit status: 0 fine, 1 ran and found what --fail-on asks for, 2 bad input."""
 
 
 def main() -> None:
     """Run the command line; the console script's entry point."""
     try:
-        _group()()
-    except (InputError, MissingExtraError) as error:
-        print(f"outofcluster: {error}", file=sys.stderr)
+        _group()(prog_name="outofcluster")
+    except (FitError, InputError, MissingExtraError, SolverError) as error:
+        print(f"outofcluster: {_in_options(str(error))}", file=sys.stderr)
         sys.exit(2)
+
+
+def _in_options(message: str) -> str:
+    """A sentence about an argument as one about the option of that name."""
+    argument, _, rest = message.partition(" ")
+    return f"{_OPTIONS[argument]} {rest}" if argument in _OPTIONS else message
 
 
 def _group() -> Any:
@@ -53,9 +93,15 @@ def _group() -> Any:
             with formatter.section("Commands"):
                 formatter.write_dl(list(COMMANDS.items()))
 
-    @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+    settings = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+    @click.group(cls=Commands, context_settings=settings, epilog=_EPILOG)
     @click.version_option(__version__, prog_name="outofcluster")
     def outofcluster() -> None:
-        """Tell whether a cross-validated score is inflated, and what the loss on new clusters is."""
+        """Tell whether a cross-validated score is inflated, and what the loss on new clusters is.
+
+        For records that belong to clusters (patients, customers, hospitals) which are known imperfectly, as after
+        record linkage.
+        """
 
     return outofcluster

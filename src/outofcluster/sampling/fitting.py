@@ -34,6 +34,7 @@ __all__ = [
     "Units",
     "check_cloneable",
     "fit_clone",
+    "one_blas_thread",
     "run_blocks",
     "seed_open_states",
     "take_rows",
@@ -122,12 +123,17 @@ def run_blocks(problem: Problem, blocks: list[Block]) -> list[BlockLosses | Fail
     order would be other bits. More workers are how to use more cores.
     """
     results: list[BlockLosses | Failure] = []
-    with _thread_pools().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         for block in blocks:
             results.append(_fit_block(problem, block) if problem.compiled is None else _run_kernel(problem, block))
             if isinstance(results[-1], Failure):
                 break
     return results
+
+
+def one_blas_thread() -> Any:
+    """A context in which linear algebra runs on one thread."""
+    return _thread_pools().limit(limits=1, user_api="blas")
 
 
 @cache

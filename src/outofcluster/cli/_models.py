@@ -1,0 +1,111 @@
+"""Models by name, or by the place of a user's own; and losses by name."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from outofcluster.errors import InputError
+from outofcluster.losses import LOSSES
+
+__all__ = ["MODELS", "make_loss", "make_model", "own_model", "wants_classes"]
+
+MODELS = ("linear-svm", "logistic", "ridge", "forest", "boosting")
+_FOR_CLASSES = ("linear-svm", "logistic")
+_LOSSES_OF_CLASSES = ("zero_one", "log_loss", "brier")
+
+
+def wants_classes(model: str | None, own: Any, loss: str | None) -> bool | None:
+    """What a model or a loss makes of the target; None where it is for the target itself to say."""
+    if own is not None:
+        from sklearn.base import is_classifier, is_regressor
+
+        if is_classifier(own) or is_regressor(own):
+            return bool(is_classifier(own))
+    if model in _FOR_CLASSES or loss in _LOSSES_OF_CLASSES:
+        return True
+    return False if loss in ("squared_error", "absolute_error") else None
+
+
+def make_model(name: str | None, X: Any, *, classes: bool) -> Any:
+    """One of the named models, with imputation where records need it and scaling where the model does."""
+    from sklearn.ensemble import (
+        HistGradientBoostingClassifier,
+        HistGradientBoostingRegressor,
+        RandomForestClassifier,
+        RandomForestRegressor,
+    )
+    from sklearn.impute import SimpleImputer
+    from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.svm import LinearSVC
+
+    chosen = name or ("logistic" if classes else "ridge")
+    if chosen in _FOR_CLASSES and not classes:
+        raise InputError(
+            f"--model must be ridge, forest, boosting or your own for a target of numbers, got {chosen!r}."
+        )
+    if chosen == "forest":
+        return RandomForestClassifier() if classes else RandomForestRegressor()
+    if chosen == "boosting":
+        return HistGradientBoostingClassifier() if classes else HistGradientBoostingRegressor()
+    linear = {"logistic": LogisticRegression(max_iter=1000), "linear-svm": LinearSVC()}.get(chosen)
+    if linear is None:
+        linear = RidgeClassifier() if classes else Ridge()
+    # Without gaps there is nothing to impute, and the loop over resamples is compiled.
+    gaps = [SimpleImputer(keep_empty_features=True)] if np.isnan(X).any() else []
+    return make_pipeline(*gaps, StandardScaler(), linear)
+
+
+def own_model(place: str) -> Any:
+    """The estimator at ``module:object``, made if it is a class or a function without arguments."""
+    module, colon, name = place.partition(":")
+    if not colon or not module or not name:
+        near = difflib.get_close_matches(place, MODELS, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise InputError(f"--model must be one of {', '.join(MODELS)}, or module:object, got {place!r}{hint}")
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        found: Any = importlib.import_module(module)
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"--model must name a module that imports, got {place!r}: {reason}.") from None
+    try:
+        for part in name.split("."):
+            found = getattr(found, part)
+    except AttributeError:
+        near = difflib.get_close_matches(name, dir(found), n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise InputError(f"--model must name something in {module!r}, got {name!r}, which is not there{hint}") from None
+    if isinstance(found, type) or not hasattr(found, "fit"):
+        try:
+            found = found()
+        except Exception as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise InputError(
+                f"--model must be an estimator, or make one without arguments, got {place!r}: {reason}."
+            ) from None
+    if not hasattr(found, "fit") or not hasattr(found, "predict"):
+        raise InputError(f"--model must be an estimator with fit and predict, got {place!r}, a {type(found).__name__}.")
+    return found
+
+
+def make_loss(name: str | None) -> Any:
+    """A loss of the package by its name, else a scorer of scikit-learn."""
+    if name is None or name in LOSSES:
+        return name
+    from sklearn.metrics import get_scorer, get_scorer_names
+
+    if name in get_scorer_names():
+        return get_scorer(name)
+    near = difflib.get_close_matches(name, [*LOSSES, *get_scorer_names()], n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    raise InputError(f"--loss must be one of {', '.join(LOSSES)}, or a scorer of scikit-learn, got {name!r}{hint}")

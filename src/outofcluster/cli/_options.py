@@ -1,0 +1,121 @@
+"""Options that commands share, and from them to a model and its records."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from outofcluster.cli._models import MODELS, make_loss, make_model, own_model, wants_classes
+from outofcluster.cli._table import Records, read_records
+from outofcluster.errors import InputError
+
+__all__ = ["Problem", "data_options", "json_option", "quietly", "read_problem"]
+
+_OPTIONS = (
+    click.argument("file", metavar="FILE"),
+    click.option("--target", required=True, metavar="COL", help="Column to predict."),
+    click.option("--groups", required=True, metavar="COL", help="Column of the clusters; it is never a feature."),
+    click.option("--drop", multiple=True, metavar="COL", help="Column to leave out; may be repeated."),
+    click.option("--encoding", default="utf-8", metavar="NAME", help="Encoding of a CSV file.  [utf-8]"),
+    click.option(
+        "--model",
+        metavar="NAME",
+        help=f"{', '.join(MODELS)}, or module:object (it gets the columns as they are).  "
+        "[logistic for classes, ridge for numbers]",
+    ),
+    click.option(
+        "--loss",
+        metavar="NAME",
+        help="zero_one, squared_error, absolute_error, log_loss, brier, or a scikit-learn scorer.",
+    ),
+    click.option("--folds", default=5, show_default=True, metavar="N", help="Folds of the cross-validation."),
+    click.option(
+        "--seed", default=0, show_default=True, metavar="N", help="Seed; the same one gives the same numbers."
+    ),
+    click.option("--jobs", type=int, metavar="N", help="Workers, -1 for all cores.  [1 for linear models, else -1]"),
+)
+
+json_option = click.option("--json", "json_path", metavar="FILE", help="Write the numbers as JSON; - for the screen.")
+
+
+def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say what is modelled."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Fit many small models: one thread each, and no warning for each of thousands of them."""
+    from threadpoolctl import threadpool_limits
+
+    with warnings.catch_warnings(), threadpool_limits(1):
+        warnings.simplefilter("ignore")
+        yield
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A model and its records.
+
+    Attributes
+    ----------
+    estimator, X : estimator, array or DataFrame
+        The model, and what it is fitted to.
+    records : Records
+        Targets, clusters, and where they come from.
+    loss : str, scorer or None
+        As `audit` takes it.
+    n_jobs : int or None
+        Workers.
+    """
+
+    estimator: Any
+    X: Any
+    records: Records
+    loss: Any
+    n_jobs: int | None
+
+
+def read_problem(
+    file: str,
+    *,
+    target: str,
+    groups: str,
+    drop: tuple[str, ...],
+    encoding: str,
+    model: str | None,
+    loss: str | None,
+    seed: int,
+    jobs: int | None,
+) -> Problem:
+    """Everything that can be wrong with a model or a table is found here."""
+    if jobs == 0:
+        raise InputError("--jobs must be a whole number other than 0, got 0.")
+    own = None if model is None or model in MODELS else own_model(model)
+    scored = make_loss(loss)
+    records = read_records(
+        file,
+        target=target,
+        groups=groups,
+        drop=drop,
+        encoding=encoding,
+        classes=wants_classes(model, own, loss),
+        numbers=model == "ridge",
+    )
+    if own is not None:
+        return Problem(own, records.frame, records, scored, -1 if jobs is None else jobs)
+    X = records.matrix(max(seed, 0))
+    if names := records.encoded:
+        shown = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
+        how = "turned into numbers once, for all records, by skrub's TableVectorizer, which does not see the target"
+        records.about["encoded"] = f"{shown}: {how}"
+    estimator = make_model(model, X, classes=records.classes)
+    many = -1 if model in ("forest", "boosting") else None
+    return Problem(estimator, X, records, scored, many if jobs is None else jobs)

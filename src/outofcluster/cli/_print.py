@@ -1,0 +1,129 @@
+"""What the terminal shows: tables and sentences that need no statistics, and options where Python has arguments."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from outofcluster.display._words import loss_name
+from outofcluster.estimates import between, decimals
+from outofcluster.findings import Finding
+from outofcluster.report import headline, write_whole
+from outofcluster.summary import Summary
+
+__all__ = ["console", "exit_status", "in_options", "show_audit", "write_json"]
+
+_WIDTH = 100
+_STYLES = {"severe": "bold red", "warning": "yellow", "info": "cyan"}
+_WORDS = {"severe": "Severe", "warning": "Warning", "info": "Note"}
+_RANK = {"info": 0, "warning": 1, "severe": 2, "never": 3}
+
+_REMEDIES = {
+    "error-model": "Say --errors if you know better.",
+    "fragments-likely": "Use --errors fragments, with the rate as a share of the held-out records.",
+    "no-rate": "Give --leakage; 'outofcluster leakage' helps to find it.",
+    "exact-rate": "Give --leakage-std, or move the slider of the report.",
+    "small-validation": "Use fewer --folds.",
+    "single-class": "Use fewer --folds; the losses are those of resamples with every class.",
+    "fixed-training": "Nothing, as a rule; in Python, audit(n_train=…) draws them anew in every fit.",
+    "data-variance": "Raise --fits.",
+    "lack-of-fit": "Raise --fits, or try another curve in Python: audit(method=PolynomialCurve(3)).",
+}
+"""What to do about a finding, where the package's own words name arguments of Python."""
+
+
+def console(*, error: bool = False) -> Any:
+    """A rich console; text that goes to a file or a pipe has a fixed width."""
+    from rich.console import Console
+
+    made = Console(stderr=error, highlight=False, soft_wrap=False)
+    if not made.is_terminal:
+        made = Console(stderr=error, highlight=False, width=_WIDTH)
+    return made
+
+
+def in_options(summary: Summary) -> Summary:
+    """The same summary with findings that speak of options."""
+    findings = tuple(replace(f, remedy=_REMEDIES.get(f.code, f.remedy)) for f in summary.findings)
+    return replace(summary, findings=findings)
+
+
+def exit_status(findings: Sequence[Finding], fail_on: str) -> int:
+    """1 if there is a finding as severe as asked."""
+    return int(any(_RANK[finding.severity] >= _RANK[fail_on] for finding in findings))
+
+
+def write_json(path: str, text: str) -> None:
+    """JSON into a file, or on the screen for ``-``."""
+    if path == "-":
+        sys.stdout.write(text + "\n")
+    else:
+        write_whole("--json", path, text + "\n")
+
+
+def show_audit(out: Any, summary: Summary, *, truth: float | None = None) -> None:
+    """The answer, the numbers behind it, the test, and findings."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    out.print()
+    out.print(Text(headline(summary), style="bold"))
+    out.print()
+    out.print(Padding(_numbers(summary, truth), (0, 0, 0, 2), expand=False))
+    out.print()
+    for line in (summary.assumption, summary.scope):
+        if line:
+            out.print(Text(line))
+    if summary.corrected is None and summary.sensitivity is not None:
+        out.print(Padding(_rates(summary), (1, 0, 0, 2), expand=False))
+    if summary.test is not None:
+        out.print(Text(str(summary.test["sentence"])))
+    for finding in summary.findings:
+        out.print()
+        word = _WORDS.get(finding.severity, finding.severity)
+        head = Text.assemble((word, _STYLES.get(finding.severity, "")), (f" {finding.code}: ", "bold"), finding.message)
+        out.print(head)
+        if finding.remedy:
+            out.print(Padding(Text(f"What to do: {finding.remedy}"), (0, 0, 0, 4), expand=False))
+
+
+def _numbers(summary: Summary, truth: float | None) -> Any:
+    table = _plain_table(loss_name(summary.loss), "value", "95 % interval")
+    named = summary.estimates
+    digits = decimals(*named.values())
+    for name, estimate in named.items():
+        bold = "bold" if estimate is summary.corrected else ""
+        table.add_row(name, f"{estimate.value:.{digits}f}", between(estimate, digits), style=bold)
+    if truth is not None:
+        table.add_row("the truth", f"{truth:.{digits}f}", "", style="bold green")
+    if summary.bias is not None:
+        wrong = "too low" if summary.bias > 0 else "too high"
+        table.add_section()
+        table.add_row(f"cross-validation is {wrong} by", f"{abs(summary.bias):.{digits}f}", "")
+    return table
+
+
+def _rates(summary: Summary) -> Any:
+    over = summary.sensitivity
+    assert over is not None
+    table = _plain_table("were the leakage rate", "corrected", "95 % interval")
+    digits = decimals(*summary.estimates.values())
+    for rate in (0.02, 0.05, 0.1, 0.2):
+        place = int(abs(over.rates - rate).argmin())
+        interval = f"{over.low[place]:.{digits}f} to {over.high[place]:.{digits}f}"
+        table.add_row(f"{100 * over.rates[place]:g} %", f"{over.values[place]:.{digits}f}", interval)
+    return table
+
+
+def _plain_table(first: str, second: str, third: str) -> Any:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="")
+    table.add_column(Text(first))
+    table.add_column(second, justify="right")
+    table.add_column(third)
+    return table

@@ -1,0 +1,215 @@
+"""Tables of records: CSV and Parquet, columns by name, and features as numbers.
+
+Columns that are not numbers are turned into numbers by skrub's TableVectorizer, once for all records: it never sees
+the target, so nothing about it can leak, and fitting it anew in every resample would cost far more than the models.
+Imputing and scaling belong to the models and are fitted along with them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import importlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outofcluster.errors import InputError, MissingExtraError
+
+__all__ = ["Records", "column", "file_digest", "read_records", "read_table"]
+
+_PARQUET = (".parquet", ".pq")
+_MOST_CLASSES = 20
+"""Whole numbers with up to so many values are classes, unless the model or the loss says otherwise."""
+
+
+@dataclass(frozen=True)
+class Records:
+    """What a model is fitted to.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        The feature columns as they are.
+    target, groups : array
+        Targets and clusters.
+    classes : bool
+        Whether the targets are classes.
+    about : dict of str
+        Where they come from, in words.
+    """
+
+    frame: Any
+    target: NDArray[Any]
+    groups: NDArray[Any]
+    classes: bool
+    about: dict[str, str]
+
+    @property
+    def encoded(self) -> list[str]:
+        """Columns that are not numbers."""
+        import pandas as pd
+
+        numeric = pd.api.types.is_numeric_dtype
+        return [name for name, dtype in zip(self.frame.columns, self.frame.dtypes, strict=True) if not numeric(dtype)]
+
+    def matrix(self, seed: int) -> NDArray[np.float64]:
+        """The features as numbers; what is missing in a column of numbers stays NaN."""
+        if not self.encoded:
+            return self.frame.to_numpy(dtype=float, na_value=np.nan)  # type: ignore[no-any-return]
+        try:
+            skrub = importlib.import_module("skrub")
+        except ImportError:
+            raise MissingExtraError(
+                "columns that are not numbers need skrub: pip install 'outofcluster[cli]'."
+            ) from None
+        vectoriser = skrub.TableVectorizer(high_cardinality=skrub.StringEncoder(random_state=seed))
+        return vectoriser.fit_transform(self.frame).to_numpy(dtype=float)  # type: ignore[no-any-return]
+
+
+def read_table(path: str, *, encoding: str = "utf-8") -> Any:
+    """A data frame of a CSV or Parquet file."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise MissingExtraError("reading tables needs pandas: pip install 'outofcluster[cli]'.") from None
+    file = Path(path)
+    if file.is_dir():
+        raise InputError(f"FILE must be a CSV or Parquet file, got the folder {path!r}.")
+    if not file.exists():
+        near = difflib.get_close_matches(file.name, _neighbours(file), n=1, cutoff=0.75)
+        hint = f"; did you mean {str(file.with_name(near[0]))!r}?" if near else "."
+        raise InputError(f"FILE must exist, got {path!r}{hint}")
+    try:
+        if file.suffix.lower() in _PARQUET:
+            frame = pd.read_parquet(file)
+        else:
+            encoding = "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
+            frame = pd.read_csv(file, encoding=encoding, sep=_separator(file, encoding))
+    except UnicodeError:
+        raise InputError(
+            f"FILE must be text in {encoding.removesuffix('-sig')}, got {path!r} with bytes that are not; give its "
+            "--encoding, such as latin-1."
+        ) from None
+    except LookupError:
+        raise InputError(f"--encoding must be one that Python knows, such as latin-1, got {encoding!r}.") from None
+    except pd.errors.EmptyDataError:
+        raise InputError(f"FILE must hold a line of column names and records, got {path!r}, which is empty.") from None
+    except ImportError:
+        raise MissingExtraError("reading Parquet needs pyarrow: pip install 'outofcluster[cli]'.") from None
+    except (OSError, ValueError) as error:
+        kind = "Parquet" if file.suffix.lower() in _PARQUET else "CSV"
+        reason = " ".join(str(error).split())
+        raise InputError(f"FILE must be a {kind} file that can be read, got {path!r}: {reason.rstrip('.')}.") from None
+    if len(frame) == 0:
+        raise InputError(f"FILE must hold records, got {path!r} with column names only.")
+    frame.columns = [str(name) for name in frame.columns]
+    return frame
+
+
+def column(frame: Any, name: str, option: str, file: str = "FILE") -> NDArray[Any]:
+    """The values of a column without missing ones, or the nearest names."""
+    _find(frame, name, option, file)
+    values = frame[name]
+    missing = values.isna().to_numpy()
+    if missing.any():
+        raise InputError(
+            f"{option} must be a column without missing values, got {name!r} with {int(missing.sum())} of them, the "
+            f"first in record {int(missing.argmax()) + 1}."
+        )
+    return np.asarray(values.to_numpy())
+
+
+def read_records(
+    path: str, *, target: str, groups: str, drop: tuple[str, ...], encoding: str, classes: bool | None, numbers: bool
+) -> Records:
+    """Records of a file: targets, clusters, and all other columns as features.
+
+    ``classes`` says what the targets are, where the model or the loss does; ``numbers`` that numbers stay numbers.
+    """
+    frame = read_table(path, encoding=encoding)
+    if target == groups:
+        raise InputError(f"--target and --groups must be different columns, got {target!r} for both.")
+    y, clusters = column(frame, target, "--target"), column(frame, groups, "--groups")
+    for name in drop:
+        _find(frame, name, "--drop")
+        if name == target:
+            raise InputError(f"--drop must not hold the target, got {name!r}.")
+    features = frame.drop(columns=[target, *{groups, *drop}])
+    if features.shape[1] == 0:
+        raise InputError(f"FILE must have columns besides target, groups and dropped ones, got {path!r} without.")
+    as_classes = _are_classes(y, numbers) if classes is None else classes
+    y = _targets(y, target, as_classes)
+    names = list(features.columns)
+    kind = f"classes {', '.join(map(str, np.unique(y)[:6]))}" if as_classes else "numbers"
+    about = {
+        "data": f"{Path(path).name}, {len(frame):,} records of {len(np.unique(clusters.astype(str))):,} clusters",
+        "sha256": file_digest(path),
+        "target": f"{target} ({kind}{', …' if as_classes and len(np.unique(y)) > 6 else ''})",
+        "groups": groups,
+        "features": ", ".join(names[:30]) + (f" and {len(names) - 30} more" if len(names) > 30 else ""),
+    }
+    if drop:
+        about["dropped"] = ", ".join(drop)
+    return Records(features, y, clusters, as_classes, about)
+
+
+def file_digest(path: str) -> str:
+    """The sha256 of a file."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _neighbours(file: Path) -> list[str]:
+    try:
+        return [other.name for other in file.parent.iterdir()]
+    except OSError:
+        return []
+
+
+def _separator(file: Path, encoding: str) -> str:
+    """The separator that the line of column names speaks for."""
+    with open(file, encoding=encoding) as lines:
+        first = lines.readline()
+    return max(",;\t", key=first.count)
+
+
+def _find(frame: Any, name: str, option: str, file: str = "FILE") -> None:
+    if name in frame.columns:
+        return
+    near = difflib.get_close_matches(name, frame.columns, n=3, cutoff=0.5)
+    near = near or [other for other in frame.columns if other.lower() == name.lower()]
+    there = near or list(frame.columns[:6])
+    which = "nearest" if near else "there are"
+    more = ", …" if not near and len(frame.columns) > 6 else ""
+    raise InputError(
+        f"{option} must be a column of {file}, got {name!r} ({which}: {', '.join(map(repr, there))}{more})."
+    )
+
+
+def _are_classes(y: NDArray[Any], numbers: bool) -> bool:
+    if numbers or y.dtype.kind not in "iuf":
+        return y.dtype.kind not in "iuf"
+    return bool(len(np.unique(y)) <= _MOST_CLASSES and (y == np.floor(y)).all())
+
+
+def _targets(y: NDArray[Any], name: str, classes: bool) -> NDArray[Any]:
+    if not classes:
+        if y.dtype.kind not in "biuf":
+            raise InputError(
+                f"--target must hold numbers for this model or loss, got {str(y[0])!r} in column {name!r}."
+            )
+        return y.astype(float)
+    labels = y.astype(str) if y.dtype.kind == "O" else y
+    if labels.dtype.kind == "f":
+        if (labels != np.floor(labels)).any():
+            value = labels[labels != np.floor(labels)][0]
+            raise InputError(f"--target must hold classes for this model or loss, got {value:g} in column {name!r}.")
+        labels = labels.astype(np.int64)
+    found = np.unique(labels)
+    if len(found) < 2:
+        raise InputError(f"--target must hold at least two classes, got only {str(found[0])!r} in column {name!r}.")
+    return labels

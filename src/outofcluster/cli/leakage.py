@@ -1,0 +1,215 @@
+"""``outofcluster leakage``: the rate from an audited sample, from pair probabilities, or from precision and recall."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import click
+import numpy as np
+
+from outofcluster.cli._options import json_option
+from outofcluster.cli._print import console, write_json
+from outofcluster.cli._table import column, read_table
+from outofcluster.errors import InputError
+from outofcluster.leakage import Leakage
+
+__all__ = ["command"]
+
+_PAIRS = (("left", "right", "probability"), ("unique_id_l", "unique_id_r", "match_probability"))
+"""Columns of a file of pairs; the second are those of splink."""
+
+_folds = click.option(
+    "--folds", default=5, show_default=True, metavar="N", help="Folds of the cross-validation to come."
+)
+_encoding = click.option("--encoding", default="utf-8", metavar="NAME", help="Encoding of a CSV file.  [utf-8]")
+
+
+@click.group("leakage", short_help="Work out the leakage rate.")
+def command() -> None:
+    """Work out the leakage rate that 'outofcluster audit --leakage' asks for.
+
+    It is a share of the training records (errors of single records), or of the held-out records (errors of whole
+    pieces of clusters). Each way here gives both.
+    """
+
+
+@command.command(
+    "audited",
+    epilog="""\b
+Example:
+  outofcluster leakage audited sample.csv --true person --groups patient""",
+)
+@click.argument("file", metavar="FILE")
+@click.option("--true", "true_column", required=True, metavar="COL", help="Column of the true clusters.")
+@click.option("--groups", required=True, metavar="COL", help="Column of the approximate clusters.")
+@_folds
+@_encoding
+@json_option
+def from_audited(file: str, true_column: str, groups: str, folds: int, encoding: str, json_path: str | None) -> None:
+    """From records whose true clusters were looked up.
+
+    Look up whole true clusters, drawn at random: a sample of records misses mates, and the rate comes out too low.
+    """
+    _check(json_path)
+    frame = read_table(file, encoding=encoding)
+    if true_column == groups:
+        raise InputError(f"--true and --groups must be different columns, got {groups!r} for both.")
+    true, approximate = column(frame, true_column, "--true"), column(frame, groups, "--groups")
+    _show(lambda of: Leakage.from_audit(true, approximate, cv=folds, of=of), json_path)
+
+
+@command.command(
+    "pairs",
+    epilog="""\b
+Example:
+  outofcluster leakage pairs predictions.parquet visits.csv --groups patient --id visit""",
+)
+@click.argument("pairs", metavar="PAIRS")
+@click.argument("file", metavar="FILE")
+@click.option("--groups", required=True, metavar="COL", help="Column of FILE with the approximate clusters.")
+@click.option("--id", "id_column", metavar="COL", help="Column of FILE that PAIRS speaks of.  [row numbers from 0]")
+@click.option("--left", metavar="COL", help="Column of PAIRS: one record.")
+@click.option("--right", metavar="COL", help="Column of PAIRS: the other one.")
+@click.option("--probability", metavar="COL", help="Column of PAIRS: probability that both are of one cluster.")
+@_folds
+@_encoding
+@json_option
+def from_pairs(
+    pairs: str,
+    file: str,
+    groups: str,
+    id_column: str | None,
+    left: str | None,
+    right: str | None,
+    probability: str | None,
+    folds: int,
+    encoding: str,
+    json_path: str | None,
+) -> None:
+    """From the match probabilities of a linkage tool, one pair of records a line.
+
+    The pairs that matter are those below the threshold for a link, so ask the tool for them too. Columns are left,
+    right and probability, or splink's, unless said otherwise.
+    """
+    _check(json_path)
+    table, frame = read_table(pairs, encoding=encoding), read_table(file, encoding=encoding)
+    usual = next((names for names in _PAIRS if set(names) <= set(table.columns)), _PAIRS[0])
+    names = [given or name for given, name in zip((left, right, probability), usual, strict=True)]
+    one, two, m = (
+        column(table, name, option, "PAIRS")
+        for name, option in zip(names, ("--left", "--right", "--probability"), strict=True)
+    )
+    approximate = column(frame, groups, "--groups")
+    if id_column is None:
+        rows = [_row_numbers(name, values, len(frame)) for name, values in zip(names, (one, two), strict=False)]
+    else:
+        known = _places(column(frame, id_column, "--id"), id_column)
+        rows = [_rows(name, values, known, id_column) for name, values in zip(names, (one, two), strict=False)]
+    _show(
+        lambda of: Leakage.from_pair_probabilities(rows[0], rows[1], m, groups=approximate, cv=folds, of=of), json_path
+    )
+
+
+@command.command(
+    "precision-recall",
+    epilog="""\b
+Example:
+  outofcluster leakage precision-recall --precision 0.95 --recall 0.9 --file v.csv --groups id""",
+)
+@click.option("--precision", type=float, metavar="X", required=True, help="Share of the linked pairs that are true.")
+@click.option("--recall", type=float, metavar="X", required=True, help="Share of the true pairs that are linked.")
+@click.option("--precision-std", type=float, metavar="X", help="Standard error of the precision.")
+@click.option("--recall-std", type=float, metavar="X", help="Standard error of the recall.")
+@click.option("--links", type=float, metavar="N", help="Number of linked pairs: all pairs inside clusters.")
+@click.option("--records", type=int, metavar="N", help="Number of records.")
+@click.option("--file", metavar="FILE", help="Count links and records in this table instead.")
+@click.option("--groups", metavar="COL", help="Its column of the approximate clusters.")
+@click.option(
+    "--mates", default=1.0, show_default=True, metavar="X", help="Mates of a leaking record on the other side."
+)
+@_folds
+@_encoding
+@json_option
+def from_precision_recall(
+    precision: float,
+    recall: float,
+    precision_std: float | None,
+    recall_std: float | None,
+    links: float | None,
+    records: int | None,
+    file: str | None,
+    groups: str | None,
+    mates: float,
+    folds: int,
+    encoding: str,
+    json_path: str | None,
+) -> None:
+    """From the pairwise precision and recall of the clustering.
+
+    Without --mates the rates are upper bounds: each missed pair is taken to leak a record of its own.
+    """
+    _check(json_path)
+    if file is not None:
+        if groups is None:
+            raise InputError("--groups must be given along with --file.")
+        sizes = np.unique(
+            column(read_table(file, encoding=encoding), groups, "--groups").astype(str), return_counts=True
+        )
+        links, records = float((sizes[1] * (sizes[1] - 1) / 2).sum()), int(sizes[1].sum())
+    if links is None or records is None:
+        raise InputError("--links and --records must be given, or --file and --groups.")
+    if folds < 2:
+        raise InputError(f"--folds must be a whole number at least 2, got {folds}.")
+    counted = {"n_links": links, "n_records": records, "validation_share": 1 / folds, "mates": mates}
+    errors = {"precision_std": precision_std, "recall_std": recall_std}
+    _show(
+        lambda of: Leakage.from_precision_recall(precision, recall, of=of, **counted, **errors),  # type: ignore[arg-type]
+        json_path,
+    )
+
+
+def _check(json_path: str | None) -> None:
+    from outofcluster.report import check_destination
+
+    if json_path not in (None, "-"):
+        check_destination("--json", json_path)
+
+
+def _show(rate: Callable[[Any], Leakage], json_path: str | None) -> None:
+    rates = {"records": rate("train"), "fragments": rate("validation")}
+    out = console(error=json_path == "-")
+    words = {"records": "If single records leak", "fragments": "If pieces of clusters leak"}
+    for errors, found in rates.items():
+        std = "" if found.std is None else f" --leakage-std {found.std:.3g}"
+        out.print(f"{words[errors]}:\n    {found}", markup=False)
+        if found.rate > 0.5:
+            out.print("    That is more than 50 %, for which nothing can be told.", markup=False)
+        else:
+            out.print(f"    audit with: --errors {errors} --leakage {found.rate:.3g}{std}", markup=False)
+    if json_path is not None:
+        plain = {errors: {"rate": f.rate, "std": f.std, "of": f.of} for errors, f in rates.items()}
+        write_json(json_path, json.dumps(plain, indent=2, allow_nan=False))
+
+
+def _row_numbers(name: str, values: Any, count: int) -> Any:
+    if values.dtype.kind not in "iu":
+        raise InputError(f"{name!r} must hold row numbers from 0 to {count - 1}, or give --id, got {str(values[0])!r}.")
+    return values
+
+
+def _places(ids: Any, name: str) -> dict[str, int]:
+    places = {str(label): row for row, label in enumerate(ids.tolist())}
+    if len(places) < len(ids):
+        raise InputError(
+            f"--id must be a column without repetitions, got {name!r} with {len(ids) - len(places)} of them."
+        )
+    return places
+
+
+def _rows(name: str, values: Any, known: dict[str, int], id_column: str) -> Any:
+    unknown = [value for value in values.tolist() if str(value) not in known]
+    if unknown:
+        raise InputError(f"{name!r} must hold values of {id_column!r}, got {str(unknown[0])!r}, which is not one.")
+    return np.array([known[str(value)] for value in values.tolist()], dtype=np.int64)

@@ -1,0 +1,62 @@
+"""``outofcluster test``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from outofcluster.cli._options import data_options, json_option, quietly, read_problem
+from outofcluster.cli._print import console, write_json
+
+__all__ = ["command"]
+
+
+_EPILOG = """\b
+Example:
+  outofcluster test visits.csv --target ill --groups patient"""
+
+
+@click.command("test", short_help="Test for a cluster effect.", epilog=_EPILOG)
+@data_options
+@click.option("--alpha", default=0.05, show_default=True, metavar="P", help="Level of the test.")
+@json_option
+@click.option("--fail-on-effect", is_flag=True, help="Exit with 1 if an effect was found.")
+def command(file: str, folds: int, alpha: float, json_path: str | None, fail_on_effect: bool, **options: Any) -> None:
+    """Test whether training on records of the held-out clusters lowers their loss.
+
+    If it does, errors of the clustering make a cross-validated score look too good. No leakage rate is needed.
+    FILE is CSV or Parquet.
+    """
+    from rich.text import Text
+
+    from outofcluster.leakage_test import leakage_test
+    from outofcluster.report import check_destination
+
+    if json_path not in (None, "-"):
+        check_destination("--json", json_path)
+    problem = read_problem(file, **options)
+    about = problem.records.about
+    with quietly():
+        found = leakage_test(
+            problem.estimator,
+            problem.X,
+            problem.records.target,
+            groups=problem.records.groups,
+            cv=folds,
+            loss=problem.loss,
+            alpha=alpha,
+            random_state=options["seed"],
+            n_jobs=problem.n_jobs,
+        )
+    out = console(error=json_path == "-")
+    out.print(f"{about['data']}; target {about['target']}.\n", markup=False)
+    out.print(Text(f"{found.sentence.partition('): ')[0]})." if found.rejected else found.sentence, style="bold"))
+    for line in str(found).split("\n")[1:]:
+        out.print(Text(line))
+    if json_path is not None:
+        plain = found.to_dict() | {"sentence": found.sentence, "about": about}
+        write_json(json_path, json.dumps(plain, indent=2, allow_nan=False))
+    sys.exit(int(fail_on_effect and found.rejected))
