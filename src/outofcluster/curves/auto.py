@@ -1,13 +1,19 @@
-r"""The automatic curve: learning curves of many shapes, averaged by how well they explain the losses.
+r"""The automatic curve: curves of many shapes, averaged by how well they explain the losses.
 
 No single method serves all learners: some losses fall steeply with the first leaked records, others hardly at all,
-and what happens below the lowest level is not observed. So the curve is taken to be one of the learning curves
+and what happens below the lowest level is not observed. So the curve is taken to be :math:`e_j = c + A\,h(j)`, A ≥ 0,
+with h one of two kinds.
 
-.. math:: e_j = c + A\, h(j), \qquad h(j) = \frac1{1 + (j/κ)^β}, \qquad A ≥ 0 ,
+learning
+    :math:`h(j) = 1/(1 + (j/κ)^β)`: what leaked records teach is learnt once there are κ of them, by a hyperbola (β=1),
+    more gradually, or after hesitating (β > 1: flat at first, so not convex). κ runs from a third of a record to half
+    of the training set, β from 0.7 to 1.4. These are the steep curves.
+mixing
+    :math:`h(j) = (1 + s\,x/(1-x))^{-q}` with x = j/n: the model is a compromise between both sides, in which a leaked
+    record weighs s times as much as another. A least-squares fit has a loss that is quadratic in how far it is from
+    what the held-out clusters want, :math:`(1-x)^2` for s = 1. s runs from 0.2 to 2, q from 1 to 3: the gentle curves.
 
-which fall from c + A by half within κ leaked records, as a hyperbola (β = 1), more gradually, or after hesitating
-(β > 1: flat at first, so not convex). κ runs from a third of a record to three training sets, β from 0.7 to 1.4. For
-each pair (κ, β), c and A follow from weighted least squares, and the pair counts by
+For each of them, c and A follow from weighted least squares, and it counts by
 
 .. math:: π_k ∝ \exp(-χ_k^2/2)\; α_k^{-3}\; \exp(-3 \log^2 β_k), \qquad
           α_k = \frac{h_k(0) - (A h_k)(p_{max})}{(A h_k)(p_{min}) - (A h_k)(p_{max})} ,
@@ -40,6 +46,8 @@ __all__ = ["AutoCurve"]
 
 _SHAPES = np.array([0.7, 0.85, 1.0, 1.2, 1.4])
 _HALF_FALLS = 30
+_POWERS = np.array([1.0, 1.5, 2.0, 3.0])
+_WEIGHTS = np.geomspace(0.2, 2, 12)
 _DISCREPANCY = 0.01
 _CAUTION = 3.0
 _SHAPE_PRIOR = 3.0
@@ -47,7 +55,7 @@ _SHAPE_PRIOR = 3.0
 
 @dataclass(eq=False)
 class AutoCurve(Curve):
-    """Learning curves of many shapes, averaged by fit and caution; nothing to set.
+    """Curves of many shapes, steep and gentle, averaged by fit and caution; nothing to set.
 
     Give ``standard_errors`` to ``fit_points`` where they are known (``fit`` does): they decide how much the losses
     tell about the shape.
@@ -65,11 +73,9 @@ class AutoCurve(Curve):
 
     def _solve(self, points: Points) -> AverageSolution:
         points.require_levels(3, "a learning curve")
-        half_falls = np.geomspace(0.3, 3 * points.n, _HALF_FALLS)
-        beta, kappa = (grid.ravel() for grid in np.meshgrid(_SHAPES, half_falls, indexing="ij"))
-        order = np.argsort(points.p)
         operator = BinomialOperator(points.p, points.n)
-        design = operator.expect(lambda x: _fall(x * points.n, kappa, beta), points=64)
+        design = operator.expect(lambda x: _falls(x, points.n), points=64)
+        order = np.argsort(points.p)
         fall = float(points.b[order[0]] - points.b[order[-1]])
         variance = np.full(len(points.p), (_DISCREPANCY * fall) ** 2 + 1e-18)
         if points.errors is not None:
@@ -78,16 +84,25 @@ class AutoCurve(Curve):
             variance = variance / (points.weights / points.weights.mean())
         lowest, highest = design[order[0]], design[order[-1]]
         amplification = (1 - highest) / np.maximum(lowest - highest, 1e-300)
-        prior = -_CAUTION * np.log(amplification) - _SHAPE_PRIOR * np.log(beta) ** 2
-        return AverageSolution(points, design, kappa, beta, prior, 1 / variance)
+        return AverageSolution(points, design, _shape_prior() - _CAUTION * np.log(amplification), 1 / variance)
 
 
-def _fall(j: Array, kappa: Array, beta: Array) -> Array:
-    """The learning curves h at leaked records j: a row a position, a column a curve."""
-    # Few shapes and many positions: powers of j once for each shape, powers of κ once for each curve.
-    powers = j[:, None] ** _SHAPES
-    falls: Array = 1 / (1 + powers[:, np.searchsorted(_SHAPES, beta)] * kappa**-beta)
+def _falls(x: Array, n: int) -> Array:
+    """The curves h at shares x of leaked records: a row a position, a column a curve."""
+    half_falls = np.geomspace(0.3, max(n / 2, 0.3), _HALF_FALLS)
+    # Few shapes and many positions: powers once for each shape.
+    learnt = ((n * x)[:, None] ** _SHAPES)[:, :, None] * half_falls ** -_SHAPES[:, None]
+    with np.errstate(divide="ignore", over="ignore"):
+        odds = x / (1 - x)
+        mixed = (1 + odds[:, None] * _WEIGHTS)[:, None, :] ** _POWERS[:, None]
+        falls: Array = 1 / np.concatenate([(1 + learnt).reshape(len(x), -1), mixed.reshape(len(x), -1)], axis=1)
     return falls
+
+
+def _shape_prior() -> Array:
+    """Logarithms: learning curves near the hyperbola first; mixing curves all alike."""
+    learning = np.repeat(-_SHAPE_PRIOR * np.log(_SHAPES) ** 2, _HALF_FALLS)
+    return np.concatenate([learning, np.zeros(len(_POWERS) * len(_WEIGHTS))])
 
 
 @dataclass(frozen=True)
@@ -96,8 +111,6 @@ class AverageSolution(Solution):
 
     points: Points
     design: Array
-    kappa: Array
-    beta: Array
     prior: Array
     precision: Array
 
@@ -192,6 +205,6 @@ class AverageSolution(Solution):
     def values(self, j: Any) -> Array:
         """The average curve at j."""
         positions = np.asarray(j, dtype=float)
-        falls = _fall(positions.ravel(), self.kappa, self.beta)
+        falls = _falls(positions.ravel() / self.points.n, self.points.n)
         curve = self._mean + (falls - self._centre) @ (self.shares * self.amplitudes)
         return np.asarray(curve).reshape(positions.shape)
