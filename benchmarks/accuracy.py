@@ -144,7 +144,7 @@ def paper(figures: Figures, path: Path) -> None:
     studies = json.loads(path.read_text())["studies"]
     medians, worst = dict[str, list[float]](), dict[str, list[float]]()
     for name, study in studies.items():
-        methods, e0 = study["paper"]["methods"], study["paper"]["e0"]
+        methods, e0 = study["protocols"]["paper"]["methods"], study["protocols"]["paper"]["e0"]
         for method in ("naive", *THEIRS, "default"):
             errors = np.abs(np.array(methods[method]["errors"], dtype=float))
             medians.setdefault(method, []).append(max(float(np.nanmedian(errors)), 1e-3 * e0))
@@ -163,7 +163,7 @@ def paper(figures: Figures, path: Path) -> None:
         0.4,
     )
     for name, study in studies.items():
-        methods = study["field"]["methods"]
+        methods = study["protocols"]["field"]["methods"]
         naive, ours = (np.array(methods[method]["errors"], dtype=float) for method in ("naive", "default"))
         judge_field(figures, f"field protocol, {name}", naive, ours)
 

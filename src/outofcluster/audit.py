@@ -254,7 +254,7 @@ def _prepare_fold(
     second = None
     if options["errors"] == "fragments" and _can_be_cut_twice(options["groups"][fold.validation]):
         # What a second piece gains counts rho0 times as much as what the first one does: a quarter of the fits.
-        fits = max(budget // 4, 2)
+        fits = max(budget // 4, 4)
         budget -= fits
         second = prepare(
             *model,

@@ -292,6 +292,10 @@ class Audit:
 
     def _estimate(self, value: float, monte_carlo: float, data: float) -> Estimate:
         reach = self._quantile() * math.sqrt(monte_carlo + data)
+        if self.loss_range == (0.0, math.inf) and 0 < value < math.inf and reach < 3 * value:
+            # A mean of squares is skewed: its logarithm is nearer to normal, and cannot leave the range.
+            factor = math.exp(reach / value)
+            return self._bounded(value, value / factor, value * factor, monte_carlo, data)
         return self._bounded(value, value - reach, value + reach, monte_carlo, data)
 
     def _bounded(self, value: float, low: float, high: float, monte_carlo: float, data: float) -> Estimate:

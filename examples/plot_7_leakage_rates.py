@@ -1,0 +1,103 @@
+"""
+Three ways to a leakage rate
+============================
+
+The rate comes from what is known about the clustering. Here all three sources are at hand for the same simulated
+linkage, so that they can be held against the truth.
+"""
+
+# %%
+# A linkage that misses some matches
+# ----------------------------------
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.model_selection import GroupKFold
+
+import outofcluster as ooc
+
+patients = ooc.datasets.make_patients(600, n_records=(2, 6), split_share=0.3, random_state=0)
+groups, entities = patients.groups, patients.entities
+
+
+def realised(splits):
+    """Share of the training records whose true cluster is also held out, and the other way round."""
+    p0 = [np.isin(entities[train], entities[test]).mean() for train, test in splits]
+    rho0 = [np.isin(entities[test], entities[train]).mean() for train, test in splits]
+    return float(np.mean(p0)), float(np.mean(rho0))
+
+
+splits = [
+    split
+    for seed in range(20)
+    for split in GroupKFold(5, shuffle=True, random_state=seed).split(patients.data, groups=groups)
+]
+truth = dict(zip(("train", "validation"), realised(splits), strict=True))
+print(truth)
+
+# %%
+# Looked up by hand
+# -----------------
+# Whole true clusters, drawn at random.
+rng = np.random.default_rng(1)
+rows = np.isin(entities, rng.choice(600, 150, replace=False))
+audited = {of: ooc.Leakage.from_audit(entities[rows], groups[rows], cv=5, of=of) for of in truth}
+
+# %%
+# Match probabilities
+# -------------------
+# A linkage tool gives pairs with the probability that both records are of one person. Here they are simulated: missed
+# matches at 0.2 to 0.9, below the tool's threshold, and non-matches at such rates that the probabilities are
+# calibrated.
+halves = {}
+for entity in np.unique(entities):
+    pieces = np.unique(groups[entities == entity])
+    if len(pieces) == 2:
+        halves[entity] = pieces
+left, right, probability = [], [], []
+
+
+def add(group, other, chance):
+    """All pairs between two groups."""
+    for a in np.flatnonzero(groups == group):
+        for b in np.flatnonzero(groups == other):
+            left.append(a)
+            right.append(b)
+            probability.append(chance)
+
+
+whole = np.setdiff1d(np.unique(groups), np.concatenate(list(halves.values())))
+for group, other in halves.values():
+    chance = rng.uniform(0.2, 0.9)
+    add(group, other, chance)
+    for _ in range(rng.poisson((1 - chance) / chance)):
+        add(*rng.choice(whole, 2, replace=False), chance)
+paired = {of: ooc.Leakage.from_pair_probabilities(left, right, probability, groups=groups, cv=5, of=of) for of in truth}
+
+# %%
+# Precision and recall
+# --------------------
+# Pairwise recall from a test of the linkage. Without the number of mates the rate is an upper bound.
+sizes, true_sizes = np.bincount(groups), np.bincount(entities)
+n_links, n_true = int((sizes * (sizes - 1) / 2).sum()), int((true_sizes * (true_sizes - 1) / 2).sum())
+recall = n_links / n_true
+rough = {
+    of: ooc.Leakage.from_precision_recall(
+        1.0, recall, n_links=n_links, n_records=len(groups), validation_share=0.2, recall_std=0.01, of=of
+    )
+    for of in truth
+}
+
+# %%
+# Side by side
+# ------------
+figure, axes = plt.subplots(1, 2, figsize=(8, 2.8), sharey=True, layout="constrained")
+sources = {"looked up by hand": audited, "match probabilities": paired, "precision and recall": rough}
+for ax, of in zip(axes, truth, strict=True):
+    for place, (name, found) in enumerate(sources.items()):
+        low, high = found[of].interval()
+        ax.plot([low, high], [place, place], color="#0072B2", linewidth=2)
+        ax.plot(found[of].rate, place, "o", color="#0072B2", label=name)
+    ax.axvline(truth[of], color="#D55E00", linestyle="--")
+    ax.set(title=f"of the {of} records", xlabel="leakage rate; dashed: truth", xlim=(0, None))
+axes[0].set_yticks(range(len(sources)), sources)
+axes[0].invert_yaxis()
