@@ -18,13 +18,16 @@ class Figure:
 
     what: str
     value: float
-    bound: float | None
+    bound: float | tuple[float, float] | None
     kind: str = "at most"
+    standard_error: float | None = None
 
     @property
     def holds(self) -> bool | None:
         if self.bound is None:
             return None
+        if isinstance(self.bound, tuple):
+            return self.bound[0] <= self.value <= self.bound[1]
         return self.value <= self.bound if self.kind == "at most" else self.value >= self.bound
 
 
@@ -34,28 +37,38 @@ class Figures:
 
     rows: list[Figure] = field(default_factory=list)
 
-    def at_most(self, what: str, value: float, bound: float) -> None:
-        self._add(Figure(what, float(value), bound))
+    def at_most(self, what: str, value: float, bound: float, standard_error: float | None = None) -> None:
+        self._add(Figure(what, float(value), bound, "at most", standard_error))
 
-    def at_least(self, what: str, value: float, bound: float) -> None:
-        self._add(Figure(what, float(value), bound, "at least"))
+    def at_least(self, what: str, value: float, bound: float, standard_error: float | None = None) -> None:
+        self._add(Figure(what, float(value), bound, "at least", standard_error))
 
-    def note(self, what: str, value: float) -> None:
-        self._add(Figure(what, float(value), None, ""))
+    def between(self, what: str, value: float, least: float, most: float, standard_error: float | None = None) -> None:
+        self._add(Figure(what, float(value), (least, most), "between", standard_error))
+
+    def note(self, what: str, value: float, standard_error: float | None = None) -> None:
+        self._add(Figure(what, float(value), None, "", standard_error))
 
     def _add(self, figure: Figure) -> None:
         self.rows.append(figure)
         mark = {True: "holds", False: "SHORT", None: "     "}[figure.holds]
-        bound = "" if figure.bound is None else f"({figure.kind} {figure.bound:g})"
-        print(f"{mark}  {figure.what:<78} {figure.value:>10.3g}  {bound}", flush=True)
+        limits = figure.bound if isinstance(figure.bound, tuple) else (figure.bound,)
+        bound = "" if figure.bound is None else f"({figure.kind} {' and '.join(f'{limit:g}' for limit in limits)})"
+        error = "" if figure.standard_error is None else f" ± {figure.standard_error:.2g}"
+        print(f"{mark}  {figure.what:<78} {figure.value:>10.3g}{error}  {bound}", flush=True)
 
     def write(self, path: Path, packages: tuple[str, ...]) -> None:
         """Figures with the versions they were measured with."""
-        about = {"python": platform.python_version(), **{name: version(name) for name in packages}}
-        path.write_text(json.dumps({"versions": about, "figures": [asdict(row) for row in self.rows]}, indent=2) + "\n")
+        about = {"versions": versions(packages), "figures": [asdict(row) for row in self.rows]}
+        path.write_text(json.dumps(about, indent=2) + "\n")
 
     def exit_status(self) -> int:
         return int(any(row.holds is False for row in self.rows))
+
+
+def versions(packages: tuple[str, ...]) -> dict[str, str]:
+    """Versions of Python and of packages."""
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
 
 
 def run(about: str, measure: Callable[[Figures, bool], None], packages: tuple[str, ...]) -> int:

@@ -3,20 +3,9 @@
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.naive_bayes import GaussianNB
-from sklearn.neighbors import KNeighborsRegressor
 
 from outofcluster.leakage_test import detectable_effect, leakage_test
-
-rng = np.random.default_rng(0)
-groups = np.repeat(np.arange(20), 20)
-X = rng.standard_normal((400, 3))
-y = (X[:, 0] + rng.standard_normal(400) > 0).astype(int)
-value = X[:, 0] + rng.standard_normal(400)
-one_split = [(np.arange(200), np.arange(200, 400))]
-
-used = []
+from worlds import coin, hospitals, noisy_clusters, patients, rare, single_split
 
 
 def rejections(design, count):
@@ -28,54 +17,6 @@ def rejections(design, count):
     return rejected
 
 
-def logistic(rng):
-    X = rng.standard_normal((800, 5))
-    return LogisticRegression(), X, (X[:, 0] + rng.standard_normal(800) > 0).astype(int), np.arange(800) // 20, {}
-
-
-def coin(rng):
-    """Nothing to learn: a stratified draw would find the classes' shares of V̂ and reject too often."""
-    return GaussianNB(), rng.standard_normal((400, 2)), rng.integers(0, 2, 400), np.arange(400) // 10, {}
-
-
-def rare(rng):
-    X = rng.standard_normal((800, 2))
-    return GaussianNB(), X, X[:, 0] + rng.standard_normal(800) > 1.8, np.arange(800) // 20, {}
-
-
-def skewed(rng):
-    X = rng.standard_normal((300, 2))
-    return LinearRegression(), X, X[:, 0] + rng.lognormal(size=300), np.arange(300) // 10, {}
-
-
-def single_split(rng):
-    X = rng.standard_normal((600, 2))
-    split = [(np.arange(300), np.arange(300, 600))]
-    return GaussianNB(), X, X[:, 0] + rng.standard_normal(600) > 0, np.arange(600) // 20, {"cv": split}
-
-
-def noisy_clusters(rng):
-    """Clusters differ in their noise, so in their loss, but no cluster teaches anything about itself."""
-    X, groups = rng.standard_normal((800, 2)), np.arange(800) // 20
-    deviation = rng.lognormal(size=40)[groups]
-    return LinearRegression(), X, X[:, 0] + deviation * rng.standard_normal(800), groups, {}
-
-
-def hospitals(rng):
-    """Five hospitals of 160 records, each with slopes of its own: N(0, 4) for three features, noise N(0, 1/4)."""
-    X, groups = rng.standard_normal((800, 3)), np.arange(800) // 160
-    slopes = 2 * rng.standard_normal((5, 3))
-    y = (X * slopes[groups]).sum(axis=1) + 0.5 * rng.standard_normal(800) > 0
-    return LogisticRegression(), X, y, groups, {}
-
-
-def patients(rng):
-    """Forty patients of 20 records, each with a level N(0, 1) of its own, noise N(0, 1/4), told by two features."""
-    groups = np.arange(800) // 20
-    X = rng.standard_normal((40, 2))[groups] + 0.05 * rng.standard_normal((800, 2))
-    return KNeighborsRegressor(1), X, rng.standard_normal(40)[groups] + 0.5 * rng.standard_normal(800), groups, {}
-
-
 @pytest.mark.parametrize("design", [coin, single_split], ids=lambda design: design.__name__)
 def test_the_level_without_a_cluster_effect(design):
     """300 data sets at 5 %: more than 26 would be seen once in a thousand times."""
@@ -83,10 +24,9 @@ def test_the_level_without_a_cluster_effect(design):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "design", [logistic, coin, rare, skewed, single_split, noisy_clusters], ids=lambda design: design.__name__
-)
+@pytest.mark.parametrize("design", [coin, rare, single_split, noisy_clusters], ids=lambda design: design.__name__)
 def test_the_level_over_2000_data_sets(design):
+    """Two more designs are in the calibration study."""
     assert rejections(design, 2000) / 2000 <= 0.058
 
 

@@ -1,0 +1,92 @@
+"""The estimators compared: the paper's with its hand-set parameters, and the package's own default.
+
+*IID* is the loss over random splits, *LOCO* (naive) the loss at p0. *T4+mono*, *Sketch* and *Basis* are fitted as the
+paper fitted them: all levels weighted alike, with the table's penalties per index, number of groups and degree.
+Sketch is Section 5.2's, the first column alone and k groups of the others. The published code has k - 1 groups, the
+first not alone; it is in the tables as *Sketch, published code*.
+
+The default is what a user gets who sets nothing: its own levels, and its own weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from outofcluster.curves import AutoCurve, Curve, PolynomialCurve, SketchCurve, TrendFilterCurve
+from outofcluster.design import Design, allocate
+from outofcluster.errors import SolverError
+from outofcluster.experiments.means import Means
+from outofcluster.experiments.parameters import LEAKAGE, Study
+from outofcluster.placed_levels import placed_levels
+
+__all__ = ["CURVES", "LABELS", "default_curve", "default_design", "estimate", "fit", "one_thread", "paper_curves"]
+
+LABELS = {
+    "iid": "IID",
+    "naive": "LOCO (naive)",
+    "trend": "T4+mono",
+    "sketch": "Sketch",
+    "basis": "Basis",
+    "default": "package default",
+    "sketch_code": "Sketch, published code",
+}
+"""Every estimator by its name in print."""
+
+CURVES = ("trend", "sketch", "basis", "default", "sketch_code")
+"""Those that fit a curve."""
+
+
+def paper_curves(study: Study) -> dict[str, Curve]:
+    """The paper's estimators with its parameters for a study."""
+    return {
+        "trend": TrendFilterCurve(order=4, penalty=study.trend_penalty, scale="index"),
+        "sketch": SketchCurve(n_groups=study.groups, penalty=study.sketch_penalty),
+        "basis": PolynomialCurve(study.degree),
+        "sketch_code": SketchCurve(n_groups=study.groups - 1, penalty=study.sketch_penalty, first_alone=False),
+    }
+
+
+def default_curve() -> Curve:
+    """The curve that ``audit`` takes when none is asked for."""
+    return AutoCurve()
+
+
+def default_design(n_fits: int, largest: float = 1.0) -> Design:
+    """The levels that ``audit`` takes when none are asked for, and the fits at each."""
+    levels, shares = placed_levels(largest)
+    return Design(levels, allocate(shares, n_fits))
+
+
+def fit(curve: Curve, means: Means, *, weighted: bool) -> Curve | None:
+    """Fit a curve at the paper's leakage rate; None where its solver fails."""
+    try:
+        with one_thread():
+            if weighted:
+                return curve.fit(means, LEAKAGE)
+            return curve.fit_points(means.levels(LEAKAGE), means.means, means.size)
+    except SolverError:
+        return None
+
+
+def estimate(curve: Curve, means: Means, *, weighted: bool) -> float:
+    """The estimate of e_0; NaN where the solver fails."""
+    fitted = fit(curve, means, weighted=weighted)
+    return math.nan if fitted is None else fitted.e0_
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Linear algebra on one thread: for systems this small, threads cost far more than they bring."""
+    with _thread_pools().limit(limits=1, user_api="blas"):
+        yield
+
+
+@cache
+def _thread_pools() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
