@@ -5,7 +5,7 @@
 The paper's five experiments in both protocols come from the committed full run of ``outofcluster reproduce``, in which
 every estimator has the same budget of fits, or the default a smaller one. Nine further scenarios are simulated here,
 with other learners, regression and classification, rates from 0.02 to 0.3, no effect, a strong one, a curve that is not
-convex, and many small clusters: a data set each, of which records (or pieces of clusters) leak anew 50 times; the
+convex, and many small clusters: a data set each, of which records (or pieces of clusters) leak anew 20 times; the
 truth is the loss of the same learner trained without them. Exit status 1 if a figure falls short.
 """
 
@@ -30,7 +30,7 @@ from _figures import Figures, median_seconds, run
 
 PAPER = Path(__file__).parent.parent / "docs" / "paper" / "results.json"
 THEIRS = ("trend", "sketch", "basis")
-DRAWS = 50
+DRAWS = 20
 
 
 @dataclass(frozen=True)
