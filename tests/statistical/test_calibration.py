@@ -16,6 +16,8 @@ from _figures import Figure, Figures
 from calibration import SCHEMA, SEED, cells, covered, root_mean_square
 from worlds import EntityWorld, MixedWorld, fresh_losses
 
+pytestmark = pytest.mark.slow
+
 CELLS = {cell.name: cell for cell in cells()}
 
 
@@ -91,26 +93,22 @@ def test_the_clean_models_truth_knows_nothing_of_the_held_out_entities():
 # --- thinned: what a right implementation passes all but surely, and a wrong one does not ---------------
 
 
-@pytest.mark.slow
 def test_any_number_of_workers_gives_the_same_numbers():
     (cell,) = cells_of("rate, from_pair_probabilities, several")
     one, two = cell.simulate(6, jobs=1), cell.simulate(6, jobs=2)
     assert all(np.array_equal(one[key], two[key]) for key in one)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("cell", cells_of("test level"), ids=name)
 def test_the_tests_level(cell):
     assert cell.simulate(300)["rejected"].sum() <= stats.binom.ppf(0.9995, 300, 0.05)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("cell", cells_of("test power"), ids=name)
 def test_the_tests_power(cell):
     assert cell.simulate(60)["rejected"].sum() >= stats.binom.ppf(0.0005, 60, 0.9)
 
 
-@pytest.mark.slow
 def test_intervals_are_neither_too_narrow_nor_too_wide():
     """600 intervals over the 12 cells: 0.7 times too narrow would cover 83 %, 1.9 times too wide all of them."""
     runs = [cell.simulate(50) for cell in cells_of("coverage")]
@@ -123,7 +121,6 @@ def test_intervals_are_neither_too_narrow_nor_too_wide():
         assert 0.9 < np.exp(np.mean(np.log(ratios))) < 1.3
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("start", "count"),
     [("bias, records, clusters that differ in levels, LinearRegression, rate 0.2", 80), ("bias, fragments, 3", 8)],
@@ -139,7 +136,6 @@ def test_the_bias_is_removed(start, count):
         assert 0.8 - 3.5 * removed.standard_error < removed.value < 1.15 + 3.5 * removed.standard_error
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("start", ["no leakage, records", "no cluster effect, records"])
 def test_nothing_is_corrected_where_nothing_is_to_be(start):
     for cell in cells_of(start):

@@ -8,6 +8,8 @@ import outofcluster as ooc
 from outofcluster.errors import InputError
 from outofcluster.inference import linear_variance
 
+pytestmark = pytest.mark.slow
+
 K, SIZE = 30, 5
 
 

@@ -7,6 +7,8 @@ from scipy import stats
 from outofcluster.leakage_test import detectable_effect, leakage_test
 from worlds import coin, hospitals, noisy_clusters, patients, rare, single_split
 
+pytestmark = pytest.mark.slow
+
 
 def rejections(design, count):
     """How many of so many data sets the test rejects at 5 %."""
@@ -23,7 +25,6 @@ def test_the_level_without_a_cluster_effect(design):
     assert rejections(design, 300) <= stats.binom.ppf(0.999, 300, 0.05)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("design", [coin, rare, single_split, noisy_clusters], ids=lambda design: design.__name__)
 def test_the_level_over_2000_data_sets(design):
     """Two more designs are in the calibration study."""

@@ -6,6 +6,8 @@ import pytest
 from outofcluster.leakage import Leakage
 from worlds import audited, link, linkage_truth, paired, with_candidates
 
+pytestmark = pytest.mark.slow
+
 COUNT = 600
 SIDES = ["train", "validation"]
 

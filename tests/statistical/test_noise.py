@@ -5,6 +5,8 @@ import pytest
 
 import outofcluster as ooc
 
+pytestmark = pytest.mark.slow
+
 p = np.linspace(0.1, 1, 12)
 errors = np.linspace(0.01, 0.03, 12)
 
