@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import index
 from typing import Any
 
@@ -20,7 +20,7 @@ class Points:
     """Checked input of a curve: losses ``b`` observed at levels ``p``, for training sets of size ``n``.
 
     ``weights`` is None when all levels count alike, so that the common case costs nothing; ``errors`` are the standard
-    errors of the losses, where they are known.
+    errors of the losses, where they are known; ``smaller`` the size of each loss, where some are below n.
     """
 
     p: Array
@@ -28,6 +28,19 @@ class Points:
     n: int
     weights: Array | None
     errors: Array | None = None
+    smaller: NDArray[np.int64] | None = None
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """The size of the training sets behind each loss."""
+        return np.full(len(self.p), self.n) if self.smaller is None else self.smaller
+
+    @property
+    def lowest(self) -> int:
+        """Which of the losses at the full size has the lowest level."""
+        if self.smaller is None:
+            return int(self.p.argmin())
+        return int(np.where(self.smaller == self.n, self.p, np.inf).argmin())
 
     def scaled(self, rows: Array) -> Array:
         """Rows times the square roots of their weights: the residuals a least-squares fit minimises."""
@@ -49,12 +62,14 @@ class Points:
 
 
 def check_points(
-    p: ArrayLike, b: ArrayLike, n: int, weights: ArrayLike | None = None, errors: ArrayLike | None = None
+    p: ArrayLike, b: ArrayLike, n: Any, weights: ArrayLike | None = None, errors: ArrayLike | None = None
 ) -> Points:
-    """Check levels, losses, size, weights and standard errors together.
+    """Check levels, losses, size or sizes, weights and standard errors together.
 
     Without weights, standard errors give them.
     """
+    if np.ndim(n):
+        return _check_sizes(p, b, n, weights, errors)
     levels = check_levels(p)
     losses = check_vector("b", b)
     if len(losses) != len(levels):
@@ -72,6 +87,21 @@ def check_points(
         i = int(w.argmin())
         raise InputError(f"weights must be positive, got weights[{i}] = {w[i]:g}.")
     return Points(levels, losses, size, w, known)
+
+
+def _check_sizes(p: ArrayLike, b: ArrayLike, n: Any, weights: ArrayLike | None, errors: ArrayLike | None) -> Points:
+    """Points of several sizes: levels are distinct within each."""
+    levels = check_vector("p", p)
+    sizes = [check_integer(f"n[{i}]", size, least=1) for i, size in enumerate(n)]
+    if len(sizes) != len(levels):
+        raise InputError(f"n must be one size, or one for each level of p, got {len(sizes)} for {len(levels)} levels.")
+    smaller = np.array(sizes, dtype=np.int64)
+    for size in np.unique(smaller):
+        check_levels(levels[smaller == size])
+    # The others are checked as for one size, with levels that do not repeat.
+    order = np.linspace(0, 1, len(levels))
+    found = check_points(order, b, int(smaller.max()), weights, errors)
+    return replace(found, p=levels, smaller=smaller)
 
 
 def _check_errors(errors: ArrayLike, n_levels: int) -> Array | None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -23,22 +24,26 @@ from outofcluster.curves import AutoCurve, Curve, PolynomialCurve
 from outofcluster.design import largest_level
 from outofcluster.errors import FitError, InputError
 from outofcluster.findings import CODES, Finding
+from outofcluster.fold_run import FoldRun
 from outofcluster.leakage_test import leakage_test
 from outofcluster.losses import Loss, resolve_loss
-from outofcluster.placed_levels import placed_levels
-from outofcluster.pooling import FoldRun, Pooled
+from outofcluster.placed_levels import least_size, placed_levels, placed_sizes
+from outofcluster.pooling import Pooled
 from outofcluster.results import Audit, Estimate, read_leakage
 from outofcluster.sampling.fitting import check_cloneable
 from outofcluster.sampling.prepare import Sampling, prepare
+from outofcluster.sampling.samples import LossSamples
 from outofcluster.split import Clusters, Fold, make_folds
 
 __all__ = ["audit"]
 
 Codes = NDArray[np.int64]
 
-_FITS = {"records": 2000, "fragments": 400}
+_FITS = {"records": 3000, "fragments": 400}
 _LEAST_FITS = 12
 """Two fits a level and fold, without which noise is not known: six levels for records, four and two for fragments."""
+_FITS_FOR_SIZES = 100
+"""Fits of a fold from which some are worth spending on smaller training sets."""
 
 
 def audit(
@@ -86,7 +91,8 @@ def audit(
     method : Curve, optional
         Curve method; by default `AutoCurve` for records, a line for fragments.
     n_fits : int, optional
-        Models to fit, over all folds: by default 2000 for records, and 400 for fragments, where the curve is a line.
+        Models to fit, over all folds: by default 3000 for records, of which 1200 with small training sets, and 400 for
+        fragments, where the curve is a line.
     n_train : int, optional
         Size of a resample, by default that of the smallest training set.
     units : {"auto", "clusters", "records"}
@@ -127,13 +133,16 @@ def audit(
     curve = _method(method, model)
     kept_units, more = choose_units(units, folds, codes)
     noted += more
-    size, largest, levels = n_train, None, dict[str, Any]()
+    budget = _budget(n_fits, model, len(folds))
+    size, largest, levels, smaller = n_train, None, dict[str, Any](), list[tuple[int, float]]()
     if model == "records":
         size = min(len(fold.train) for fold in folds) if n_train is None else check_integer("n_train", n_train, least=2)
         largest = min(largest_level(size, len(fold.validation)) for fold in folds)
         levels["largest"] = largest
         if isinstance(curve, AutoCurve):
             levels["injected"], levels["shares"] = placed_levels(largest)
+            if budget >= _FITS_FOR_SIZES:
+                smaller = _smaller(size, estimator, y)
     noted += look_at_sizes(model, size, largest, rates)
 
     seed = None if random_state is None else check_integer("random_state", random_state, least=0)
@@ -142,7 +151,8 @@ def audit(
         (estimator, X, y),
         folds,
         fold_seeds,
-        _budget(n_fits, model, len(folds)),
+        budget,
+        smaller,
         checkpoint,
         {
             "errors": model,
@@ -151,6 +161,7 @@ def audit(
             "loss": loss,
             "params": params,
             "units": kept_units,
+            "fits_in_all": budget * len(folds),
         }
         | levels,
     )
@@ -171,7 +182,7 @@ def audit(
         first = next(finding.message for finding in noted if finding.code == "fold-left-out")
         raise FitError(f"No fold could be audited; the first: {first}", None)
     pooled = Pooled(
-        tuple(runs),
+        _of_common_sizes(runs),
         codes if kept_units == "clusters" else np.arange(len(codes)),
         clusters=kept_units == "clusters",
         cut_sizes=_validation_sizes(runs, codes) if model == "fragments" else None,
@@ -211,12 +222,34 @@ class _Job:
 
     fold: Fold
     sampling: Sampling
+    smaller: tuple[Sampling, ...]
     second: Sampling | None
 
     def run(self, own: Array, *, n_jobs: int | None, progress: bool) -> FoldRun:
         samples = self.sampling.run(n_jobs=n_jobs, progress=progress)
+        smaller = list[LossSamples]()
+        for sampling in self.smaller:
+            # A learner may need more records than a small training set has (15 neighbours of 8): the others serve.
+            with suppress(FitError):
+                smaller.append(sampling.run(n_jobs=n_jobs, progress=progress))
         second = None if self.second is None else self.second.run(n_jobs=n_jobs, progress=progress)
-        return FoldRun(self.fold, own, samples, second)
+        return FoldRun(self.fold, own, samples, tuple(smaller), second)
+
+
+def _smaller(size: int, estimator: Any, y: Any) -> list[tuple[int, float]]:
+    """Sizes below the full one, each with its share of the fits."""
+    from sklearn.base import is_classifier
+
+    sizes, shares = placed_sizes(size, least_size(y if is_classifier(estimator) else None))
+    return list(zip(sizes[1:], shares[1:].tolist(), strict=True))
+
+
+def _of_common_sizes(runs: Sequence[FoldRun]) -> tuple[FoldRun, ...]:
+    """The folds with those sizes that none of them failed at."""
+    common = set.intersection(*({samples.size for samples in run.smaller} for run in runs))
+    return tuple(
+        replace(run, smaller=tuple(samples for samples in run.smaller if samples.size in common)) for run in runs
+    )
 
 
 def _prepare(
@@ -224,6 +257,7 @@ def _prepare(
     folds: Sequence[Fold],
     seeds: Sequence[np.random.SeedSequence],
     budget: int,
+    smaller: Sequence[tuple[int, float]],
     checkpoint: str | os.PathLike[str] | None,
     options: dict[str, Any],
 ) -> tuple[list[_Job], list[Finding]]:
@@ -231,7 +265,7 @@ def _prepare(
     jobs, failed, first = list[_Job](), list[Finding](), None
     for fold, seed in zip(folds, seeds, strict=True):
         try:
-            jobs.append(_prepare_fold(model, fold, seed, budget, checkpoint, options))
+            jobs.append(_prepare_fold(model, fold, seed, budget, smaller, checkpoint, options))
         except InputError as error:
             first = first or error
             failed.append(_left_out(fold, error))
@@ -245,11 +279,12 @@ def _prepare_fold(
     fold: Fold,
     seed: np.random.SeedSequence,
     budget: int,
+    smaller: Sequence[tuple[int, float]],
     checkpoint: str | os.PathLike[str] | None,
     options: dict[str, Any],
 ) -> _Job:
     own = options | {"train": fold.train, "validation": fold.validation}
-    states = [int(state) for state in seed.generate_state(2, np.uint64)]
+    states = [int(state) for state in seed.generate_state(2 + len(smaller), np.uint64)]
     file = None if checkpoint is None else f"{os.fspath(checkpoint)}.fold{fold.index}"
     second = None
     if options["errors"] == "fragments" and _can_be_cut_twice(options["groups"][fold.validation]):
@@ -262,8 +297,16 @@ def _prepare_fold(
             | {"errors": "second-fragments", "injected": [0.0, 1.0], "n_fits": fits, "random_state": states[1]}
             | {"checkpoint": None if file is None else f"{file}.second"},
         )
-    first = prepare(*model, **own | {"n_fits": budget, "random_state": states[0], "checkpoint": file})
-    return _Job(fold, first, second)
+    others = list[Sampling]()
+    for (size, share), state in zip(smaller, states[2:], strict=True):
+        fits = round(share * budget)
+        kept = None if file is None else f"{file}.size{size}"
+        others.append(
+            prepare(*model, **own | {"n_train": size, "n_fits": fits, "random_state": state, "checkpoint": kept})
+        )
+    fits = budget - sum(round(share * budget) for _, share in smaller)
+    first = prepare(*model, **own | {"n_fits": fits, "random_state": states[0], "checkpoint": file})
+    return _Job(fold, first, tuple(others), second)
 
 
 def _can_be_cut_twice(codes: Codes) -> bool:

@@ -206,10 +206,17 @@ class BinomialOperator:
 
     def _rows(self, *, most: int | None) -> Iterator[tuple[NDArray[np.int64], Array]]:
         """For each level, the columns that carry its mass and their weights, summing to 1."""
-        for level, (low, high) in zip(self.p, self._windows, strict=True):
-            step = 1 if most is None else 1 + (high - low) // most
-            j = np.arange(low, high + 1, step)
-            weights = binomial_pmf(j, self.n, level)
+        if most is None:
+            for level, (low, high) in zip(self.p, self._windows, strict=True):
+                j = np.arange(low, high + 1)
+                weights = binomial_pmf(j, self.n, level)
+                yield j, weights / weights.sum()
+            return
+        windows = [np.arange(low, high + 1, 1 + (high - low) // most) for low, high in self._windows]
+        # Few points a level: one call for all of them costs little more than one for the first.
+        lengths = [len(j) for j in windows]
+        together = binomial_pmf(np.concatenate(windows), self.n, np.repeat(self.p, lengths))
+        for j, weights in zip(windows, np.split(together, np.cumsum(lengths)[:-1]), strict=True):
             yield j, weights / weights.sum()
 
     def _check_length(self, name: str, vector: Array, length: int) -> None:

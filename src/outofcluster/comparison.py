@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -289,7 +289,7 @@ def _row(name: str, found: Audit) -> dict[str, Any]:
 
 def _estimate(a: Audit, b: Audit, of_a: Optimism, of_b: Optimism, of_rate: float) -> Estimate:
     """The difference of two losses; audits that lost different folds are not paired any more."""
-    if not np.array_equal(a.pooled.units, b.pooled.units) or a.pooled.losses.shape != b.pooled.losses.shape:
+    if not np.array_equal(a.pooled.units, b.pooled.units) or len(a.pooled.runs) != len(b.pooled.runs):
         raise InputError("Models can be compared on the same folds only, and some fold of one could not be audited.")
     value = a.pooled.naive + of_a.value - b.pooled.naive - of_b.value
     monte_carlo = _monte_carlo(a, b, of_a, of_b)
@@ -301,21 +301,32 @@ def _estimate(a: Audit, b: Audit, of_a: Optimism, of_b: Optimism, of_rate: float
 
 def _influence_noise(a: Audit, b: Audit, of_a: Optimism, of_b: Optimism) -> float:
     noise_a, noise_b = a.pooled.influence_noise(of_a), b.pooled.influence_noise(of_b)
-    shared = np.zeros_like(noise_a)
-    for fold, (run_a, run_b) in enumerate(zip(a.pooled.runs, b.pooled.runs, strict=True)):
-        levels = zip(run_a.samples.losses, run_b.samples.losses, strict=True)
-        shared[fold, :-1] = [_correlation(t, s) for t, s in levels]
-    shared[:, :-1] *= np.sign(of_a.training * of_b.training)
-    return float((noise_a + noise_b - 2 * shared * np.sqrt(noise_a * noise_b)).sum())
+    shared = 0.0
+    for fold, columns in enumerate(_columns(a, b)):
+        for i, j, first, second in columns:
+            of_both = np.sign(of_a.training[fold, i] * of_b.training[fold, j]) * _correlation(first, second)
+            shared += noise_a[fold, i] + noise_b[fold, j] - 2 * of_both * math.sqrt(noise_a[fold, i] * noise_b[fold, j])
+            noise_a[fold, i] = noise_b[fold, j] = 0.0
+    return float(shared + noise_a.sum() + noise_b.sum())
 
 
 def _monte_carlo(a: Audit, b: Audit, of_a: Optimism, of_b: Optimism) -> float:
     total = a.pooled.monte_carlo_of(of_a) + b.pooled.monte_carlo_of(of_b)
-    runs = zip(a.pooled.shares, a.pooled.runs, b.pooled.runs, of_a.weights, of_b.weights, strict=True)
-    for share, run_a, run_b, weights_a, weights_b in runs:
-        levels = zip(weights_a, weights_b, run_a.samples.losses, run_b.samples.losses, strict=True)
-        total -= 2 * share**2 * sum(w * v * _shared(t, s) for w, v, t, s in levels)
+    for fold, columns in enumerate(_columns(a, b)):
+        shared = (of_a.weights[fold, i] * of_b.weights[fold, j] * _shared(t, s) for i, j, t, s in columns)
+        total -= 2 * a.pooled.shares[fold] ** 2 * sum(shared)
     return max(total, 0.0)
+
+
+def _columns(a: Audit, b: Audit) -> Iterator[list[tuple[int, int, Array, Array]]]:
+    """For each fold, the columns of both that are of the same size and level, and their replicates."""
+    for run_a, run_b in zip(a.pooled.runs, b.pooled.runs, strict=True):
+        of_b = {key: (j, losses) for j, (key, losses) in enumerate(run_b.replicates.items())}
+        yield [
+            (i, of_b[key][0], losses, of_b[key][1])
+            for i, (key, losses) in enumerate(run_a.replicates.items())
+            if key in of_b
+        ]
 
 
 def _shared(first: Array, second: Array) -> float:

@@ -1,7 +1,8 @@
 r"""All folds as one problem: pooled losses, influences of clusters over all folds, and what an estimate makes of them.
 
 With ω_f the share of the held-out records that fold f scores, the pooled loss at level i is :math:`b_i = \sum_f
-ω_f b_{fi}`, and the curve is fitted to it. What is reported is the user's own cross-validated loss plus the
+ω_f b_{fi}`, and the curve is fitted to it; i runs over the levels of every size of training sets, where there are
+several. What is reported is the user's own cross-validated loss plus the
 curve's optimism, its rise from the lowest level to no leakage,
 
 .. math:: \text{corrected} = \text{naive} + (\hat e_0 - \hat b(0)) ,
@@ -41,27 +42,13 @@ from numpy.typing import NDArray
 
 from outofcluster._validation import Array
 from outofcluster.curves.base import Curve
+from outofcluster.fold_run import FoldRun, Moments, sizes_of
 from outofcluster.fragments import scored_rate
 from outofcluster.inference import between_units
-from outofcluster.sampling.samples import LossSamples
-from outofcluster.split import Fold
 
-__all__ = ["FoldRun", "Optimism", "Pooled", "Variances"]
+__all__ = ["Optimism", "Pooled", "Variances"]
 
 Codes = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class FoldRun:
-    """One audited fold: its rows, the user's own losses on them, and the samples.
-
-    ``second`` holds the losses with and without a second piece of clusters of which one trains already.
-    """
-
-    fold: Fold
-    records: Array
-    samples: LossSamples
-    second: LossSamples | None = None
 
 
 @dataclass(frozen=True)
@@ -74,9 +61,9 @@ class Optimism:
         The optimism.
     e0 : float
         The curve's own ê_0, of models fitted to resamples.
-    weights : array of shape (folds, levels)
-        o: its weights.
-    training : array of shape (folds, levels)
+    weights : array of shape (folds, columns)
+        o: its weights, for every level of the full size, then for those of smaller ones.
+    training : array of shape (folds, columns)
         w: weights of the influence through training on the corrected loss.
     second : array of shape (folds,)
         Weight of each fold's g.
@@ -139,33 +126,37 @@ class Pooled:
 
     @property
     def injected(self) -> Array:
-        """The levels, the same in every fold."""
+        """The levels of the full size, the same in every fold."""
         return self.runs[0].samples.injected
 
-    @property
-    def size(self) -> int:
-        """Size n of the binomial operator, averaged over folds where they differ."""
-        return round(float(np.average([run.samples.size for run in self.runs], weights=self.shares)))
+    @cached_property
+    def all_injected(self) -> Array:
+        """The level of every column."""
+        return np.concatenate([samples.injected for samples in self.runs[0].by_size])
 
     @cached_property
     def losses(self) -> Array:
-        """Mean losses, a row a fold, a column a level."""
-        return np.stack([run.samples.means for run in self.runs])
+        """Mean losses, a row a fold, a column a level: those of the full size, then those of smaller ones."""
+        return np.stack([np.concatenate([samples.means for samples in run.by_size]) for run in self.runs])
 
     @cached_property
     def errors(self) -> Array:
         """Monte-Carlo standard errors of these."""
-        return np.stack([run.samples.standard_errors for run in self.runs])
+        return np.stack([np.concatenate([samples.standard_errors for samples in run.by_size]) for run in self.runs])
 
     @cached_property
     def means(self) -> Array:
-        """Pooled losses b."""
-        pooled: Array = self.shares @ self.losses
+        """Pooled losses b of the full size."""
+        pooled: Array = (self.shares @ self.losses)[: len(self.injected)]
         return pooled
 
     @cached_property
     def monte_carlo(self) -> Array:
-        """Monte-Carlo variance of each pooled loss."""
+        """Monte-Carlo variance of each pooled loss of the full size."""
+        return self._pooled_variance[: len(self.injected)]
+
+    @cached_property
+    def _pooled_variance(self) -> Array:
         variance: Array = self.shares**2 @ self.errors**2
         return variance
 
@@ -200,15 +191,17 @@ class Pooled:
         return np.asarray(np.bincount(codes, deviations / len(rows), len(self.units)), dtype=float)
 
     def levels(self, rate: float) -> tuple[float, Array]:
-        """The share of leaked records among those scored without injection, and at each level."""
+        """The share of leaked records among those scored without injection, and in every column."""
         inner = rate if self.cut_sizes is None else max(scored_rate(self.cut_sizes, rate), 1e-3 * rate)
-        return inner, inner + (1 - inner) * self.injected
+        return inner, inner + (1 - inner) * self.all_injected
 
     def fit(self, curve: Curve, rate: float) -> Curve:
         """A curve of the same parameters, fitted to the pooled losses."""
         inner, p = self.levels(rate)
-        b = self.means + self.injected * inner * float(self.shares @ self.second_gains)
-        return _fresh(curve).fit_points(p, b, self.size, standard_errors=np.sqrt(self.monte_carlo))
+        b = self.shares @ self.losses + self.all_injected * inner * float(self.shares @ self.second_gains)
+        return _fresh(curve).fit_points(
+            p, b, sizes_of(self.runs, self.shares), standard_errors=np.sqrt(self._pooled_variance)
+        )
 
     def solve(self, curve: Curve, rates: Array, *, losses: Array | None = None, derive: bool = True) -> Optimism:
         """The optimism for one leakage rate a fold, by default of the losses as they are.
@@ -219,12 +212,12 @@ class Pooled:
         b = self.losses if losses is None else losses
         if (rates == rates[0]).all():
             gain = float(self.shares @ self.second_gains)
-            errors = np.sqrt(self.monte_carlo)
-            one = self._solve(curve, rates[0], self.shares @ b, gain, self.size, errors=errors, derive=derive)
+            errors, sizes = np.sqrt(self._pooled_variance), sizes_of(self.runs, self.shares)
+            one = self._solve(curve, rates[0], self.shares @ b, gain, sizes, errors=errors, derive=derive)
             solved = [one] * len(self.runs)
         else:
             solved = [
-                self._solve(curve, rate, own, gain, run.samples.size, errors=errors, derive=derive)
+                self._solve(curve, rate, own, gain, sizes_of((run,), np.ones(1)), errors=errors, derive=derive)
                 for rate, own, gain, run, errors in zip(
                     rates, b, self.second_gains, self.runs, self.errors, strict=True
                 )
@@ -239,13 +232,13 @@ class Pooled:
             float(self.shares @ [math.sqrt(part.choice) for part in solved]) ** 2,
         )
 
-    def _solve(self, curve: Curve, rate: float, b: Array, gain: float, n: int, **options: Any) -> Optimism:
+    def _solve(self, curve: Curve, rate: float, b: Array, gain: float, n: Any, **options: Any) -> Optimism:
         """The optimism of one set of losses, with weights for one fold."""
         inner, p = self.levels(rate)
         scale = rate / inner if inner > 0 else 1.0
-        fall = _fall(curve, p, b + self.injected * inner * gain, n, **options)
+        fall = _fall(curve, p, b + self.all_injected * inner * gain, n, **options)
         o = fall.weights
-        second = np.array([scale * inner * float(o @ self.injected)])
+        second = np.array([scale * inner * float(o @ self.all_injected)])
         training = (fall.of_e0 + (scale - 1) * o)[None]
         choice = scale**2 * fall.choice
         return Optimism(scale * fall.value, fall.e0, scale * o[None], training, second, fall.exact, choice)
@@ -306,7 +299,7 @@ class Pooled:
 
     def influence_noise(self, optimism: Optimism) -> Array:
         """What Monte-Carlo noise adds to the sum of D's squares: a row a fold, a column a level, then the second's."""
-        noise = np.zeros((len(self.runs), len(self.injected) + 1))
+        noise = np.zeros((len(self.runs), len(self.all_injected) + 1))
         for fold, (_, of_train, _, of_validation, of_second) in enumerate(self._moments):
             noise[fold, :-1] = (
                 of_train.noise * optimism.training[fold] ** 2 + of_validation.noise * optimism.weights[fold] ** 2
@@ -317,33 +310,17 @@ class Pooled:
         return scaled
 
     @cached_property
-    def _moments(self) -> list[tuple[Codes, _Moments, Codes, _Moments, _Moments | None]]:
+    def _moments(self) -> list[tuple[Codes, Moments, Codes, Moments, Moments | None]]:
         """For each fold: units of T̂ and their influence through training, those of V̂ and theirs."""
-        return [self._fold_moments(run) for run in self.runs]
-
-    def _fold_moments(self, run: FoldRun) -> tuple[Codes, _Moments, Codes, _Moments, _Moments | None]:
-        train, validation = (
-            np.searchsorted(self.units, np.unique(self.unit_of[rows])) for rows in (run.fold.train, run.fold.validation)
-        )
-        jackknife = run.samples.jackknife()
-        scored = jackknife.evaluation if self.clusters else jackknife.validation
-        second = None
-        if run.second is not None:
-            second = _Moments.of(run.second.jackknife().evaluation, run.second)
-        return train, _Moments.of(jackknife.train, run.samples), validation, _Moments.of(scored, run.samples), second
-
-
-@dataclass(frozen=True)
-class _Moments:
-    """Influences of units, a column a level, and their Monte-Carlo noise summed over units."""
-
-    mean: Array
-    noise: Array
-
-    @classmethod
-    def of(cls, pool: Any, samples: LossSamples) -> _Moments:
-        counts = np.array([len(level) for level in samples.losses])
-        return cls(pool.mean.T, pool.variance.sum(axis=1) / counts)
+        found = []
+        for run in self.runs:
+            train, validation = (
+                np.searchsorted(self.units, np.unique(self.unit_of[rows]))
+                for rows in (run.fold.train, run.fold.validation)
+            )
+            of_train, of_validation, second = run.moments(clusters=self.clusters)
+            found.append((train, of_train, validation, of_validation, second))
+        return found
 
 
 @dataclass(frozen=True)
@@ -358,7 +335,7 @@ class _Fall:
     choice: float
 
 
-def _fall(curve: Curve, p: Array, b: Array, n: int, *, errors: Array, derive: bool) -> _Fall:
+def _fall(curve: Curve, p: Array, b: Array, n: Any, *, errors: Array, derive: bool) -> _Fall:
     """Fit the curve; weights are exact where there is a closed form, else central differences."""
     fitted = _fresh(curve).fit_points(p, b, n, standard_errors=errors)
     value, e0 = float(fitted.optimism_), float(fitted.e0_)

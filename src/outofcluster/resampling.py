@@ -14,6 +14,8 @@ the linear formula subtracts it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from outofcluster._validation import Array
@@ -42,7 +44,7 @@ def resampled(
     values = np.empty(n_draws)
     for draw in range(n_draws):
         multipliers = shrink * np.sqrt(units / max(units - 1, 1)) * rng.standard_normal(units)
-        losses = np.stack([_drawn_again(run.samples.losses, rng) for run in pooled.runs])
+        losses = np.stack([_drawn_again(run.replicates.values(), rng) for run in pooled.runs])
         losses = np.maximum(losses + np.tensordot(multipliers, moved, 1), 0.0)
         drawn = np.clip(rates + rng.standard_normal() * stds, 0, _LARGEST_RATE)
         naive = pooled.naive + float(multipliers @ pooled.naive_influence)
@@ -50,5 +52,5 @@ def resampled(
     return values
 
 
-def _drawn_again(levels: tuple[Array, ...], rng: np.random.Generator) -> Array:
+def _drawn_again(levels: Iterable[Array], rng: np.random.Generator) -> Array:
     return np.array([rng.choice(level, len(level)).mean() for level in levels])

@@ -23,8 +23,9 @@ from outofcluster.curves.base import Curve
 from outofcluster.errors import InputError, SolverError
 from outofcluster.estimates import Estimate, Sensitivity
 from outofcluster.findings import Finding, kept
+from outofcluster.fold_run import FoldRun
 from outofcluster.leakage import Leakage
-from outofcluster.pooling import FoldRun, Optimism, Pooled
+from outofcluster.pooling import Optimism, Pooled
 from outofcluster.resampling import resampled
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.summary import FittedCurve, FoldSummary, Summary
@@ -306,7 +307,7 @@ class Audit:
 
 
 def _fold_summary(run: FoldRun) -> FoldSummary:
-    sampled = [run.samples] if run.second is None else [run.samples, run.second]
+    sampled = run.by_size if run.second is None else (*run.by_size, run.second)
     return FoldSummary(
         fold=int(run.fold.index),
         naive=float(run.records.mean()),
@@ -330,13 +331,13 @@ def _versions(samples: Sequence[LossSamples]) -> dict[str, str]:
 
 def _drawn(pooled: Pooled, curve: Curve, rate: float) -> FittedCurve:
     """The losses A e that a fitted curve implies, from no leakage to the highest level."""
-    _, at = pooled.levels(rate)
+    at = pooled.levels(rate)[1][: len(pooled.injected)]
     p = np.linspace(0, float(at.max()), _DRAWN)
 
     def implied(levels: Array) -> Array:
         return BinomialOperator(levels, curve.n_).expect(lambda share: curve.values(np.rint(share * curve.n_)))
 
-    loss, observed = implied(p), implied(at) + curve.residual_
+    loss, observed = implied(p), implied(at) + curve.residual_[: len(at)]
     return FittedCurve(tuple(p.tolist()), tuple(loss.tolist()), tuple(at.tolist()), tuple(observed.tolist()))
 
 

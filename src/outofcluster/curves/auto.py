@@ -1,19 +1,9 @@
 r"""The automatic curve: curves of many shapes, averaged by how well they explain the losses.
 
 No single method serves all learners: some losses fall steeply with the first leaked records, others hardly at all,
-and what happens below the lowest level is not observed. So the curve is taken to be :math:`e_j = c + A\,h(j)`, A ≥ 0,
-with h one of two kinds.
-
-learning
-    :math:`h(j) = 1/(1 + (j/κ)^β)`: what leaked records teach is learnt once there are κ of them, by a hyperbola (β=1),
-    more gradually, or after hesitating (β > 1: flat at first, so not convex). κ runs from a third of a record to half
-    of the training set, β from 0.7 to 1.4. These are the steep curves.
-mixing
-    :math:`h(j) = (1 + s\,x/(1-x))^{-q}` with x = j/n: the model is a compromise between both sides, in which a leaked
-    record weighs s times as much as another. A least-squares fit has a loss that is quadratic in how far it is from
-    what the held-out clusters want, :math:`(1-x)^2` for s = 1. s runs from 0.2 to 2, q from 1 to 3: the gentle curves.
-
-For each of them, c and A follow from weighted least squares, and it counts by
+and what happens below the lowest level is not observed. So the curve is taken to be :math:`e(x) = c + A\,h(x)` in the
+share x = j/n of leaked records, A ≥ 0, with h one of the shapes of :mod:`outofcluster.curves.families`. For each of
+them c and A follow from weighted least squares, and it counts by
 
 .. math:: π_k ∝ \exp(-χ_k^2/2)\; α_k^{-3}\; \exp(-3 \log^2 β_k), \qquad
           α_k = \frac{h_k(0) - (A h_k)(p_{max})}{(A h_k)(p_{min}) - (A h_k)(p_{max})} ,
@@ -21,11 +11,23 @@ For each of them, c and A follow from weighted least squares, and it counts by
 by its fit, and the less, the more it amplifies what was observed, from the lowest level to no leakage: of curves that
 explain the losses equally well, the one that claims less is the more likely. A variance of (1 % of the fall)² is
 added to that of each loss, since no such curve is the true one exactly. The estimate is the average
-:math:`\hat e_0 = \sum_k π_k e_{0k}`, the whole curve likewise, and the variance of the choice is
-:math:`\sum_k π_k (o_k - \bar o)^2`, o the optimism: it belongs into every interval.
+:math:`\hat e_0 = \sum_k π_k e_{0k}`, the whole curve likewise.
 
-For the variance from the losses the shares are held, :math:`\bar w = \sum_k π_k\, ∂e_{0k}/∂b`: how they would move is
-what the variance of the choice stands for (the law of total variance, within and between curves).
+*Several sizes.* At n = 100 and p0 = 0.1 hardly any training set is free of leaked records, so that losses above p0 tell
+little about e_0: two data sets may have the same curve there and another fall below. In sets of 8 records, 43 % are
+free of them. Smaller training sets have other losses, c and A of their own, but the *shape* in x is nearly theirs, and
+A changes slowly with the size. So every size has its own c, the heights A follow a random walk over the logarithm of
+the size,
+
+.. math:: A_{s+1} = A_s + N(0,\; 0.2^2 A_s^2 \log_2(n_{s+1}/n_s)) ,
+
+and a filter from the smallest size to the largest gives for each shape the height at the largest and the likelihood of
+all losses. With one size this is the formula above. A size at which the losses are more than twice as high counts as
+another learner and is left out.
+
+*Uncertainty.* The variance of the choice is :math:`\sum_k π_k (o_k - \bar o)^2`, o the optimism, plus that of the
+random walk; it belongs into every interval. For the variance from the losses the shares and the filter's gains are
+held, :math:`\bar w = \sum_k π_k\, ∂e_{0k}/∂b`: how they would move is what the variance of the choice stands for.
 
 A h is an expectation over the binomial distribution, whose cost does not depend on n.
 """
@@ -34,23 +36,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from outofcluster._validation import Array, Points
-from outofcluster.binomial import BinomialOperator
 from outofcluster.curves.base import Curve, Solution
+from outofcluster.curves.families import expected_falls, falls, log_prior
 
 __all__ = ["AutoCurve"]
 
-_SHAPES = np.array([0.7, 0.85, 1.0, 1.2, 1.4])
-_HALF_FALLS = 30
-_POWERS = np.array([1.0, 1.5, 2.0, 3.0])
-_WEIGHTS = np.geomspace(0.2, 2, 12)
 _DISCREPANCY = 0.01
 _CAUTION = 3.0
-_SHAPE_PRIOR = 3.0
+_DRIFT = 0.2
+"""Standard deviation of the relative change of a height when the size doubles."""
+_ANOTHER_LEARNER = 2.0
 
 
 @dataclass(eq=False)
@@ -58,7 +59,8 @@ class AutoCurve(Curve):
     """Curves of many shapes, steep and gentle, averaged by fit and caution; nothing to set.
 
     Give ``standard_errors`` to ``fit_points`` where they are known (``fit`` does): they decide how much the losses
-    tell about the shape.
+    tell about the shape. ``n`` may hold one size a loss: smaller training sets tell what happens below the lowest
+    level, and e_0 is that of the largest size.
 
     Examples
     --------
@@ -71,140 +73,245 @@ class AutoCurve(Curve):
     0.3
     """
 
+    _several_sizes: ClassVar[bool] = True
+
     def _solve(self, points: Points) -> AverageSolution:
         points.require_levels(3, "a learning curve")
-        operator = BinomialOperator(points.p, points.n)
-        design = operator.expect(lambda x: _falls(x, points.n), points=64)
-        order = np.argsort(points.p)
-        fall = float(points.b[order[0]] - points.b[order[-1]])
-        variance = np.full(len(points.p), (_DISCREPANCY * fall) ** 2 + 1e-18)
-        if points.errors is not None:
-            variance = variance + points.errors**2
-        elif points.weights is not None:
-            variance = variance / (points.weights / points.weights.mean())
-        lowest, highest = design[order[0]], design[order[-1]]
-        amplification = (1 - highest) / np.maximum(lowest - highest, 1e-300)
-        return AverageSolution(points, design, _shape_prior() - _CAUTION * np.log(amplification), 1 / variance)
-
-
-def _falls(x: Array, n: int) -> Array:
-    """The curves h at shares x of leaked records: a row a position, a column a curve."""
-    half_falls = np.geomspace(0.3, max(n / 2, 0.3), _HALF_FALLS)
-    # Few shapes and many positions: powers once for each shape.
-    learnt = ((n * x)[:, None] ** _SHAPES)[:, :, None] * half_falls ** -_SHAPES[:, None]
-    with np.errstate(divide="ignore", over="ignore"):
-        odds = x / (1 - x)
-        mixed = (1 + odds[:, None] * _WEIGHTS)[:, None, :] ** _POWERS[:, None]
-        falls: Array = 1 / np.concatenate([(1 + learnt).reshape(len(x), -1), mixed.reshape(len(x), -1)], axis=1)
-    return falls
-
-
-def _shape_prior() -> Array:
-    """Logarithms: learning curves near the hyperbola first; mixing curves all alike."""
-    learning = np.repeat(-_SHAPE_PRIOR * np.log(_SHAPES) ** 2, _HALF_FALLS)
-    return np.concatenate([learning, np.zeros(len(_POWERS) * len(_WEIGHTS))])
+        rungs = [Rung.of(points, size) for size in np.unique(points.sizes)]
+        largest = rungs[-1]
+        limit = _ANOTHER_LEARNER * largest.lowest_loss
+        kept = tuple(rung for rung in rungs if rung.lowest_loss <= limit or rung is largest)
+        return AverageSolution(points, kept)
 
 
 @dataclass(frozen=True)
-class AverageSolution(Solution):
-    """Curves c + A h, and what is needed to average them."""
+class Rung:
+    """The losses of one size, and the least-squares fit of every shape to them.
 
-    points: Points
+    Attributes
+    ----------
+    size : int
+        Size of the training sets.
+    columns : array of int
+        Which of the points these are.
+    design : array of shape (levels, shapes)
+        A h.
+    b, precision : array of shape (levels,)
+        Losses and 1 / variance.
+    """
+
+    size: int
+    columns: NDArray[np.int64]
     design: Array
-    prior: Array
+    p: Array
+    b: Array
     precision: Array
 
+    @classmethod
+    def of(cls, points: Points, size: int) -> Self:
+        """Those of the points that have this size."""
+        columns = np.flatnonzero(points.sizes == size)
+        p, b = points.p[columns], points.b[columns]
+        fall = float(b[p.argmin()] - b[p.argmax()])
+        variance = np.full(len(p), (_DISCREPANCY * fall) ** 2 + 1e-18)
+        if points.errors is not None:
+            variance = variance + points.errors[columns] ** 2
+        elif points.weights is not None:
+            variance = variance / (points.weights[columns] / points.weights.mean())
+        return cls(size, columns, expected_falls(p, size, points.n), p, b, 1 / variance)
+
+    @property
+    def lowest_loss(self) -> float:
+        """The loss at the lowest level."""
+        return float(self.b[self.p.argmin()])
+
     @cached_property
-    def _centre(self) -> Array:
-        """Each curve's mean over the levels."""
+    def at_lowest(self) -> Array:
+        """A h at the lowest level."""
+        lowest: Array = self.design[self.p.argmin()]
+        return lowest
+
+    @cached_property
+    def amplification(self) -> Array:
+        """α: the fall from no leakage to the highest level over that from the lowest level."""
+        highest = self.design[self.p.argmax()]
+        amplification: Array = (1 - highest) / np.maximum(self.at_lowest - highest, 1e-300)
+        return amplification
+
+    @cached_property
+    def centre(self) -> Array:
+        """Each shape's mean over the levels."""
         centre: Array = self.precision @ self.design / self.precision.sum()
         return centre
 
     @cached_property
-    def _mean(self) -> float:
-        return float(self.precision @ self.points.b / self.precision.sum())
+    def mean(self) -> float:
+        """The losses' mean over the levels."""
+        return float(self.precision @ self.b / self.precision.sum())
 
     @cached_property
-    def _slopes(self) -> Array:
-        """How each level's loss moves A, a column a curve."""
-        apart = self.design - self._centre
-        slopes: Array = self.precision[:, None] * apart / np.maximum(self.precision @ apart**2, 1e-300)
+    def certainty(self) -> Array:
+        """1 / variance of each shape's height."""
+        certainty: Array = np.maximum(self.precision @ (self.design - self.centre) ** 2, 1e-300)
+        return certainty
+
+    @cached_property
+    def slopes(self) -> Array:
+        """How each level's loss moves the height, a column a shape."""
+        slopes: Array = self.precision[:, None] * (self.design - self.centre) / self.certainty
         return slopes
 
     @cached_property
-    def amplitudes(self) -> Array:
-        """A, at least 0."""
-        return np.maximum(self.points.b @ self._slopes, 0.0)
+    def heights(self) -> Array:
+        """A, of either sign."""
+        heights: Array = self.b @ self.slopes
+        return heights
 
     @cached_property
-    def residuals(self) -> Array:
-        """Losses less those of each curve, a column a curve."""
-        fitted = self._mean + self.amplitudes * (self.design - self._centre)
-        return self.points.b[:, None] - fitted
+    def misfit(self) -> Array:
+        """χ² of each shape."""
+        residuals = self.residuals(self.heights)
+        misfit: Array = self.precision @ residuals**2
+        return misfit
+
+    def residuals(self, heights: Array) -> Array:
+        """Losses less those of each shape at such heights, a column a shape."""
+        residuals: Array = (self.b - self.mean)[:, None] - heights * (self.design - self.centre)
+        return residuals
+
+
+@dataclass(frozen=True)
+class Filtered:
+    """What all sizes say about every shape's height at the largest one.
+
+    Attributes
+    ----------
+    heights, variance : array of shape (shapes,)
+        Mean and variance.
+    score : array of shape (shapes,)
+        Logarithm of the likelihood.
+    gains : tuple of array
+        How much each size's own height counts.
+    drift : array of shape (shapes,)
+        The part of the variance that the random walk adds.
+    """
+
+    heights: Array
+    variance: Array
+    score: Array
+    gains: tuple[Array, ...]
+    drift: Array
+
+    @classmethod
+    def of(cls, rungs: tuple[Rung, ...]) -> Self:
+        """Filter from the smallest size to the largest."""
+        first, *rest = rungs
+        heights, variance, score = first.heights, 1 / first.certainty, -0.5 * first.misfit
+        gains, walks, size = [np.ones_like(heights)], list[Array](), first.size
+        for rung in rest:
+            walk = _DRIFT**2 * np.log2(rung.size / size) * np.maximum(heights, 0.0) ** 2
+            expected = variance + walk
+            spread = expected + 1 / rung.certainty
+            score = score - 0.5 * (
+                rung.misfit + (rung.heights - heights) ** 2 / spread + np.log1p(expected * rung.certainty)
+            )
+            gain = expected / spread
+            heights = heights + gain * (rung.heights - heights)
+            variance = expected * (1 - gain)
+            gains = [(1 - gain) * before for before in gains] + [gain]
+            walks.append(walk)
+            size = rung.size
+        # A step of the walk is missed by what counts of the sizes before it.
+        drift, missed = np.zeros_like(heights), np.zeros_like(heights)
+        for gain, walk in zip(gains, walks, strict=False):
+            missed = missed + gain
+            drift = drift + missed**2 * walk
+        return cls(heights, variance, score - 0.5 * np.minimum(heights, 0.0) ** 2 / variance, tuple(gains), drift)
+
+
+@dataclass(frozen=True)
+class AverageSolution(Solution):
+    """Curves c + A h at every size, and what is needed to average them."""
+
+    points: Points
+    rungs: tuple[Rung, ...]
+
+    @property
+    def _largest(self) -> Rung:
+        return self.rungs[-1]
+
+    @cached_property
+    def _filtered(self) -> Filtered:
+        return Filtered.of(self.rungs)
+
+    @cached_property
+    def amplitudes(self) -> Array:
+        """A at the largest size, at least 0."""
+        return np.maximum(self._filtered.heights, 0.0)
 
     @cached_property
     def shares(self) -> Array:
         """π: how much each curve counts."""
-        score = self.prior - 0.5 * self.precision @ self.residuals**2
+        score = self._filtered.score + log_prior() - _CAUTION * np.log(self._largest.amplification)
         weight = np.exp(score - score.max())
         shares: Array = weight / weight.sum()
         return shares
 
-    @cached_property
-    def losses_at_zero(self) -> Array:
-        """e_0 of each curve."""
-        return self._mean + self.amplitudes * (1 - self._centre)
-
     @property
     def e0(self) -> float:
         """The average."""
-        return float(self.shares @ self.losses_at_zero)
+        return float(self._largest.mean + self.shares @ (self.amplitudes * (1 - self._largest.centre)))
 
     @cached_property
     def fitted(self) -> Array:
-        """The average curve at the levels."""
-        fitted: Array = self.points.b - self.residuals @ self.shares
+        """The average curve at the levels; at smaller sizes with their own heights."""
+        fitted: Array = self.points.b.copy()
+        for rung in self.rungs:
+            heights = self.amplitudes if rung is self._largest else np.maximum(rung.heights, 0.0)
+            fitted[rung.columns] -= rung.residuals(heights) @ self.shares
         return fitted
 
     @property
     def condition(self) -> float:
-        """Largest amplification among the curves that count, from the lowest level to no leakage."""
-        ordered = np.argsort(self.points.p)
-        low, high = self.design[ordered[0]], self.design[ordered[-1]]
-        return float(self.shares @ ((1 - high) / np.maximum(low - high, 1e-300)))
+        """Mean amplification of the curves, from the lowest level to no leakage."""
+        return float(self.shares @ self._largest.amplification)
 
     @cached_property
-    def _optimism(self) -> Array:
-        """Each curve's e_0 less its loss at the lowest level."""
-        optimism: Array = self.amplitudes * (1 - self.design[self.points.p.argmin()])
-        return optimism
+    def _unseen(self) -> Array:
+        """Each shape's fall from no leakage to the lowest level."""
+        unseen: Array = 1 - self._largest.at_lowest
+        return unseen
 
     @property
     def choice_variance(self) -> float:
-        """Variance of the optimism over the curves."""
-        return float(self.shares @ (self._optimism - self.shares @ self._optimism) ** 2)
+        """Variance of the optimism over the curves, and from how heights may change with the size."""
+        optimism = self.amplitudes * self._unseen
+        between = self.shares @ (optimism - self.shares @ optimism) ** 2
+        return float(between + self.shares @ (self._filtered.drift * self._unseen**2))
 
     @cached_property
     def derivative(self) -> Array:
-        """Of e_0, by the losses, with the shares held."""
-        own = self.precision[:, None] / self.precision.sum() + self._active * (1 - self._centre)
-        held: Array = own @ self.shares
+        """Of e_0, by the losses, with the shares and gains held."""
+        held = self._through_heights(1 - self._largest.centre)
+        held[self._largest.columns] += self._largest.precision / self._largest.precision.sum()
         return held
 
     @cached_property
     def optimism_derivative(self) -> Array:
-        """Of e_0 less the fitted loss at the lowest level, by the losses, with the shares held."""
-        held: Array = self._active @ (self.shares * (1 - self.design[self.points.p.argmin()]))
+        """Of e_0 less the fitted loss at the lowest level, by the losses, with the shares and gains held."""
+        return self._through_heights(self._unseen)
+
+    def _through_heights(self, factor: Array) -> Array:
+        """The derivative of the average of the heights at the largest size, times a factor."""
+        weight = self.shares * factor * (self._filtered.heights > 0)
+        held = np.zeros(len(self.points.p))
+        for rung, gain in zip(self.rungs, self._filtered.gains, strict=True):
+            held[rung.columns] = rung.slopes @ (weight * gain)
         return held
 
-    @cached_property
-    def _active(self) -> Array:
-        active: Array = self._slopes * (self.amplitudes > 0)
-        return active
-
     def values(self, j: Any) -> Array:
-        """The average curve at j."""
+        """The average curve at j, for the largest size."""
         positions = np.asarray(j, dtype=float)
-        falls = _falls(positions.ravel() / self.points.n, self.points.n)
-        curve = self._mean + (falls - self._centre) @ (self.shares * self.amplitudes)
+        found = falls(positions.ravel() / self.points.n, self.points.n)
+        curve = self._largest.mean + (found - self._largest.centre) @ (self.shares * self.amplitudes)
         return np.asarray(curve).reshape(positions.shape)

@@ -9,9 +9,10 @@ influences) is computed only when asked for.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -168,7 +169,7 @@ class LinearSolution(Solution):
     @cached_property
     def optimism_derivative(self) -> Array:
         """The weights of the losses in e_0 less the fitted loss at the lowest level."""
-        return self.system.influence(self.at_zero - self.system.design[self.points.p.argmin()])
+        return self.system.influence(self.at_zero - self.system.design[self.points.lowest])
 
 
 class Curve(ABC):
@@ -198,12 +199,14 @@ class Curve(ABC):
     """
 
     _solution: Solution | None = None
+    _several_sizes: ClassVar[bool] = False
+    """Whether losses of training sets of several sizes can be fitted together."""
 
     def fit_points(
         self,
         p: ArrayLike,
         b: ArrayLike,
-        n: int,
+        n: int | ArrayLike,
         weights: ArrayLike | None = None,
         *,
         standard_errors: ArrayLike | None = None,
@@ -217,7 +220,7 @@ class Curve(ABC):
         b : array of shape (m,)
             Mean loss at each level.
         n : int
-            Size of the training sets.
+            Size of the training sets; `AutoCurve` also takes one size for each loss.
         weights : array of shape (m,), optional
             Positive weights of the squared residuals, ideally 1 / variance of b; all alike by default.
         standard_errors : array of shape (m,), optional
@@ -228,19 +231,21 @@ class Curve(ABC):
         -------
         self
         """
+        if np.ndim(n) and not self._several_sizes:
+            raise InputError(f"n must be one whole number for {type(self).__name__}, got {n!r}.")
         points = check_points(p, b, n, weights, standard_errors)
         self._solution = self._solve(points)
         return self
 
-    def fit(self, samples: Samples, leakage: float) -> Self:
+    def fit(self, samples: Samples | Sequence[Samples], leakage: float) -> Self:
         """Fit the curve to loss samples, for a leakage rate that is known or assumed.
 
         Levels count by the precision of their means.
 
         Parameters
         ----------
-        samples : LossSamples
-            Losses at injected fractions.
+        samples : LossSamples, or a list of them
+            Losses at injected fractions; for `AutoCurve` also those of several sizes.
         leakage : float
             Share p0 of the training records that truly belong to validation clusters, from 0 to below 1.
 
@@ -251,8 +256,17 @@ class Curve(ABC):
         rate = check_number("leakage", leakage, least=0)
         if rate >= 1:
             raise InputError(f"leakage must be below 1, got {rate:g}.")
+        if not isinstance(samples, Sequence):
+            return self.fit_points(
+                samples.levels(rate), samples.means, samples.size, standard_errors=samples.standard_errors
+            )
+        if not samples:
+            raise InputError("samples must hold at least one run, got an empty list.")
         return self.fit_points(
-            samples.levels(rate), samples.means, samples.size, standard_errors=samples.standard_errors
+            np.concatenate([run.levels(rate) for run in samples]),
+            np.concatenate([run.means for run in samples]),
+            np.concatenate([np.full(len(run.means), run.size) for run in samples]),
+            standard_errors=np.concatenate([run.standard_errors for run in samples]),
         )
 
     @abstractmethod
@@ -316,7 +330,7 @@ class Curve(ABC):
     def optimism_(self) -> float:
         """e_0 less the fitted loss at the lowest level."""
         solution = self._fitted()
-        return solution.e0 - float(solution.fitted[solution.points.p.argmin()])
+        return solution.e0 - float(solution.fitted[solution.points.lowest])
 
     @property
     def derivative_(self) -> Array | None:

@@ -87,10 +87,15 @@ def prepare(
     units: str = "auto",
     standard_error: float | None = None,
     kernel: bool = True,
+    fits_in_all: int | None = None,
     random_state: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Sampling:
-    """Check the arguments of `sample_losses`, and plan the run; ``shares`` of the fits for given levels."""
+    """Check the arguments of `sample_losses`, and plan the run.
+
+    ``shares`` are those of the fits for given levels; ``fits_in_all`` counts the fits of the same model in other runs
+    as well, which decide whether a kernel is worth compiling.
+    """
     n_records = _length("X", X)
     if _length("y", y) != n_records:
         raise InputError(f"y must have one target for each of the {n_records} records of X, got {_length('y', y)}.")
@@ -133,7 +138,7 @@ def prepare(
         **injection.describe(),
     }
     compiled = None
-    if kernel and budget >= _COMPILE_FROM and not given and isinstance(injection, Records):
+    if kernel and (fits_in_all or budget) >= _COMPILE_FROM and not given and isinstance(injection, Records):
         compiled = _compiled(estimator, resolved, X, y, T, V, classifier)
     file, stored = None, list[Batch]()
     if checkpoint is not None:
