@@ -250,7 +250,8 @@ def fit_counts(folder):
     """Fits that the stored parts hold."""
     for part in (folder / "heart" / "parts").glob("paper-*.json"):
         result = json.loads(part.read_text())["result"]
-        yield sum(result.get("losses", result)["n_fits"])
+        for run in result if isinstance(result, list) else [result["losses"]]:
+            yield sum(run["n_fits"])
 
 
 # --- files --------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import outofcluster as ooc
 from outofcluster.datasets import partition_losses
 from outofcluster.experiments import claims, parameters, reproduce, timing
 from outofcluster.experiments.checks import field_shape
-from outofcluster.experiments.estimators import default_curve, default_design, estimate, paper_curves
+from outofcluster.experiments.estimators import default_curve, default_designs, estimate, paper_curves
 from outofcluster.experiments.field import Draw
 from outofcluster.experiments.means import Means, binned, pooled
 from outofcluster.experiments.parameters import STUDIES
@@ -140,8 +140,11 @@ def test_the_papers_estimators_have_the_papers_parameters():
 def test_the_default_is_that_of_audit():
     auditing = importlib.import_module("outofcluster.audit")
     assert type(default_curve()) is type(auditing._method("auto", "records"))
-    assert default_design(1000).budget == 1000
-    assert default_design(1000, 0.3).injected.max() <= 0.3
+    designs = default_designs(100, 1000, largest=0.3)
+    assert list(designs) == [100, 28, 8]
+    assert sum(design.budget for design in designs.values()) == 1000
+    assert all(design.injected.max() <= 0.3 for design in designs.values())
+    assert list(default_designs(15, 1000)) == [15]
 
 
 def test_a_solver_that_fails_is_not_an_estimate(monkeypatch):
@@ -151,14 +154,14 @@ def test_a_solver_that_fails_is_not_an_estimate(monkeypatch):
         raise SolverError("no")
 
     monkeypatch.setattr(ooc.PolynomialCurve, "fit_points", fail)
-    assert np.isnan(estimate(ooc.PolynomialCurve(2), means([0.3, 0.25, 0.2, 0.2]), weighted=False))
+    assert np.isnan(estimate(ooc.PolynomialCurve(2), means([0.3, 0.25, 0.2, 0.2])))
 
 
-def test_estimates_weigh_levels_only_where_asked():
+def test_only_the_default_weighs_levels():
     run = Means(np.linspace(0, 1, 5), np.array([0.4, 0.2, 0.3, 0.1, 0.2]), np.array([1, 9, 9, 9, 9.0]), np.ones(5), 50)
     plain = np.polynomial.Polynomial.fit(run.levels(0.1), run.means, 1)(0)
-    assert estimate(ooc.PolynomialCurve(1), run, weighted=False) == pytest.approx(plain)
-    assert abs(estimate(ooc.PolynomialCurve(1), run, weighted=True) - plain) > 0.01
+    assert estimate(ooc.PolynomialCurve(1), run) == pytest.approx(plain)
+    assert abs(estimate(ooc.PolynomialCurve(1), (run,)) - plain) > 0.01
 
 
 def test_the_census_user_has_few_enough_records_for_a_tenth_to_leak():

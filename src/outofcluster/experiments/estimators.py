@@ -11,9 +11,6 @@ The default is what a user gets who sets nothing: its own levels, and its own we
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 from outofcluster.curves import AutoCurve, Curve, PolynomialCurve, SketchCurve, TrendFilterCurve
@@ -21,9 +18,10 @@ from outofcluster.design import Design, allocate
 from outofcluster.errors import SolverError
 from outofcluster.experiments.means import Means
 from outofcluster.experiments.parameters import LEAKAGE, Study
-from outofcluster.placed_levels import placed_levels
+from outofcluster.placed_levels import least_size, placed_levels, placed_sizes
+from outofcluster.sampling.fitting import one_blas_thread
 
-__all__ = ["CURVES", "LABELS", "default_curve", "default_design", "estimate", "fit", "one_thread", "paper_curves"]
+__all__ = ["CURVES", "LABELS", "default_curve", "default_designs", "estimate", "fit", "paper_curves"]
 
 LABELS = {
     "iid": "IID",
@@ -55,38 +53,32 @@ def default_curve() -> Curve:
     return AutoCurve()
 
 
-def default_design(n_fits: int, largest: float = 1.0) -> Design:
-    """The levels that ``audit`` takes when none are asked for, and the fits at each."""
-    levels, shares = placed_levels(largest)
-    return Design(levels, allocate(shares, n_fits))
+def default_designs(n: int, n_fits: int, *, y: Any = None, largest: float = 1.0) -> dict[int, Design]:
+    """The sizes that ``audit`` takes when no method is asked for, the full one first, and the fits at their levels.
+
+    ``y`` are the classes, where there are some.
+    """
+    levels, of_levels = placed_levels(largest)
+    sizes, of_sizes = placed_sizes(n, least_size(y))
+    fits = allocate(of_sizes, n_fits)
+    return {size: Design(levels, allocate(of_levels, int(count))) for size, count in zip(sizes, fits, strict=True)}
 
 
-def fit(curve: Curve, means: Means, *, weighted: bool) -> Curve | None:
-    """Fit a curve at the paper's leakage rate; None where its solver fails."""
+def fit(curve: Curve, means: Means | tuple[Means, ...]) -> Curve | None:
+    """Fit a curve at the paper's leakage rate; None where its solver fails.
+
+    Losses of several sizes are for the default, which weighs them; the paper's methods weigh all levels alike.
+    """
     try:
-        with one_thread():
-            if weighted:
-                return curve.fit(means, LEAKAGE)
+        with one_blas_thread():
+            if isinstance(means, tuple):
+                return curve.fit(means if len(means) > 1 else means[0], LEAKAGE)
             return curve.fit_points(means.levels(LEAKAGE), means.means, means.size)
     except SolverError:
         return None
 
 
-def estimate(curve: Curve, means: Means, *, weighted: bool) -> float:
+def estimate(curve: Curve, means: Means | tuple[Means, ...]) -> float:
     """The estimate of e_0; NaN where the solver fails."""
-    fitted = fit(curve, means, weighted=weighted)
+    fitted = fit(curve, means)
     return math.nan if fitted is None else fitted.e0_
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Linear algebra on one thread: for systems this small, threads cost far more than they bring."""
-    with _thread_pools().limit(limits=1, user_api="blas"):
-        yield
-
-
-@cache
-def _thread_pools() -> Any:
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()

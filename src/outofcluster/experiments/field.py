@@ -3,7 +3,7 @@
 Which records of V leak into T̂ is drawn once (p0 = 0.1), and with it T̂ and V̂ are all that is known. Every estimator is
 run on them as a user would: resamples with replacement of n records, levels injected on top of what leaked. The draw of
 the leak is repeated, and errors are against the loss of the same learner trained on resamples of the clean T and scored
-on all of V. The naive estimate is the loss at level 0 of the default's run, which has half of its fits there.
+on all of V. The naive estimate is the loss at level 0 of the default's run, which has most of its fits there.
 
 Where V is too small to make up a tenth of T̂ (the census), every draw also takes some of T at random; in the synthetic
 study it makes new records.
@@ -19,7 +19,7 @@ import numpy as np
 from outofcluster.datasets import Bunch
 from outofcluster.design import largest_level
 from outofcluster.errors import FitError, InputError
-from outofcluster.experiments.estimators import default_design
+from outofcluster.experiments.estimators import default_designs
 from outofcluster.experiments.means import Means
 from outofcluster.experiments.parameters import LEAKAGE, Effort, Study
 from outofcluster.experiments.records import Records, field_records, learner, quiet
@@ -33,10 +33,10 @@ __all__ = ["Draw", "run_field"]
 
 @dataclass(frozen=True)
 class Draw:
-    """One draw of the leak: losses at the paper's levels and at the default's, the truth, and the test's p-value."""
+    """One draw of the leak: losses at the paper's levels and of the default's sizes, the truth, the test's p-value."""
 
     equidistant: Means
-    default: Means
+    default: tuple[Means, ...]
     iid: float
     truth: float
     rate: float
@@ -46,7 +46,7 @@ class Draw:
     @property
     def naive(self) -> float:
         """The loss without injection."""
-        return float(self.default.means[0])
+        return float(self.default[0].means[0])
 
 
 def run_field(
@@ -79,7 +79,12 @@ def _draw(
     sides: dict[str, Any] = {"train": split.train, "validation": split.validation, "replace": True}
     levels = np.linspace(0, 1, study.levels)
     counts = np.full(len(levels), max(effort.field_fits // study.levels, 2))
-    design = default_design(effort.field_fits, largest_level(study.n, len(split.validation)))
+    designs = default_designs(
+        study.n,
+        effort.field_fits,
+        y=None if bunch is None else clean.target[split.train],
+        largest=largest_level(study.n, len(split.validation)),
+    )
 
     def paper_levels(scratch: Scratch) -> dict[str, Any]:
         truth = None
@@ -93,8 +98,11 @@ def _draw(
             "pvalue": _pvalue(study, clean, split, seed_for(seed, 6)),
         }
 
-    def default_levels(scratch: Scratch) -> Means:
-        return records.losses(design.injected, design.n_fits, seed=seed_for(seed, 3), **sides)
+    def default_levels(scratch: Scratch) -> list[Means]:
+        return [
+            records.losses(design.injected, design.n_fits, seed=seed_for(seed, 3, size), n=size, **sides)
+            for size, design in designs.items()
+        ]
 
     told = f"field protocol, draw {draw + 1} of {effort.draws}"
     parameters: dict[str, Any] = {
@@ -107,16 +115,16 @@ def _draw(
     }
     first = store.part(f"field-{draw:03d}", parameters, paper_levels, told=told)
     parameters = {
-        "n": study.n,
-        "levels": design.injected,
+        "sizes": list(designs),
+        "levels": designs[study.n].injected,
         "train": study.field_train,
-        "fits": design.n_fits,
+        "fits": [design.n_fits for design in designs.values()],
         "draw": draw,
     }
     second = store.part(f"field-default-{draw:03d}", parameters, default_levels, told=f"{told}, default")
     return Draw(
         equidistant=Means.read(first["losses"]),
-        default=Means.read(second),
+        default=tuple(Means.read(run) for run in second),
         iid=first["iid"],
         truth=first["truth"] if common is None else common,
         rate=split.rate,

@@ -7,7 +7,7 @@ trials is which replicates were drawn: their spread is Monte-Carlo noise, and sa
 Every replicate is scored on all of V that it did not train on; the paper's table has 100 validation records, which
 changes the noise of a replicate and not what is estimated.
 
-The default has the same fits at its own levels above p0 (fewer on the census and on Dota 2, see
+The default has the same fits at its own levels above p0 and its own sizes (fewer on the census and on Dota 2, see
 :mod:`.parameters`). The true loss is that of replicates with p = 0, by many fits; in the synthetic study it is known.
 """
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from outofcluster.binomial import BinomialOperator
 from outofcluster.datasets import Bunch, partition_losses
-from outofcluster.experiments.estimators import default_design
+from outofcluster.experiments.estimators import default_designs
 from outofcluster.experiments.means import Means
 from outofcluster.experiments.parameters import LEAKAGE, TRUE_LEVELS, Effort, Study
 from outofcluster.experiments.partition import iid_loss, sample_partition
@@ -34,10 +34,10 @@ __all__ = ["PaperRun", "Trial", "run_paper"]
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial: losses at the paper's levels and at the default's, as a user at p0 sees them, and the IID loss."""
+    """One trial: losses at the paper's levels and those of the default's sizes, as a user at p0 sees them; IID loss."""
 
     equidistant: Means
-    default: Means
+    default: tuple[Means, ...]
     iid: float
 
     @property
@@ -67,11 +67,16 @@ class _Source:
     bunch: Bunch | None
     n_jobs: int | None
 
-    def losses(self, p: Any, counts: Any, seed: int, checkpoint: Path) -> Means:
+    @property
+    def classes(self) -> Any:
+        """The targets, where there are any: every study on records has classes."""
+        return None if self.bunch is None else self.bunch.target[self.bunch.train_rows]
+
+    def losses(self, p: Any, counts: Any, seed: int, checkpoint: Path, n: int | None = None) -> Means:
         if self.bunch is None:
-            return sample_partition(p, counts, n=self.study.n, seed=seed)
+            return sample_partition(p, counts, n=self.study.n if n is None else n, seed=seed)
         records = Records(self.study, self.bunch, self.n_jobs)
-        return records.losses(p, counts, seed=seed, replace=False, checkpoint=checkpoint)
+        return records.losses(p, counts, seed=seed, replace=False, n=n, checkpoint=checkpoint)
 
     def iid(self, splits: int, seed: int) -> float:
         if self.bunch is None:
@@ -94,8 +99,8 @@ def _trial(source: _Source, effort: Effort, store: Store, root: int, trial: int)
     seed = seed_for(root, study.name, "paper", trial)
     told = f"paper protocol, trial {trial + 1} of {effort.trials}"
     p, counts = np.linspace(LEAKAGE, 1, study.levels), np.full(study.levels, effort.fits)
-    design = default_design(effort.default_fits)
-    own = LEAKAGE + (1 - LEAKAGE) * design.injected
+    designs = default_designs(study.n, effort.default_fits, y=source.classes)
+    own = LEAKAGE + (1 - LEAKAGE) * designs[study.n].injected
 
     def paper_levels(scratch: Scratch) -> dict[str, Any]:
         return {
@@ -103,8 +108,11 @@ def _trial(source: _Source, effort: Effort, store: Store, root: int, trial: int)
             "iid": source.iid(effort.iid_splits, seed_for(seed, 2)),
         }
 
-    def default_levels(scratch: Scratch) -> Means:
-        return source.losses(own, design.n_fits, seed_for(seed, 1), scratch("losses"))
+    def default_levels(scratch: Scratch) -> list[Means]:
+        return [
+            source.losses(own, design.n_fits, seed_for(seed, 1, size), scratch(f"losses-{size}"), size)
+            for size, design in designs.items()
+        ]
 
     parameters: dict[str, Any] = {
         "n": study.n,
@@ -113,10 +121,12 @@ def _trial(source: _Source, effort: Effort, store: Store, root: int, trial: int)
         "iid_splits": effort.iid_splits,
     }
     first = store.part(f"paper-{trial:02d}", parameters | {"trial": trial}, paper_levels, told=told)
-    parameters = {"n": study.n, "levels": own, "fits": design.n_fits, "trial": trial}
+    parameters = {"sizes": list(designs), "levels": own, "fits": [d.n_fits for d in designs.values()], "trial": trial}
     second = store.part(f"paper-default-{trial:02d}", parameters, default_levels, told=f"{told}, default")
     return Trial(
-        Means.read(first["losses"]).seen_by_user(LEAKAGE), Means.read(second).seen_by_user(LEAKAGE), first["iid"]
+        Means.read(first["losses"]).seen_by_user(LEAKAGE),
+        tuple(Means.read(run).seen_by_user(LEAKAGE) for run in second),
+        first["iid"],
     )
 
 

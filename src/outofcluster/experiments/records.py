@@ -121,11 +121,12 @@ class Records:
         *,
         seed: int,
         replace: bool,
+        n: int | None = None,
         train: Rows | None = None,
         validation: Rows | None = None,
         checkpoint: Path | None = None,
     ) -> Means:
-        """Mean losses at injected fractions, with so many fits each."""
+        """Mean losses at injected fractions, with so many fits each, of the study's size or another."""
         bunch = self.bunch
         n_fits = int(np.sum(counts))
         sampling = prepare(
@@ -137,7 +138,7 @@ class Records:
             injected=injected,
             shares=np.asarray(counts, dtype=float),
             n_fits=n_fits,
-            n_train=self.study.n,
+            n_train=self.study.n if n is None else n,
             replace=replace,
             loss=self.study.loss,
             units="none",

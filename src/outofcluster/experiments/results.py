@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from outofcluster.binomial import BinomialOperator
-from outofcluster.experiments.estimators import CURVES, LABELS, default_curve, estimate, fit, one_thread, paper_curves
+from outofcluster.experiments.estimators import CURVES, LABELS, default_curve, estimate, fit, paper_curves
 from outofcluster.experiments.field import Draw
 from outofcluster.experiments.means import Means, pooled
 from outofcluster.experiments.paper import PaperRun, Trial
 from outofcluster.experiments.parameters import LEAKAGE, Study
+from outofcluster.sampling.fitting import one_blas_thread
 
 __all__ = ["field_results", "fitted_curves", "paper_results"]
 
@@ -38,7 +39,7 @@ def paper_results(study: Study, run: PaperRun) -> dict[str, Any]:
         "observed": _curve(together, LEAKAGE),
         "fits_a_trial": {
             "paper": int(np.sum(run.trials[0].equidistant.n_fits)),
-            "default": int(np.sum(run.trials[0].default.n_fits)),
+            "default": int(sum(run.n_fits.sum() for run in run.trials[0].default)),
         },
         "methods": _methods(study, run.trials, truth),
     }
@@ -63,7 +64,7 @@ def field_results(study: Study, draws: Sequence[Draw]) -> dict[str, Any]:
         },
         "fits_a_draw": {
             "paper": int(np.sum(draws[0].equidistant.n_fits)),
-            "default": int(np.sum(draws[0].default.n_fits)),
+            "default": int(sum(run.n_fits.sum() for run in draws[0].default)),
         },
         "test": {"draws": len(pvalues), "rejected": int(sum(p <= 0.05 for p in pvalues)), "pvalues": pvalues},
         "observed": _curve(_average([draw.equidistant for draw in draws]), LEAKAGE),
@@ -77,12 +78,13 @@ def fitted_curves(study: Study, run: PaperRun) -> dict[str, Any]:
     first = run.trials[0]
     operator = BinomialOperator(_GRID, study.n).matrix()
     for name, curve in _curves(study).items():
-        means, weighted = _input(first, name)
-        fitted = fit(curve, means, weighted=weighted)
+        means = _input(first, name)
+        fitted = fit(curve, means)
         if fitted is not None:
-            with one_thread():
+            full = means[0] if isinstance(means, tuple) else means
+            with one_blas_thread():
                 e = np.asarray(fitted.values(np.arange(study.n + 1)))
-                found[name] = {"loss": operator @ e, "e": e, "largest_p": float(means.levels(LEAKAGE).max())}
+                found[name] = {"loss": operator @ e, "e": e, "largest_p": float(full.levels(LEAKAGE).max())}
     return found
 
 
@@ -90,9 +92,9 @@ def _curves(study: Study) -> dict[str, Any]:
     return paper_curves(study) | {"default": default_curve()}
 
 
-def _input(replicate: Trial | Draw, name: str) -> tuple[Means, bool]:
-    """The losses that a method is fitted to, and whether it weighs them."""
-    return (replicate.default, True) if name == "default" else (replicate.equidistant, False)
+def _input(replicate: Trial | Draw, name: str) -> Means | tuple[Means, ...]:
+    """The losses that a method is fitted to."""
+    return replicate.default if name == "default" else replicate.equidistant
 
 
 def _methods(study: Study, replicates: Sequence[Trial | Draw], truth: Any) -> dict[str, Any]:
@@ -102,8 +104,7 @@ def _methods(study: Study, replicates: Sequence[Trial | Draw], truth: Any) -> di
         values["naive"].append(replicate.naive)
         curves = _curves(study)
         for name in CURVES:
-            means, weighted = _input(replicate, name)
-            values[name].append(estimate(curves[name], means, weighted=weighted))
+            values[name].append(estimate(curves[name], _input(replicate, name)))
     naive = _summary(np.array(values["naive"]), truth)
     return {name: {"label": LABELS[name], **_summary(np.array(found), truth, naive)} for name, found in values.items()}
 

@@ -22,12 +22,13 @@ import numpy as np
 from outofcluster.binomial import BinomialOperator
 from outofcluster.curves import Curve, PolynomialCurve, SketchCurve, TrendFilterCurve
 from outofcluster.errors import SolverError
-from outofcluster.experiments.estimators import LABELS, default_curve, fit, one_thread, paper_curves
+from outofcluster.experiments.estimators import LABELS, default_curve, estimate, paper_curves
 from outofcluster.experiments.means import Means
 from outofcluster.experiments.parameters import LEAKAGE, STUDIES, Study
 from outofcluster.experiments.reference import solve_trend, solver
 from outofcluster.experiments.store import Store
 from outofcluster.experiments.versions import machine
+from outofcluster.sampling.fitting import one_blas_thread
 
 __all__ = ["run_timing"]
 
@@ -85,7 +86,7 @@ def _study_rows(study: Study, seed: int, quick: bool) -> list[dict[str, Any]]:
     cp = solver()
 
     def seconds(method: str) -> float:
-        return _measure(lambda: fit(curves[method], means, weighted=method == "default"))
+        return _measure(lambda: estimate(curves[method], (means,) if method == "default" else means))
 
     def by_cvxpy() -> object:
         return _reference(cp, p, b, study.n, study.trend_penalty)
@@ -153,7 +154,7 @@ def _reference(cp: Any, p: Any, b: Any, n: int, penalty: float) -> tuple[str, fl
 def _measure(call: Callable[[], object], *, least: int = 7, enough: float = 0.3) -> float:
     """Median seconds of a call, over at least so many calls or until enough time was spent."""
     times: list[float] = []
-    with one_thread():
+    with one_blas_thread():
         call()
         while sum(times) < (20 * enough if len(times) < least else enough) and len(times) < 1000:
             started = time.perf_counter()
