@@ -129,3 +129,150 @@ def test_too_few_levels_and_wrong_errors():
         ooc.AutoCurve().fit_points(p, np.ones(5), 100, standard_errors=[0.1])
     with pytest.raises(InputError, match="standard_errors must not be negative"):
         ooc.AutoCurve().fit_points(p, np.ones(5), 100, standard_errors=[0.1, 0.1, -1, 0.1, 0.1])
+
+
+# --- several sizes ------------------------------------------------------------------------------------
+
+SIZES = (100, 28, 8)
+
+
+def several(truth, noise=None):
+    """Levels, losses, sizes and errors for losses truth(x, n) at three sizes."""
+    levels, n = np.tile(p, 3), np.repeat(SIZES, 5)
+    b = np.array([binom.pmf(j := np.arange(m + 1), m, q) @ truth(j / m, m) for q, m in zip(levels, n, strict=True)])
+    errors = np.tile(se, 3)
+    return levels, b if noise is None else b + errors * noise, n, errors
+
+
+def steep(x, n):
+    """A shape in x that half falls at 2 of 100 records; level and height depend on the size."""
+    return 0.2 + 1 / n + (0.1 + 0.1 / np.sqrt(n)) / (1 + 50 * x)
+
+
+def dense(h, levels, b, n, errors):
+    """The random walk as one least-squares problem: levels c, the first height, and the steps between sizes.
+
+    Returns the height at the largest size, the logarithm of the likelihood, and the heights' posterior variance.
+    """
+    sizes = sorted(set(n))
+    walks, height, score = [], None, 0.0
+    for count in range(1, len(sizes) + 1):
+        seen = [i for i in range(len(b)) if n[i] in sizes[:count]]
+        if count > 1:
+            walks.append(0.2**2 * np.log2(sizes[count - 1] / sizes[count - 2]) * max(height, 0) ** 2)
+        rows, right = [], []
+        for i in seen:
+            place = sizes.index(n[i])
+            same = n == n[i]
+            fall = b[same][levels[same].argmin()] - b[same][levels[same].argmax()]
+            scale = np.sqrt(errors[i] ** 2 + (0.01 * fall) ** 2)
+            mean = binom.pmf(np.arange(n[i] + 1), n[i], levels[i]) @ h(np.arange(n[i] + 1) / n[i])
+            row = np.zeros(count + 1 + len(walks))
+            row[place] = 1
+            row[count : count + 1 + place] = mean
+            rows.append(row / scale)
+            right.append(b[i] / scale)
+        for step, walk in enumerate(walks):
+            row = np.zeros(count + 1 + len(walks))
+            row[count + 1 + step] = 1 / np.sqrt(walk)
+            rows.append(row)
+            right.append(0.0)
+        system, right = np.array(rows), np.array(right)
+        solution = np.linalg.lstsq(system, right, rcond=None)[0]
+        at_largest = np.r_[np.zeros(count), np.ones(1 + len(walks))]
+        height = float(at_largest @ solution)
+        variance = float(at_largest @ np.linalg.inv(system.T @ system) @ at_largest)
+        misfit = float(((system @ solution - right) ** 2).sum())
+        score = -misfit / 2
+    # The likelihood's determinant: of all losses against those of the smallest size, with unit noise.
+    free = np.linalg.slogdet(system.T @ system)[1]
+    alone = 0.0
+    for place in range(len(sizes)):
+        own = np.array([row[[place]] for row in rows if row[place]])
+        alone += np.linalg.slogdet(own.T @ own)[1]
+    first = np.array([row[[0, len(sizes)]] for row in rows if row[0]])
+    alone += np.linalg.slogdet(first.T @ first)[1] - np.linalg.slogdet(first[:, :1].T @ first[:, :1])[1]
+    alone += sum(np.log(1 / walk) for walk in walks)
+    return height, score - (free - alone) / 2, variance
+
+
+def test_several_sizes_against_one_dense_problem():
+    """Every shape's height, share and variance, by linear algebra that knows nothing of a filter."""
+    from outofcluster.curves.families import falls, log_prior
+
+    levels, b, n, errors = several(steep, np.random.default_rng(3).standard_normal(15))
+    curve = ooc.AutoCurve().fit_points(levels, b, n, standard_errors=errors)
+    count = falls(np.zeros(1), 100).shape[1]
+    scores, optimism = np.empty(count), np.empty(count)
+    for k in range(count):
+        height, score, variance = dense(lambda x, k=k: falls(x, 100)[:, k], levels, b, n, errors)
+        mean = losses(falls(np.arange(101) / 100, 100)[:, k])
+        scores[k] = score - 3 * np.log((1 - mean[-1]) / (mean[0] - mean[-1])) - min(height, 0) ** 2 / variance / 2
+        optimism[k] = max(height, 0) * (1 - mean[0])
+    share = np.exp(scores + log_prior() - (scores + log_prior()).max())
+    share /= share.sum()
+    assert curve.optimism_ == pytest.approx(share @ optimism, rel=1e-6)
+    # The random walk adds to what the choice between shapes contributes.
+    assert curve.choice_variance_ > share @ (optimism - share @ optimism) ** 2
+
+
+def test_one_size_given_as_several_is_one_size():
+    b = losses(learning_curve(100, 12, 1.0))
+    one = ooc.AutoCurve().fit_points(p, b, 100, standard_errors=se)
+    same = ooc.AutoCurve().fit_points(p, b, np.full(5, 100), standard_errors=se)
+    assert (same.e0_, same.optimism_, same.choice_variance_) == (one.e0_, one.optimism_, one.choice_variance_)
+
+
+def test_small_sets_tell_apart_what_the_full_size_cannot():
+    """Two curves alike above the lowest level: one falls below it, the other does not."""
+    rng = np.random.default_rng(0)
+    found = {}
+    for name, cliff in {"cliff": 0.05, "level": 0.0}.items():
+        for sizes in ("one", "three"):
+            optimism = []
+            for _ in range(10):
+                levels, b, n, errors = several(
+                    lambda x, n, cliff=cliff: 0.25 + cliff * (x == 0) + 0.02 * (1 - x), 0.3 * rng.standard_normal(15)
+                )
+                keep = n == 100 if sizes == "one" else n > 0
+                curve = ooc.AutoCurve().fit_points(levels[keep], b[keep], n[keep], standard_errors=errors[keep])
+                optimism.append(curve.optimism_)
+            found[name, sizes] = np.mean(optimism)
+    assert found["cliff", "one"] == pytest.approx(found["level", "one"], abs=0.002)
+    assert found["level", "three"] == pytest.approx(0.002, abs=0.002)
+    # Not all of the 0.052: no shape of the family is a cliff with a slope behind it.
+    assert found["cliff", "three"] > 0.01
+
+
+def test_derivatives_over_several_sizes():
+    levels, b, n, _ = several(steep)
+    errors = np.full(15, 10.0)  # so much noise that shares and gains are the prior's, whatever the losses
+    curve = ooc.AutoCurve().fit_points(levels, b, n, standard_errors=errors)
+    moved = b + 1e-5 * np.random.default_rng(1).standard_normal(15)
+    again = ooc.AutoCurve().fit_points(levels, moved, n, standard_errors=errors)
+    assert again.e0_ - curve.e0_ == pytest.approx(curve.derivative_ @ (moved - b), rel=0.02)
+    assert again.optimism_ - curve.optimism_ == pytest.approx(curve.optimism_derivative_ @ (moved - b), rel=0.02)
+    assert len(curve.residual_) == 15
+
+
+def test_a_size_with_other_losses_is_left_out():
+    levels, b, n, errors = several(steep)
+    b[n == 8] *= 3
+    curve = ooc.AutoCurve().fit_points(levels, b, n, standard_errors=errors)
+    without = ooc.AutoCurve().fit_points(levels[n > 8], b[n > 8], n[n > 8], standard_errors=errors[n > 8])
+    assert curve.e0_ == without.e0_
+    assert (curve.derivative_[n == 8] == 0).all()
+
+
+def test_sizes_are_checked():
+    levels, b, n, _ = several(steep)
+    with pytest.raises(InputError, match=r"n must be one whole number for PolynomialCurve"):
+        ooc.PolynomialCurve(2).fit_points(levels, b, n)
+    with pytest.raises(InputError, match=r"one for each level of p, got 14 for 15 levels"):
+        ooc.AutoCurve().fit_points(levels, b, n[:-1])
+    with pytest.raises(InputError, match=r"n\[3\] must be"):
+        ooc.AutoCurve().fit_points(levels, b, [100, 100, 100, 0, *n[4:]])
+    with pytest.raises(InputError, match=r"distinct levels, got 0.1 more than once"):
+        ooc.AutoCurve().fit_points(np.r_[levels, 0.1], np.r_[b, 0.3], np.r_[n, 8])
+    with pytest.raises(InputError, match="at least one run"):
+        ooc.AutoCurve().fit([], 0.1)
