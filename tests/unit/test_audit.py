@@ -237,3 +237,64 @@ def test_labels_of_mixed_types_are_clusters_of_their_own(result):
     mixed = np.array([int(g) if g < 39 else "1" for g in groups], dtype=object)
     pairs = [(run.fold.train, run.fold.validation) for run in result.pooled.runs]
     assert audit(groups=mixed, cv=pairs).corrected.value == pytest.approx(result.corrected.value)
+
+
+# --- smaller training sets ----------------------------------------------------------------------------
+
+
+def test_the_default_samples_smaller_training_sets_within_the_budget(tmp_path):
+    found = audit(method="auto", checkpoint=tmp_path / "kept")
+    run = found.pooled.runs[0]
+    n = run.samples.size
+    assert [samples.size for samples in run.smaller] == [round(np.sqrt(8 * n)), 8]
+    assert sum(samples.n_fits for run in found.pooled.runs for samples in run.by_size) == 600
+    assert sorted(path.name for path in tmp_path.glob("kept.fold0*")) == [
+        "kept.fold0",
+        f"kept.fold0.size{run.smaller[0].size}",
+        "kept.fold0.size8",
+    ]
+    again = audit(method="auto", checkpoint=tmp_path / "kept")
+    assert again.corrected == found.corrected
+    # The curve that is shown has the levels of the full size alone.
+    assert len(found.summary.levels) == len(found.summary.losses) == 5
+
+
+def test_the_variance_counts_every_size():
+    """The influence of a unit on the corrected loss, summed by hand over sizes and folds."""
+    found = audit(method="auto")
+    pooled, optimism = found.pooled, found.pooled.solve(found.method, np.full(5, 0.1))
+    by_hand = pooled.naive_influence.copy()
+    for fold, run in enumerate(pooled.runs):
+        share, column = len(run.fold.validation) / 400, 0
+        for samples in run.by_size:
+            jackknife = samples.jackknife()
+            for level in range(5):
+                trained = np.unique(groups[run.fold.train])
+                scored = np.unique(groups[run.fold.validation])
+                by_hand[trained] += share * optimism.training[fold, column] * jackknife.train.mean[level]
+                by_hand[scored] += share * optimism.weights[fold, column] * jackknife.evaluation.mean[level]
+                column += 1
+    np.testing.assert_allclose(pooled.influence(optimism), by_hand, atol=1e-12)
+
+
+def test_a_learner_that_needs_more_records_than_a_small_set_has():
+    """15 neighbours cannot be fitted to 8 records: the other sizes serve."""
+    found = audit(KNeighborsClassifier(15), y=label, method="auto", n_fits=500)
+    sizes = {tuple(samples.size for samples in run.smaller) for run in found.pooled.runs}
+    assert len(sizes) == 1
+    assert all(size >= 15 for size in sizes.pop())
+    both = ooc.compare(
+        {"few": KNeighborsClassifier(3), "many": KNeighborsClassifier(15)},
+        X,
+        label,
+        groups=groups,
+        leakage=0.1,
+        errors="records",
+        n_fits=500,
+        random_state=0,
+    )
+    assert both.difference("few", "many").corrected.se_data > 0
+
+
+def test_few_fits_all_go_to_the_full_size():
+    assert all(run.smaller == () for run in audit(method="auto", n_fits=300).pooled.runs)
