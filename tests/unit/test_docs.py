@@ -251,6 +251,7 @@ def reproduced():
             "naive_bias_standard_error": 0.002,
             "shape": {"decreasing": good, "convex": shape},
             "truth": {"p": [0.0, 0.1, 0.55], "loss": [e0, e0 - fall, e0 - 2 * fall], "standard_error": [0.0] * 3},
+            "sizes": [{"size": 8, "p": [0.1, 0.5], "loss": [0.3, 0.2], "standard_error": [0.001, 0.001]}],
             "methods": methods(0.02, 0.5),
         }
 
@@ -305,6 +306,7 @@ def test_the_scoreboard_compares_with_the_best_of_theirs(reproduced):
     assert "| package default | 0.50 | 0.50 |" in page
     twins = reproduction.twins(reproduced)
     assert "| Heart disease | 1.00 ± 0.00 | 0.00 ± 0.00 | **2.00 ± 0.00** |" in twins
+    assert "| Heart disease | 8 | 0.3000 ± 0.0010 | 0.2000 ± 0.0010 |" in reproduction.sizes(reproduced)
 
 
 def test_the_accuracy_tables_have_a_row_a_scenario():

@@ -23,6 +23,7 @@ FROM_FILES: dict[str, tuple[str, Callable[[Any], str]]] = {
     "timing": ("reproduction_json", reproduction.timing),
     "scoreboard": ("reproduction_json", reproduction.scoreboard),
     "twins": ("reproduction_json", reproduction.twins),
+    "sizes": ("reproduction_json", reproduction.sizes),
 }
 """Parts by name, with the setting in conf.py that names the file they are made of."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ooc_docs.markdown import escape, figure, number, percent, table
 
-__all__ = ["claims", "scoreboard", "studies", "timing", "twins"]
+__all__ = ["claims", "scoreboard", "sizes", "studies", "timing", "twins"]
 
 Results = Mapping[str, Any]
 
@@ -190,3 +190,17 @@ def twins(results: Results, names: tuple[str, str] = ("heart", "census")) -> str
         cells[-1] = f"**{cells[-1]}**"
         rows.append([escape(study["title"]), *cells])
     return table(header, rows, "l" + "r" * 9)
+
+
+def sizes(results: Results, names: tuple[str, str] = ("heart", "census")) -> str:
+    """Losses at the default's levels by size of the training sets, for two studies, beside the true e_0 of the full."""
+    rows, header = [], ["", "size"]
+    for name in names:
+        study = results["studies"].get(name)
+        if study is None:
+            return f"This run has no study of {name}.\n"
+        for run in study["protocols"]["paper"]["sizes"]:
+            header = [*header[:2], *(f"$p = {p:.2g}$" for p in run["p"])]
+            cells = [f"{b:.4f} ± {e:.4f}" for b, e in zip(run["loss"], run["standard_error"], strict=True)]
+            rows.append([escape(study["title"]), str(run["size"]), *cells])
+    return table(header, rows, "lr" + "r" * 9)

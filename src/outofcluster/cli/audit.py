@@ -39,7 +39,7 @@ Example:
     help="What leaks: records (RATE is a share of the training records), or fragments: pieces of clusters (of the "
     "held-out records).  [auto: by the clusters' sizes]",
 )
-@click.option("--fits", type=int, metavar="N", help="Models to fit in all.  [2000 for records, 400 for fragments]")
+@click.option("--fits", type=int, metavar="N", help="Models to fit in all.  [3000 for records, 400 for fragments]")
 @click.option("--report", metavar="FILE", help="Write an HTML report.")
 @json_option
 @click.option("--checkpoint", metavar="FILE", help="Keep finished work here.  [a cache, until it is done]")

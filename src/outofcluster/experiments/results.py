@@ -37,6 +37,10 @@ def paper_results(study: Study, run: PaperRun) -> dict[str, Any]:
         "fall": run.e0 - float(run.truth.means[-1]),
         "truth": _curve(run.truth, 0.0),
         "observed": _curve(together, LEAKAGE),
+        "sizes": [
+            {"size": runs[0].size, **_curve(pooled(list(runs)), LEAKAGE)}
+            for runs in zip(*(trial.default for trial in run.trials), strict=True)
+        ],
         "fits_a_trial": {
             "paper": int(np.sum(run.trials[0].equidistant.n_fits)),
             "default": int(sum(run.n_fits.sum() for run in run.trials[0].default)),
