@@ -32,6 +32,7 @@ from outofcluster.pooling import Pooled
 from outofcluster.results import Audit, Estimate, read_leakage
 from outofcluster.sampling.fitting import check_cloneable
 from outofcluster.sampling.prepare import Sampling, prepare
+from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.split import Clusters, Fold, make_folds
 
@@ -173,11 +174,12 @@ def audit(
     test, more = _test(estimator, X, y, groups, folds, loss, test_seed, n_jobs)
     noted += more
     runs = []
-    for job in jobs:
-        try:
-            runs.append(job.run(own[job.fold.index], n_jobs=n_jobs, progress=progress))
-        except FitError as error:
-            noted.append(_left_out(job.fold, error))
+    with Progress(sum(job.budget for job in jobs), show=bool(progress)) as bar:
+        for job in jobs:
+            try:
+                runs.append(job.run(own[job.fold.index], bar, n_jobs))
+            except FitError as error:
+                noted.append(_left_out(job.fold, error))
     if not runs:
         first = next(finding.message for finding in noted if finding.code == "fold-left-out")
         raise FitError(f"No fold could be audited; the first: {first}", None)
@@ -225,14 +227,20 @@ class _Job:
     smaller: tuple[Sampling, ...]
     second: Sampling | None
 
-    def run(self, own: Array, *, n_jobs: int | None, progress: bool) -> FoldRun:
-        samples = self.sampling.run(n_jobs=n_jobs, progress=progress)
+    @property
+    def budget(self) -> int:
+        """Fits in all."""
+        others = self.smaller if self.second is None else (*self.smaller, self.second)
+        return self.sampling.plan.budget + sum(sampling.plan.budget for sampling in others)
+
+    def run(self, own: Array, bar: Progress, n_jobs: int | None) -> FoldRun:
+        samples = self.sampling.run_within(bar, n_jobs=n_jobs)
         smaller = list[LossSamples]()
         for sampling in self.smaller:
             # A learner may need more records than a small training set has (15 neighbours of 8): the others serve.
             with suppress(FitError):
-                smaller.append(sampling.run(n_jobs=n_jobs, progress=progress))
-        second = None if self.second is None else self.second.run(n_jobs=n_jobs, progress=progress)
+                smaller.append(sampling.run_within(bar, n_jobs=n_jobs))
+        second = None if self.second is None else self.second.run_within(bar, n_jobs=n_jobs)
         return FoldRun(self.fold, own, samples, tuple(smaller), second)
 
 

@@ -15,7 +15,8 @@ class Terminal(io.StringIO):
 
 
 def test_shows_rate_and_remaining_time():
-    progress = Progress(1000, done=200, stream=Terminal())
+    progress = Progress(1000, stream=Terminal())
+    progress.found(200)
     progress.done = 600
     assert progress.line(4.0).split() == ["█" * 18 + "·" * 12, "60%", "600/1,000", "fits", "100/s", "00:04", "left"]
     progress.done = 201
@@ -37,3 +38,15 @@ def test_sampling_is_silent_when_nobody_looks(capsys):
     X = np.random.default_rng(0).standard_normal((40, 2))
     ooc.sample_losses(GaussianNB(), X, X[:, 0] > 0, train=range(20), validation=range(20, 40), n_fits=8, progress=True)
     assert capsys.readouterr() == ("", "")
+
+
+def test_an_audit_has_one_bar_for_all_folds(monkeypatch):
+    from sklearn.linear_model import Ridge
+
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 2))
+    ooc.audit(Ridge(), X, X[:, 0], groups=np.repeat(np.arange(20), 10), n_fits=500, errors="records", progress=True)
+    assert terminal.getvalue().count("\n") == 1
+    assert terminal.getvalue().rstrip().endswith("500/500 fits" + terminal.getvalue().rstrip().split("fits")[-1])

@@ -112,11 +112,11 @@ def run(
     checkpoint: Checkpoint | None,
     stored: list[Batch],
     n_jobs: int | None,
-    show_progress: bool,
+    progress: Progress,
 ) -> LossSamples:
     """Fit until the plan is content; FitError, with the samples so far, if an estimator fails."""
     store = _Store(problem, len(plan.injected), checkpoint, stored)
-    progress = Progress(plan.budget, done=sum(level.done for level in store.levels), show=show_progress)
+    progress.found(sum(level.done for level in store.levels))
 
     def samples() -> LossSamples:
         kept = [i for i, level in enumerate(store.levels) if level.done]
@@ -152,7 +152,6 @@ def run(
             target = following
     finally:
         store.flush()
-        progress.close()
     return samples()
 
 

@@ -22,6 +22,7 @@ from outofcluster.sampling.engine import run
 from outofcluster.sampling.fitting import Compiled, Problem, Units, check_cloneable
 from outofcluster.sampling.injection import Injection, Records, make_injection
 from outofcluster.sampling.plan import Plan
+from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.split import Clusters
 
@@ -53,6 +54,11 @@ class Sampling:
 
     def run(self, *, n_jobs: int | None, progress: bool) -> LossSamples:
         """Fit the models."""
+        with Progress(self.plan.budget, show=bool(progress)) as bar:
+            return self.run_within(bar, n_jobs=n_jobs)
+
+    def run_within(self, progress: Progress, *, n_jobs: int | None) -> LossSamples:
+        """Fit the models as one of several runs that share a bar."""
         return run(
             self.problem,
             self.plan,
@@ -63,7 +69,7 @@ class Sampling:
             checkpoint=self.checkpoint,
             stored=self.stored,
             n_jobs=n_jobs,
-            show_progress=bool(progress),
+            progress=progress,
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TextIO
+from typing import Self, TextIO
 
 __all__ = ["Progress"]
 
@@ -18,23 +18,32 @@ def _in_notebook() -> bool:
 
 
 class Progress:
-    """Counts fits; writes a line that overwrites itself, a few times a second.
+    """Counts the fits of one run or of several; writes a line that overwrites itself, a few times a second.
 
     Parameters
     ----------
     total : int
         Fits in all.
-    done : int
-        Fits that a checkpoint already holds: they do not count for the rate.
     show : bool
         Whether a bar is wanted; it is shown on a terminal or in a notebook only.
     """
 
-    def __init__(self, total: int, *, done: int = 0, show: bool = True, stream: TextIO | None = None) -> None:
-        self.total, self.done, self._before = total, done, done
+    def __init__(self, total: int, *, show: bool = True, stream: TextIO | None = None) -> None:
+        self.total, self.done, self._before = total, 0, 0
         self._stream = sys.stderr if stream is None else stream
         self._shown = show and (self._stream.isatty() or _in_notebook())
         self._start = self._last = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def found(self, count: int) -> None:
+        """Report fits that a checkpoint already holds: they do not count for the rate."""
+        self.done += count
+        self._before += count
 
     def add(self, count: int) -> None:
         """Report finished fits."""
