@@ -39,7 +39,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit, ndtri
 
+from outofcluster._html import element, fragment
 from outofcluster._validation import Array, check_choice, check_integer, check_number, check_vector, first_missing
+from outofcluster.candidates import Candidates
 from outofcluster.errors import InputError
 from outofcluster.split import Clusters, Fold, Rows, check_fold, label_array, read_pairs
 
@@ -116,6 +118,9 @@ class Leakage:
         low, high = self.interval()
         interval = f"(95% interval {100 * low:.3g}% to {100 * high:.3g}%)"
         return f"{100 * self.rate:.3g}% ± {100 * self.std:.3g}% of the {side} records leak {interval}"
+
+    def _repr_html_(self) -> str:
+        return fragment(element("p", str(self)))
 
     @classmethod
     def from_audit(cls, true_groups: Any, groups: Any, *, cv: Any = None, of: Side = "train") -> Leakage:
@@ -266,57 +271,7 @@ class Leakage:
         return cls(rate, math.hypot(by_precision, by_recall), of)
 
 
-# Nodes and weights on (0, 1) that stay exact for odds from tiny to huge: u = expit(π sinh s) (double exponential),
-# with -log(u) in place of u so that nothing is lost near 1.
-_STEP = np.linspace(-3.2, 3.2, 129)
-_DECAY = np.logaddexp(0, -np.pi * np.sinh(_STEP))
-_WEIGHT = expit(np.pi * np.sinh(_STEP)) * expit(-np.pi * np.sinh(_STEP)) * np.cosh(_STEP)
-_WEIGHT /= _WEIGHT.sum()
-
-
-@dataclass(frozen=True, eq=False)
-class _Candidates:
-    """For the records of one side, the clusters that they may belong with: sorted by record, each pair once."""
-
-    size: int  # records of the side
-    share: float  # probability that a candidate is on the other side; 1 where only those that are were kept
-    record: Rows
-    m: Array
-    unit: Rows  # number of the pair of approximate clusters, the same both ways
-
-    @classmethod
-    def of(cls, record: Rows, other: Rows, m: Array, codes: Rows, size: int, share: float) -> _Candidates:
-        own, cluster = codes[record], codes[other]
-        order = np.lexsort((m, cluster, record))
-        record, own, cluster, m = record[order], own[order], cluster[order], m[order]
-        # The last of equal pairs is the most probable one.
-        last = np.ones(len(m), dtype=bool)
-        last[:-1] = (record[1:] != record[:-1]) | (cluster[1:] != cluster[:-1])
-        unit = np.minimum(own, cluster) * (int(codes.max()) + 1) + np.maximum(own, cluster)
-        return cls(size, share, record[last], m[last], unit[last])
-
-    def leaks(self) -> Array:
-        """Probability of leaking of each record that has candidates."""
-        if len(self.m) == 0:
-            return np.zeros(0)
-        _, start, count = np.unique(self.record, return_index=True, return_counts=True)
-        with np.errstate(divide="ignore"):
-            odds = self.m / (1 - self.m)
-        if self.share == 1:
-            return -np.expm1(-np.log1p(np.add.reduceat(odds, start)))
-        leaks = self.share * self.m[start]
-        several = count > 1
-        if several.any():
-            odds, count = odds[np.repeat(several, count)], count[several]
-            first = np.cumsum(count) - count
-            safe = np.zeros(len(count))
-            for decay, weight in zip(_DECAY, _WEIGHT, strict=True):
-                safe += weight * np.multiply.reduceat(1 + self.share * np.expm1(-odds * decay), first)
-            leaks[several] = 1 - safe
-        return leaks
-
-
-def _read_pairs(left: Any, right: Any, probability: Any, groups: Any, cv: Any, of: Side) -> list[_Candidates]:
+def _read_pairs(left: Any, right: Any, probability: Any, groups: Any, cv: Any, of: Side) -> list[Candidates]:
     """Checked pairs as candidates, one set for random folds or one for each fixed split."""
     check_choice("of", of, ("train", "validation"))
     clusters = Clusters.of(groups, None)
@@ -331,11 +286,11 @@ def _read_pairs(left: Any, right: Any, probability: Any, groups: Any, cv: Any, o
     record, other, m = record[apart], other[apart], m[apart]
     split = _read_cv(cv, clusters)
     if isinstance(split, float):
-        return [_Candidates.of(record, other, m, codes, n, split if of == "train" else 1 - split)]
+        return [Candidates.of(record, other, m, codes, n, split if of == "train" else 1 - split)]
     parts = []
     for own, across in (_sides(fold, of) for fold in split):
         kept = np.isin(record, own) & np.isin(other, across)
-        parts.append(_Candidates.of(record[kept], other[kept], m[kept], codes, len(own), 1.0))
+        parts.append(Candidates.of(record[kept], other[kept], m[kept], codes, len(own), 1.0))
     return parts
 
 

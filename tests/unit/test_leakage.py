@@ -373,3 +373,7 @@ def test_what_is_refused(call, message):
     with pytest.raises(InputError, match=message) as raised:
         call()
     assert "\n" not in str(raised.value)
+
+
+def test_in_a_notebook():
+    assert "<p>8% ± 1% of the training records leak" in Leakage(0.08, std=0.01)._repr_html_()
