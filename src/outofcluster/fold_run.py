@@ -73,12 +73,9 @@ class Moments:
         return cls(np.concatenate([pool.mean.T for _, pool in pools], axis=1), np.concatenate(noise))
 
 
-def sizes_of(runs: tuple[FoldRun, ...], shares: Array) -> Any:
-    """Size n of the binomial operator, averaged over folds where they differ: one, or one a column."""
-    found = [
+def sizes_of(runs: tuple[FoldRun, ...], shares: Array) -> tuple[int, ...]:
+    """Sizes n of the binomial operator, the full one first, averaged over folds where they differ."""
+    return tuple(
         round(float(np.average(sizes, weights=shares)))
         for sizes in zip(*([samples.size for samples in run.by_size] for run in runs), strict=True)
-    ]
-    if len(found) == 1:
-        return found[0]
-    return np.repeat(found, [len(samples.injected) for samples in runs[0].by_size])
+    )

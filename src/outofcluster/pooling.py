@@ -135,6 +135,17 @@ class Pooled:
         return np.concatenate([samples.injected for samples in self.runs[0].by_size])
 
     @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Sizes of the training sets, the full one first."""
+        return sizes_of(self.runs, self.shares)
+
+    def _by_column(self, sizes: tuple[int, ...]) -> Any:
+        """One size as it is, several as one for each column."""
+        if len(sizes) == 1:
+            return sizes[0]
+        return np.repeat(sizes, [len(samples.injected) for samples in self.runs[0].by_size])
+
+    @cached_property
     def losses(self) -> Array:
         """Mean losses, a row a fold, a column a level: those of the full size, then those of smaller ones."""
         return np.stack([np.concatenate([samples.means for samples in run.by_size]) for run in self.runs])
@@ -200,7 +211,7 @@ class Pooled:
         inner, p = self.levels(rate)
         b = self.shares @ self.losses + self.all_injected * inner * float(self.shares @ self.second_gains)
         return _fresh(curve).fit_points(
-            p, b, sizes_of(self.runs, self.shares), standard_errors=np.sqrt(self._pooled_variance)
+            p, b, self._by_column(self.sizes), standard_errors=np.sqrt(self._pooled_variance)
         )
 
     def solve(self, curve: Curve, rates: Array, *, losses: Array | None = None, derive: bool = True) -> Optimism:
@@ -212,12 +223,14 @@ class Pooled:
         b = self.losses if losses is None else losses
         if (rates == rates[0]).all():
             gain = float(self.shares @ self.second_gains)
-            errors, sizes = np.sqrt(self._pooled_variance), sizes_of(self.runs, self.shares)
+            errors, sizes = np.sqrt(self._pooled_variance), self._by_column(self.sizes)
             one = self._solve(curve, rates[0], self.shares @ b, gain, sizes, errors=errors, derive=derive)
             solved = [one] * len(self.runs)
         else:
             solved = [
-                self._solve(curve, rate, own, gain, sizes_of((run,), np.ones(1)), errors=errors, derive=derive)
+                self._solve(
+                    curve, rate, own, gain, self._by_column(sizes_of((run,), np.ones(1))), errors=errors, derive=derive
+                )
                 for rate, own, gain, run, errors in zip(
                     rates, b, self.second_gains, self.runs, self.errors, strict=True
                 )

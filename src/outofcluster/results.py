@@ -255,6 +255,7 @@ class Audit:
             levels=tuple(self.pooled.injected.tolist()),
             losses=tuple(self.pooled.means.tolist()),
             standard_errors=tuple(np.sqrt(self.pooled.monte_carlo).tolist()),
+            sizes=self.pooled.sizes if self.errors == "records" else (),
             by_fold=tuple(_fold_summary(run) for run in self.pooled.runs),
             findings=self.findings,
             versions=_versions(self.samples),

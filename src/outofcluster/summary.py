@@ -83,6 +83,8 @@ class Summary:
         The test for a cluster effect, as `LeakageTest.to_dict` gives it, with its ``sentence``.
     levels, losses, standard_errors : tuple of float
         Injected fractions, the pooled losses there, and their Monte-Carlo errors.
+    sizes : tuple of int
+        Records in the training sets of the resamples, the size of those losses first; empty for fragments.
     by_fold : tuple of FoldSummary
         Fold by fold.
     findings : tuple of Finding
@@ -126,6 +128,7 @@ class Summary:
     levels: tuple[float, ...] = field(repr=False)
     losses: tuple[float, ...] = field(repr=False)
     standard_errors: tuple[float, ...] = field(repr=False)
+    sizes: tuple[int, ...] = field(repr=False)
     by_fold: tuple[FoldSummary, ...] = field(repr=False)
     findings: tuple[Finding, ...] = field(repr=False)
     versions: dict[str, str] = field(repr=False)
@@ -164,6 +167,7 @@ class Summary:
             given |= {name: numbers(data[name]) for name in ("levels", "losses", "standard_errors")}
             return cls(
                 **given,
+                sizes=tuple(int(number(size)) for size in data["sizes"]),
                 loss_range=(-math.inf if low is None else number(low), math.inf if high is None else number(high)),
                 leakage=None if data["leakage"] is None else tuple(Leakage(**leak) for leak in data["leakage"]),
                 naive=Estimate.from_dict(data["naive"]),

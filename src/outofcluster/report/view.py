@@ -212,6 +212,12 @@ def _methods(summary: Summary) -> list[str]:
         else f"{fits:,} further models were fitted with a growing share of the held-out clusters cut in two: one "
         "piece of such a cluster joined training, the other was scored."
     )
+    if len(summary.sizes) > 1:
+        few = " and ".join(f"{size:,}" for size in summary.sizes[1:])
+        resampled += (
+            f" Some were trained on {few} records only: such small sets often hold no leaked record at all, which shows "
+            "how the curve runs near no leakage."
+        )
     said = [
         f"The model was cross-validated over {_count(folds, 'fold')}, each cluster on one side only. That gives the "
         f"loss as it is ({loss_name(summary.loss)}; smaller is better).",
@@ -245,6 +251,7 @@ def _provenance(summary: Summary, about: Mapping[str, str]) -> list[tuple[str, s
     rows += [
         ("fits", f"{summary.fits:,} over {_count(len(summary.by_fold), 'fold')}"),
         ("levels", ", ".join(f"{level:.4g}" for level in summary.levels)),
+        ("training sets", ", ".join(f"{size:,} records" for size in summary.sizes)),
         ("seeds", "; ".join(f"fold {f.fold}: {', '.join(map(str, f.seeds))}" for f in summary.by_fold)),
         ("outofcluster", summary.version),
     ]
