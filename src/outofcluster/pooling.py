@@ -223,17 +223,15 @@ class Pooled:
         b = self.losses if losses is None else losses
         if (rates == rates[0]).all():
             gain = float(self.shares @ self.second_gains)
-            errors, sizes = np.sqrt(self._pooled_variance), self._by_column(self.sizes)
-            one = self._solve(curve, rates[0], self.shares @ b, gain, sizes, errors=errors, derive=derive)
+            n, errors = self._by_column(self.sizes), np.sqrt(self._pooled_variance)
+            one = self._solve(curve, rates[0], self.shares @ b, gain, n, errors=errors, derive=derive)
             solved = [one] * len(self.runs)
         else:
+            sizes = [self._by_column(sizes_of((run,), np.ones(1))) for run in self.runs]
+            folds = zip(rates, b, self.second_gains, sizes, self.errors, strict=True)
             solved = [
-                self._solve(
-                    curve, rate, own, gain, self._by_column(sizes_of((run,), np.ones(1))), errors=errors, derive=derive
-                )
-                for rate, own, gain, run, errors in zip(
-                    rates, b, self.second_gains, self.runs, self.errors, strict=True
-                )
+                self._solve(curve, rate, own, gain, n, errors=errors, derive=derive)
+                for rate, own, gain, n, errors in folds
             ]
         return Optimism(
             float(self.shares @ [part.value for part in solved]),
