@@ -215,8 +215,8 @@ def _methods(summary: Summary) -> list[str]:
     if len(summary.sizes) > 1:
         few = " and ".join(f"{size:,}" for size in summary.sizes[1:])
         resampled += (
-            f" Some were trained on {few} records only: such sets often hold no leaked record at all, which shows how the "
-            "curve runs near no leakage."
+            f" Some were trained on {few} records only: such sets often hold no leaked record at all, which shows how "
+            "the curve runs near no leakage."
         )
     said = [
         f"The model was cross-validated over {_count(folds, 'fold')}, each cluster on one side only. That gives the "
