@@ -256,7 +256,7 @@ def record_biases() -> Iterator[Cell]:
 
 def fragment_biases() -> Iterator[Cell]:
     knn = (KNeighborsClassifier(3), "3 nearest neighbours", 400, 40)
-    forest = (RandomForestClassifier(20), "random forest of 20 trees", 100, 24)
+    forest = (RandomForestClassifier(20), "random forest of 20 trees", 100, 40)
     for (estimator, name, n_fits, count), cut in product((knn, forest), (0.15, 0.4)):
         design = (
             f"{ENTITIES} {cut:.0%} of the entities are cut in two pieces of random size, as linkage would. 5 group "
@@ -299,13 +299,13 @@ def agreements() -> Iterator[Cell]:
     )
     task = partial(correct_fragments, EntityWorld(), knn, 0.0, 400)
     design = f"{setting} No entity is cut, and a rate of 0 is given."
-    yield Cell("no leakage, fragments, 3 nearest neighbours", design, 24, task, judge_agreement)
+    yield Cell("no leakage, fragments, 3 nearest neighbours", design, 40, task, judge_agreement)
     task = partial(correct_fragments, EntityWorld(effect=False), knn, 0.12, 400)
     design = (
         f"{setting} But every record has features and a label of its own. 12 % of the entities are cut in two, so that "
         "about 10 % of the validation records leak; the realised share is given."
     )
-    yield Cell("no cluster effect, fragments, 3 nearest neighbours", design, 24, task, judge_agreement)
+    yield Cell("no cluster effect, fragments, 3 nearest neighbours", design, 40, task, judge_agreement)
 
 
 # --- leakage rates ------------------------------------------------------------------------------------
