@@ -16,8 +16,8 @@ added to that of each loss, since no such curve is the true one exactly. The est
 *Several sizes.* At n = 100 and p0 = 0.1 hardly any training set is free of leaked records, so that losses above p0 tell
 little about e_0: two data sets may have the same curve there and another fall below. In sets of 8 records, 43 % are
 free of them. Smaller training sets have other losses, c and A of their own, but the *shape* in x is nearly theirs, and
-A changes slowly with the size. So every size has its own c, the heights A follow a random walk over the logarithm of
-the size,
+A changes slowly with the size. So every size has its own c, the 1 % grow by 2 % with every halving, and the heights A
+follow a random walk over the logarithm of the size,
 
 .. math:: A_{s+1} = A_s + N(0,\; 0.2^2 A_s^2 \log_2(n_{s+1}/n_s)) ,
 
@@ -48,6 +48,8 @@ from outofcluster.curves.families import expected_falls, falls, log_prior
 __all__ = ["AutoCurve"]
 
 _DISCREPANCY = 0.01
+_OF_SMALLER = 0.02
+"""What is added to the discrepancy with every halving of the size."""
 _CAUTION = 3.0
 _DRIFT = 0.2
 """Standard deviation of the relative change of a height when the size doubles."""
@@ -113,7 +115,8 @@ class Rung:
         columns = np.flatnonzero(points.sizes == size)
         p, b = points.p[columns], points.b[columns]
         fall = float(b[p.argmin()] - b[p.argmax()])
-        variance = np.full(len(p), (_DISCREPANCY * fall) ** 2 + 1e-18)
+        discrepancy = _DISCREPANCY + _OF_SMALLER * np.log2(points.n / size)
+        variance = np.full(len(p), (discrepancy * fall) ** 2 + 1e-18)
         if points.errors is not None:
             variance = variance + points.errors[columns] ** 2
         elif points.weights is not None:
