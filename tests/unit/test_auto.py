@@ -262,6 +262,15 @@ def test_a_size_with_other_losses_is_left_out():
     assert (curve.derivative_[n == 8] == 0).all()
 
 
+def test_losses_below_zero_may_have_several_sizes_too():
+    """A score that is better when larger, as its negative: sizes count as they do for other losses."""
+    levels, b, n, errors = several(steep)
+    shifted = ooc.AutoCurve().fit_points(levels, b - 1, n, standard_errors=errors)
+    plain = ooc.AutoCurve().fit_points(levels, b, n, standard_errors=errors)
+    assert shifted.optimism_ == pytest.approx(plain.optimism_, rel=1e-9)
+    assert (shifted.derivative_[n == 8] != 0).any()
+
+
 def test_sizes_are_checked():
     levels, b, n, _ = several(steep)
     with pytest.raises(InputError, match=r"n must be one whole number for PolynomialCurve"):

@@ -53,7 +53,6 @@ _OF_SMALLER = 0.02
 _CAUTION = 3.0
 _DRIFT = 0.2
 """Standard deviation of the relative change of a height when the size doubles."""
-_ANOTHER_LEARNER = 2.0
 
 
 @dataclass(eq=False)
@@ -80,10 +79,8 @@ class AutoCurve(Curve):
     def _solve(self, points: Points) -> AverageSolution:
         points.require_levels(3, "a learning curve")
         rungs = [Rung.of(points, size) for size in np.unique(points.sizes)]
-        largest = rungs[-1]
-        limit = _ANOTHER_LEARNER * largest.lowest_loss
-        kept = tuple(rung for rung in rungs if rung.lowest_loss <= limit or rung is largest)
-        return AverageSolution(points, kept)
+        loss = rungs[-1].lowest_loss
+        return AverageSolution(points, tuple(rung for rung in rungs if rung.lowest_loss - loss <= abs(loss)))
 
 
 @dataclass(frozen=True)
