@@ -21,7 +21,7 @@ def learning_curve(n, kappa, beta, floor=0.2, fall=0.1):
 
 def by_hand(b, n):
     """The formula of the module's head, one curve after the other."""
-    scores, values = [], []
+    scores, values, priors = [], [], []
     variance = se**2 + (0.01 * (b[0] - b[-1])) ** 2
     j = np.arange(n + 1)
     curves = [
@@ -41,8 +41,12 @@ def by_hand(b, n):
             c, A = np.average(b, weights=1 / variance), 0.0
         chi2 = ((b - c - A * Ah) ** 2 / variance).sum()
         amplification = (1 - Ah[-1]) / (Ah[0] - Ah[-1])
-        scores.append(-chi2 / 2 - 3 * np.log(amplification) + prior)
+        priors.append(prior - 3 * np.log(amplification))
+        scores.append(-chi2 / 2 + priors[-1])
         values.append((c + A, A * (1 - Ah[0])))
+    flat = np.average(b, weights=1 / variance)
+    scores.append(-((b - flat) ** 2 / variance).sum() / 2 + np.log(4 * np.exp(priors).sum()))
+    values.append((flat, 0.0))
     share = np.exp(np.array(scores) - max(scores))
     share /= share.sum()
     e0, optimism = np.array(values).T
@@ -208,9 +212,11 @@ def test_several_sizes_against_one_dense_problem():
     for k in range(count):
         height, score, variance = dense(lambda x, k=k: falls(x, 100)[:, k], levels, b, n, errors)
         mean = losses(falls(np.arange(101) / 100, 100)[:, k])
-        scores[k] = score - 3 * np.log((1 - mean[-1]) / (mean[0] - mean[-1])) - min(height, 0) ** 2 / variance / 2
+        caution = log_prior()[k] - 3 * np.log((1 - mean[-1]) / (mean[0] - mean[-1]))
+        scores[k] = score - min(height, 0) ** 2 / variance / 2 + caution
         optimism[k] = max(height, 0) * (1 - mean[0])
-    share = np.exp(scores + log_prior() - (scores + log_prior()).max())
+    # The losses fall by far more than their noise, so that a line without a fall has no share.
+    share = np.exp(scores - scores.max())
     share /= share.sum()
     assert curve.optimism_ == pytest.approx(share @ optimism, rel=1e-6)
     # The random walk adds to what the choice between shapes contributes.

@@ -10,7 +10,8 @@ them c and A follow from weighted least squares, and it counts by
 
 by its fit, and the less, the more it amplifies what was observed, from the lowest level to no leakage: of curves that
 explain the losses equally well, the one that claims less is the more likely. A variance of (1 % of the fall)² is
-added to that of each loss, since no such curve is the true one exactly. The estimate is the average
+added to that of each loss, since no such curve is the true one exactly. A line without any fall counts four times as
+much beforehand as all shapes together, so that fits which show no effect are not given one. The estimate is the average
 :math:`\hat e_0 = \sum_k π_k e_{0k}`, the whole curve likewise.
 
 *Several sizes.* At n = 100 and p0 = 0.1 hardly any training set is free of leaked records, so that losses above p0 tell
@@ -34,12 +35,14 @@ A h is an expectation over the binomial distribution, whose cost does not depend
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from outofcluster._validation import Array, Points
 from outofcluster.curves.base import Curve, Solution
@@ -51,6 +54,7 @@ _DISCREPANCY = 0.01
 _OF_SMALLER = 0.02
 """What is added to the discrepancy with every halving of the size."""
 _CAUTION = 3.0
+_NO_FALL = 4.0
 _DRIFT = 0.2
 """Standard deviation of the relative change of a height when the size doubles."""
 
@@ -170,14 +174,9 @@ class Rung:
     @cached_property
     def misfit(self) -> Array:
         """χ² of each shape."""
-        residuals = self.residuals(self.heights)
+        residuals = (self.b - self.mean)[:, None] - self.heights * (self.design - self.centre)
         misfit: Array = self.precision @ residuals**2
         return misfit
-
-    def residuals(self, heights: Array) -> Array:
-        """Losses less those of each shape at such heights, a column a shape."""
-        residuals: Array = (self.b - self.mean)[:, None] - heights * (self.design - self.centre)
-        return residuals
 
 
 @dataclass(frozen=True)
@@ -251,10 +250,12 @@ class AverageSolution(Solution):
 
     @cached_property
     def shares(self) -> Array:
-        """π: how much each curve counts."""
-        score = self._filtered.score + log_prior() - _CAUTION * np.log(self._largest.amplification)
-        weight = np.exp(score - score.max())
-        shares: Array = weight / weight.sum()
+        """π: how much each curve counts; what is missing to 1 is the share of no fall at all."""
+        prior = log_prior() - _CAUTION * np.log(self._largest.amplification)
+        score = self._filtered.score + prior - logsumexp(prior)
+        level = sum(float(rung.precision @ (rung.b - rung.mean) ** 2) for rung in self.rungs)
+        without = math.log(_NO_FALL) - 0.5 * level
+        shares: Array = np.exp(score - np.logaddexp(logsumexp(score), without))
         return shares
 
     @property
@@ -268,7 +269,7 @@ class AverageSolution(Solution):
         fitted: Array = self.points.b.copy()
         for rung in self.rungs:
             heights = self.amplitudes if rung is self._largest else np.maximum(rung.heights, 0.0)
-            fitted[rung.columns] -= rung.residuals(heights) @ self.shares
+            fitted[rung.columns] = rung.mean + (rung.design - rung.centre) @ (self.shares * heights)
         return fitted
 
     @property
@@ -286,7 +287,8 @@ class AverageSolution(Solution):
     def choice_variance(self) -> float:
         """Variance of the optimism over the curves, and from how heights may change with the size."""
         optimism = self.amplitudes * self._unseen
-        between = self.shares @ (optimism - self.shares @ optimism) ** 2
+        # With the line without a fall, whose optimism is 0.
+        between = self.shares @ optimism**2 - (self.shares @ optimism) ** 2
         return float(between + self.shares @ (self._filtered.drift * self._unseen**2))
 
     @cached_property
