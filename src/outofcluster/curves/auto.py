@@ -275,7 +275,7 @@ class AverageSolution(Solution):
     @property
     def condition(self) -> float:
         """Mean amplification of the curves, from the lowest level to no leakage."""
-        return float(self.shares @ self._largest.amplification)
+        return 1 + float(self.shares @ (self._largest.amplification - 1))
 
     @cached_property
     def _unseen(self) -> Array:
