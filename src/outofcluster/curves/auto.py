@@ -287,8 +287,9 @@ class AverageSolution(Solution):
     def choice_variance(self) -> float:
         """Variance of the optimism over the curves, and from how heights may change with the size."""
         optimism = self.amplitudes * self._unseen
-        # With the line without a fall, whose optimism is 0.
-        between = self.shares @ optimism**2 - (self.shares @ optimism) ** 2
+        mean = float(self.shares @ optimism)
+        # The line without a fall has an optimism of 0.
+        between = self.shares @ (optimism - mean) ** 2 + max(1 - float(self.shares.sum()), 0.0) * mean**2
         return float(between + self.shares @ (self._filtered.drift * self._unseen**2))
 
     @cached_property
