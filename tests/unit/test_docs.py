@@ -304,6 +304,7 @@ def test_the_scoreboard_compares_with_the_best_of_theirs(reproduced):
     page = reproduction.scoreboard(reproduced)
     assert "The default's geometric mean is **0.10** of the best of the paper's" in page
     assert "| package default | 0.50 | 0.50 |" in page
+    assert "| *the mean bias known and taken out* | 0.00 | 0.00 |" in page
     twins = reproduction.twins(reproduced)
     assert "| Heart disease | 1.00 ± 0.00 | 0.00 ± 0.00 | **2.00 ± 0.00** |" in twins
     assert "| Heart disease | 8 | 0.3000 ± 0.0010 | 0.2000 ± 0.0010 |" in reproduction.sizes(reproduced)
