@@ -150,8 +150,8 @@ def scoreboard(results: Results) -> str:
         f"**{worst['default'] / worst[safest]:.2f}** of the smallest of theirs ({escape(first[safest]['label'])}, "
         f"{percent(worst[safest], 0)}).\n",
         "Field protocol, root mean square error over that of the uncorrected loss; below 1 is a gain. The last row but "
-        "one is what would be left if the mean bias were known and taken out: the rest is which records happened to leak "
-        "and which were left to be scored, and no correction of the bias removes that.\n",
+        "one is what would be left if the mean bias were known and taken out: the rest is which records happened to "
+        "leak and which were left to be scored, and no correction of the bias removes that.\n",
         table(["estimator", *(escape(title) for title in names.values())], _over_naive(found, first), "l" + "r" * 9),
     ]
     return "\n".join(text)
