@@ -131,7 +131,7 @@ def audit(
         raise InputError(f"n_jobs must be None or a whole number other than 0, got {n_jobs!r}.")
     model, noted = choose_errors(errors, leakage, folds, codes)
     rates = None if leakage is None else read_leakage(leakage, model, len(folds))
-    curve = _method(method, model)
+    curve = _method(method, model, resolved.range[1])
     kept_units, more = choose_units(units, folds, codes)
     noted += more
     budget = _budget(n_fits, model, len(folds))
@@ -203,12 +203,12 @@ def _muted(mute: Any) -> tuple[str, ...]:
     return codes
 
 
-def _method(method: Any, model: str) -> Curve:
+def _method(method: Any, model: str, largest: float) -> Curve:
     if isinstance(method, Curve):
         return method
     if method != "auto":
         raise InputError(f"method must be 'auto' or a curve such as PolynomialCurve(2), got {method!r}.")
-    return AutoCurve() if model == "records" else PolynomialCurve(1)
+    return AutoCurve(largest) if model == "records" else PolynomialCurve(1)
 
 
 def _budget(n_fits: int | None, model: str, n_folds: int) -> int:

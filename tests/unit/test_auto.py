@@ -277,6 +277,18 @@ def test_losses_below_zero_may_have_several_sizes_too():
     assert (shifted.derivative_[n == 8] != 0).any()
 
 
+def test_a_curve_cannot_start_above_what_the_loss_can_be():
+    b = losses(learning_curve(100, 2, 1.0, floor=0.2, fall=1.2))
+    free = ooc.AutoCurve().fit_points(p, b, 100, standard_errors=0.3 * se)
+    bounded = ooc.AutoCurve(1.0).fit_points(p, b, 100, standard_errors=0.3 * se)
+    assert free.e0_ > 1
+    assert bounded.e0_ <= 1
+    unconcerned = ooc.AutoCurve(50.0).fit_points(p, b, 100, standard_errors=0.3 * se)
+    assert unconcerned.e0_ == pytest.approx(free.e0_, rel=1e-12)
+    with pytest.raises(InputError, match="largest must be a number"):
+        ooc.AutoCurve(np.nan).fit_points(p, b, 100)
+
+
 def test_sizes_are_checked():
     levels, b, n, _ = several(steep)
     with pytest.raises(InputError, match=r"n must be one whole number for PolynomialCurve"):

@@ -139,7 +139,9 @@ def test_the_papers_estimators_have_the_papers_parameters():
 
 def test_the_default_is_that_of_audit():
     auditing = importlib.import_module("outofcluster.audit")
-    assert type(default_curve()) is type(auditing._method("auto", "records"))
+    for name, largest in (("heart", 1.0), ("synthetic", np.inf)):
+        found = default_curve(STUDIES[name])
+        assert (type(found), found.largest) == (type(auditing._method("auto", "records", largest)), largest)
     designs = default_designs(100, 1000, largest=0.3)
     assert list(designs) == [100, 28, 8]
     assert sum(design.budget for design in designs.values()) == 1000

@@ -11,7 +11,8 @@ them c and A follow from weighted least squares, and it counts by
 by its fit, and the less, the more it amplifies what was observed, from the lowest level to no leakage: of curves that
 explain the losses equally well, the one that claims less is the more likely. A variance of (1 % of the fall)² is
 added to that of each loss, since no such curve is the true one exactly. A line without any fall counts four times as
-much beforehand as all shapes together, so that fits which show no effect are not given one. The estimate is the average
+much beforehand as all shapes together, so that fits which show no effect are not given one. A curve that starts above
+what the loss can be does not count. The estimate is the average
 :math:`\hat e_0 = \sum_k π_k e_{0k}`, the whole curve likewise.
 
 *Several sizes.* At n = 100 and p0 = 0.1 hardly any training set is free of leaked records, so that losses above p0 tell
@@ -36,7 +37,7 @@ A h is an expectation over the binomial distribution, whose cost does not depend
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -47,6 +48,7 @@ from scipy.special import logsumexp
 from outofcluster._validation import Array, Points
 from outofcluster.curves.base import Curve, Solution
 from outofcluster.curves.families import expected_falls, falls, log_prior
+from outofcluster.errors import InputError
 
 __all__ = ["AutoCurve"]
 
@@ -67,6 +69,11 @@ class AutoCurve(Curve):
     tell about the shape. ``n`` may hold one size a loss: smaller training sets tell what happens below the lowest
     level, and e_0 is that of the largest size.
 
+    Parameters
+    ----------
+    largest : float, optional
+        What the loss cannot exceed, such as 1 for the zero-one loss: curves that start above it are impossible.
+
     Examples
     --------
     >>> import numpy as np
@@ -78,13 +85,18 @@ class AutoCurve(Curve):
     0.3
     """
 
+    largest: float = field(default=math.inf, repr=False)
+
     _several_sizes: ClassVar[bool] = True
 
     def _solve(self, points: Points) -> AverageSolution:
         points.require_levels(3, "a learning curve")
+        if math.isnan(self.largest):
+            raise InputError("largest must be a number, got nan.")
         rungs = [Rung.of(points, size) for size in np.unique(points.sizes)]
         loss = rungs[-1].lowest_loss
-        return AverageSolution(points, tuple(rung for rung in rungs if rung.lowest_loss - loss <= abs(loss)))
+        kept = tuple(rung for rung in rungs if rung.lowest_loss - loss <= abs(loss))
+        return AverageSolution(points, kept, self.largest)
 
 
 @dataclass(frozen=True)
@@ -234,6 +246,7 @@ class AverageSolution(Solution):
 
     points: Points
     rungs: tuple[Rung, ...]
+    limit: float
 
     @property
     def _largest(self) -> Rung:
@@ -252,16 +265,23 @@ class AverageSolution(Solution):
     def shares(self) -> Array:
         """π: how much each curve counts; what is missing to 1 is the share of no fall at all."""
         prior = log_prior() - _CAUTION * np.log(self._largest.amplification)
-        score = self._filtered.score + prior - logsumexp(prior)
+        possible = self._at_zero <= self.limit
+        score = np.where(possible, self._filtered.score + prior - logsumexp(prior), -np.inf)
         level = sum(float(rung.precision @ (rung.b - rung.mean) ** 2) for rung in self.rungs)
         without = math.log(_NO_FALL) - 0.5 * level
         shares: Array = np.exp(score - np.logaddexp(logsumexp(score), without))
         return shares
 
+    @cached_property
+    def _at_zero(self) -> Array:
+        """e_0 of each curve."""
+        losses: Array = self._largest.mean + self.amplitudes * (1 - self._largest.centre)
+        return losses
+
     @property
     def e0(self) -> float:
         """The average."""
-        return float(self._largest.mean + self.shares @ (self.amplitudes * (1 - self._largest.centre)))
+        return float(self._largest.mean + self.shares @ (self._at_zero - self._largest.mean))
 
     @cached_property
     def fitted(self) -> Array:

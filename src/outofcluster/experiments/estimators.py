@@ -48,9 +48,9 @@ def paper_curves(study: Study) -> dict[str, Curve]:
     }
 
 
-def default_curve() -> Curve:
+def default_curve(study: Study) -> Curve:
     """The curve that ``audit`` takes when none is asked for."""
-    return AutoCurve()
+    return AutoCurve(1.0 if study.loss == "zero_one" else math.inf)
 
 
 def default_designs(n: int, n_fits: int, *, y: Any = None, largest: float = 1.0) -> dict[int, Design]:

@@ -93,7 +93,7 @@ def fitted_curves(study: Study, run: PaperRun) -> dict[str, Any]:
 
 
 def _curves(study: Study) -> dict[str, Any]:
-    return paper_curves(study) | {"default": default_curve()}
+    return paper_curves(study) | {"default": default_curve(study)}
 
 
 def _input(replicate: Trial | Draw, name: str) -> Means | tuple[Means, ...]:

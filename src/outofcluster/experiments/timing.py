@@ -81,7 +81,7 @@ def _table(seed: int, quick: bool) -> list[dict[str, Any]]:
 def _study_rows(study: Study, seed: int, quick: bool) -> list[dict[str, Any]]:
     p, b, error = _losses(seed, study.levels, study.full.fits)
     means = Means((p - LEAKAGE) / (1 - LEAKAGE), b, error, np.full(len(p), study.full.fits), study.n)
-    curves = paper_curves(study) | {"default": default_curve()}
+    curves = paper_curves(study) | {"default": default_curve(study)}
     published = dict(zip(("trend", "sketch", "basis"), _PAPER_SECONDS.get(study.name, ()), strict=False))
     cp = solver()
 
