@@ -64,6 +64,7 @@ def test_a_model_does_not_differ_from_itself():
     assert twins.tipping_point("a", "b") is None
 
 
+@pytest.mark.slow
 def test_the_interval_of_the_difference_is_the_spread_over_data_sets():
     """The difference over 100 draws of clusters, against what they claim."""
     models = {"light": Ridge(0.1), "heavy": Ridge(100.0)}
