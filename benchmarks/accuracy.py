@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
@@ -114,10 +115,13 @@ def leak(scenario: Scenario, draw: int) -> dict[str, float]:
 
 def _loss(scenario: Scenario, X: Any, y: Any, train: Any, scored: Any) -> float:
     """Mean over ten fits, for learners with a random state of their own."""
-    fits = 10 if hasattr(scenario.estimator, "random_state") else 1
+    seeded = "random_state" in scenario.estimator.get_params()
     losses = []
-    for _ in range(fits):
-        predicted = scenario.estimator.fit(X[train], y[train]).predict(X[scored])
+    for state in range(10 if seeded else 1):
+        model = clone(scenario.estimator)
+        if seeded:
+            model.set_params(random_state=state)
+        predicted = model.fit(X[train], y[train]).predict(X[scored])
         losses.append(np.mean(predicted != y[scored] if scenario.classify else (predicted - y[scored]) ** 2))
     return float(np.mean(losses))
 
