@@ -112,10 +112,10 @@ def flag(value: Any) -> bool:
     return value
 
 
-def data_frame(columns: Any) -> Any:
-    """A pandas DataFrame, or a sentence that says what brings pandas."""
+def data_frame(columns: Any, *, asked: str = "to_frame()") -> Any:
+    """A pandas DataFrame, or a sentence that says what was asked for and what brings pandas."""
     try:
         import pandas as pd
     except ImportError:
-        raise MissingExtraError("to_frame() needs pandas: pip install 'outofcluster[pandas]'.") from None
+        raise MissingExtraError(f"{asked} needs pandas: pip install 'outofcluster[pandas]'.") from None
     return pd.DataFrame(columns)

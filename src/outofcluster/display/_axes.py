@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from outofcluster._plain import data_frame
 from outofcluster.errors import MissingExtraError
 from outofcluster.estimates import Estimate, between, decimals
 
@@ -17,6 +18,7 @@ __all__ = [
     "ORANGE",
     "axes",
     "bars",
+    "estimate_columns",
     "frame",
     "head",
     "in_words",
@@ -93,10 +95,18 @@ def in_words(estimate: Estimate, *others: Estimate) -> str:
     return f"{estimate.value:.{digits}f} ({between(estimate, digits)})"
 
 
+def estimate_columns(naive: Sequence[Estimate], corrected: Sequence[Estimate]) -> dict[str, Any]:
+    """Columns of a frame: naive and, where there are any, corrected with low and high."""
+    columns: dict[str, Any] = {"naive": [estimate.value for estimate in naive]}
+    if corrected:
+        columns |= {
+            "corrected": [estimate.value for estimate in corrected],
+            "low": [estimate.interval[0] for estimate in corrected],
+            "high": [estimate.interval[1] for estimate in corrected],
+        }
+    return columns
+
+
 def frame(columns: Any) -> Any:
     """A pandas DataFrame."""
-    try:
-        import pandas as pd
-    except ImportError:
-        raise MissingExtraError("frame() needs pandas: pip install 'outofcluster[pandas]'.") from None
-    return pd.DataFrame(columns)
+    return data_frame(columns, asked="frame()")

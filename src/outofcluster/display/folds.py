@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from outofcluster.display._axes import GREY, INK, ORANGE, axes, bars, frame, head, in_words, tidy
+from outofcluster.display._axes import GREY, INK, ORANGE, axes, bars, estimate_columns, frame, head, in_words, tidy
 from outofcluster.display._words import loss_name
 from outofcluster.estimates import Estimate
 
@@ -73,18 +73,8 @@ class FoldsDisplay:
 
     def frame(self) -> Any:
         """A pandas DataFrame, a row a fold: fold, n_validation, naive, and corrected with low and high."""
-        columns: dict[str, Any] = {
-            "fold": self.folds,
-            "n_validation": self.n_validation,
-            "naive": [estimate.value for estimate in self.naive],
-        }
-        if self.corrected:
-            columns |= {
-                "corrected": [estimate.value for estimate in self.corrected],
-                "low": [estimate.interval[0] for estimate in self.corrected],
-                "high": [estimate.interval[1] for estimate in self.corrected],
-            }
-        return frame(columns)
+        named = {"fold": self.folds, "n_validation": self.n_validation}
+        return frame(named | estimate_columns(self.naive, self.corrected))
 
     def plot(self, ax: Any = None) -> Self:
         """Draw.

@@ -25,8 +25,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from outofcluster._plain import data_frame
 from outofcluster._validation import Array
-from outofcluster.errors import InputError, MissingExtraError
+from outofcluster.errors import InputError
 
 __all__ = ["Jackknife", "LossSamples", "PoolJackknife"]
 
@@ -120,17 +121,14 @@ class LossSamples:
 
     def frame(self) -> Any:
         """A pandas DataFrame with columns injected, replicate, loss."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise MissingExtraError("frame() needs pandas: pip install 'outofcluster[pandas]'.") from None
         counts = [len(level) for level in self.losses]
-        return pd.DataFrame(
+        return data_frame(
             {
                 "injected": np.repeat(self.injected, counts),
                 "replicate": np.concatenate([np.arange(count) for count in counts]),
                 "loss": np.concatenate(self.losses),
-            }
+            },
+            asked="frame()",
         )
 
     def jackknife(self) -> Jackknife:
