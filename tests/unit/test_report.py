@@ -6,6 +6,7 @@ import re
 import stat
 import sys
 from dataclasses import replace
+from functools import cache
 from html.parser import HTMLParser
 
 import numpy as np
@@ -51,14 +52,7 @@ def audit(estimator=None, y=None, **options):
 
 @pytest.fixture(scope="module")
 def results():
-    made = {}
-
-    def get(name):
-        if name not in made:
-            made[name] = audit(**AUDITS[name])
-        return made[name]
-
-    return get
+    return cache(lambda name: audit(**AUDITS[name]))
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from dataclasses import fields, replace
+from functools import cache
 from html.parser import HTMLParser
 
 import numpy as np
@@ -50,14 +51,7 @@ AUDITS = {
 
 @pytest.fixture(scope="module")
 def results():
-    made = {}
-
-    def get(name):
-        if name not in made:
-            made[name] = audit(**AUDITS[name])
-        return made[name]
-
-    return get
+    return cache(lambda name: audit(**AUDITS[name]))
 
 
 @pytest.fixture(scope="module")
