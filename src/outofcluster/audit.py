@@ -103,7 +103,7 @@ def audit(
     mute : sequence of str
         Codes of findings to leave out.
     n_jobs, random_state, progress, checkpoint
-        As in `sample_losses`; every fold has a checkpoint file of its own.
+        As in `sample_losses`; every fold, and every size of training sets, has a checkpoint file of its own.
 
     Returns
     -------

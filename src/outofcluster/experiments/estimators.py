@@ -5,7 +5,7 @@ paper fitted them: all levels weighted alike, with the table's penalties per ind
 Sketch is Section 5.2's, the first column alone and k groups of the others. The published code has k - 1 groups, the
 first not alone; it is in the tables as *Sketch, published code*.
 
-The default is what a user gets who sets nothing: its own levels, and its own weights.
+The default is what a user gets who sets nothing: its own levels, sizes of training sets, and weights.
 """
 
 from __future__ import annotations
