@@ -10,7 +10,6 @@ The order of things: :mod:`.parameters` (the table), :mod:`.records` and :mod:`.
 :mod:`.outputs` (what is written). :mod:`.store` finds finished parts again, and :mod:`.run` goes through it all.
 """
 
-from outofcluster.experiments.estimators import default_curve
 from outofcluster.experiments.run import Reproduction, reproduce
 
-__all__ = ["Reproduction", "default_curve", "reproduce"]
+__all__ = ["Reproduction", "reproduce"]
