@@ -19,7 +19,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsRegressor
 
-from outofcluster.leakage import Leakage
+from outofcluster.leakage.rate import Leakage
 
 Rng = np.random.Generator
 

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 
 import outofcluster as ooc
-from outofcluster.display import FoldsDisplay, LossCurveDisplay
+from outofcluster.present.display import FoldsDisplay, LossCurveDisplay
 
 law = {"n_records": (3, 7), "signal": 0.7, "record_noise": 0.25}
 patients = ooc.datasets.make_patients(400, split_share=0.35, random_state=101, **law)

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import outofcluster as ooc
-from outofcluster.display import LossCurveDisplay, SensitivityDisplay
+from outofcluster.present.display import LossCurveDisplay, SensitivityDisplay
 
 rng = np.random.default_rng(4)
 n_hospitals, size, n_features = 9, 250, 5

@@ -14,7 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import outofcluster as ooc
-from outofcluster.display import ComparisonDisplay
+from outofcluster.present.display import ComparisonDisplay
 
 law = {"n_records": (3, 7), "signal": 0.7, "record_noise": 0.2}
 patients = ooc.datasets.make_patients(300, split_share=0.5, random_state=3, **law)

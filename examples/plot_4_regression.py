@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
 
 import outofcluster as ooc
-from outofcluster.display import FoldsDisplay, LossCurveDisplay
+from outofcluster.present.display import FoldsDisplay, LossCurveDisplay
 
 law = {"n_records": (2, 8), "n_features": 5, "target": "regression", "signal": 1.2, "record_noise": 0.3}
 customers = ooc.datasets.make_patients(220, split_share=0.4, random_state=1, **law)

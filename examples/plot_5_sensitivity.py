@@ -14,7 +14,7 @@ from sklearn.model_selection import GroupKFold, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 
 import outofcluster as ooc
-from outofcluster.display import LossCurveDisplay, SensitivityDisplay
+from outofcluster.present.display import LossCurveDisplay, SensitivityDisplay
 
 patients = ooc.datasets.make_patients(400, n_records=(3, 7), split_share=0.3, random_state=2)
 X, y, groups = patients.data, patients.target, patients.groups

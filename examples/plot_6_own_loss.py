@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 
 import outofcluster as ooc
-from outofcluster.display import LossCurveDisplay
+from outofcluster.present.display import LossCurveDisplay
 
 patients = ooc.datasets.make_patients(300, n_records=(3, 6), split_share=0.4, random_state=7)
 X, y, groups = patients.data, patients.target, patients.groups

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 import outofcluster as ooc
-from outofcluster.display import LossCurveDisplay, SensitivityDisplay
+from outofcluster.present.display import LossCurveDisplay, SensitivityDisplay
 
 mpl.use("Agg")
 

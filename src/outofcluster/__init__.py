@@ -1,9 +1,13 @@
 """Cross-validation on clustered records whose clusters are known only imperfectly."""
 
 from outofcluster import datasets
-from outofcluster.audit import audit
-from outofcluster.binomial import BinomialOperator
-from outofcluster.comparison import Comparison, compare
+from outofcluster._base.exceptions import FitError, InputError, MissingExtraError, NotFittedError, SolverError
+from outofcluster.auditing.comparison import Comparison, Difference, compare
+from outofcluster.auditing.effect_test import LeakageTest, leakage_test
+from outofcluster.auditing.findings import Finding
+from outofcluster.auditing.result import Audit
+from outofcluster.auditing.run import audit
+from outofcluster.auditing.summary import Summary
 from outofcluster.curves import (
     AutoCurve,
     BasisCurve,
@@ -13,14 +17,12 @@ from outofcluster.curves import (
     SketchCurve,
     TrendFilterCurve,
 )
-from outofcluster.estimates import Estimate, Sensitivity
-from outofcluster.leakage import Leakage
-from outofcluster.leakage_test import LeakageTest, leakage_test
-from outofcluster.results import Audit
+from outofcluster.curves.operator import BinomialOperator
+from outofcluster.curves.shape import ShapeDiagnosis, diagnose_curve, diagnose_points
+from outofcluster.inference.estimates import Estimate, Sensitivity
+from outofcluster.leakage.rate import Leakage
 from outofcluster.sampling import LossSamples, sample_losses
-from outofcluster.shape import ShapeDiagnosis, diagnose_curve, diagnose_points
-from outofcluster.split import simulate_leakage
-from outofcluster.summary import Summary
+from outofcluster.split.simulation import simulate_leakage
 
 __version__ = "0.1.0.dev0"
 
@@ -31,15 +33,22 @@ __all__ = [
     "BinomialOperator",
     "Comparison",
     "CompletelyMonotoneCurve",
+    "Difference",
     "Estimate",
+    "Finding",
+    "FitError",
+    "InputError",
     "Leakage",
     "LeakageTest",
     "LeastSquaresCurve",
     "LossSamples",
+    "MissingExtraError",
+    "NotFittedError",
     "PolynomialCurve",
     "Sensitivity",
     "ShapeDiagnosis",
     "SketchCurve",
+    "SolverError",
     "Summary",
     "TrendFilterCurve",
     "__version__",

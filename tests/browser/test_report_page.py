@@ -8,9 +8,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import outofcluster as ooc
-from outofcluster.findings import Finding
-from outofcluster.report import headline, render_html
-from outofcluster.summary import Summary
+from outofcluster.auditing.findings import Finding
+from outofcluster.auditing.summary import Summary
+from outofcluster.present.report import headline, render_html
 
 pytestmark = pytest.mark.browser
 

@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 import outofcluster as ooc
 from outofcluster import curves
-from outofcluster.errors import InputError, NotFittedError
+from outofcluster._base.exceptions import InputError, NotFittedError
 
 
 def constant(x):

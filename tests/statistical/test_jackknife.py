@@ -5,8 +5,8 @@ import pytest
 from sklearn.linear_model import Ridge
 
 import outofcluster as ooc
-from outofcluster.errors import InputError
-from outofcluster.inference import linear_variance
+from outofcluster._base.exceptions import InputError
+from outofcluster.inference.linear import linear_variance
 
 pytestmark = pytest.mark.slow
 

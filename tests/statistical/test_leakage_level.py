@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from outofcluster.leakage_test import detectable_effect, leakage_test
+from outofcluster.auditing.effect_test import detectable_effect, leakage_test
 from worlds import coin, hospitals, noisy_clusters, patients, rare, single_split
 
 pytestmark = pytest.mark.slow

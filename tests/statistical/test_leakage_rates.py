@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from outofcluster.leakage import Leakage
+from outofcluster.leakage.rate import Leakage
 from worlds import audited, link, linkage_truth, paired, with_candidates
 
 pytestmark = pytest.mark.slow

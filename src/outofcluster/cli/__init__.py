@@ -11,7 +11,7 @@ import importlib
 import sys
 from typing import Any
 
-from outofcluster.errors import FitError, InputError, MissingExtraError, SolverError
+from outofcluster._base.exceptions import FitError, InputError, MissingExtraError, SolverError
 
 __all__ = ["main"]
 

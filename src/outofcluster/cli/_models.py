@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from outofcluster.errors import InputError
-from outofcluster.losses import LOSSES
+from outofcluster._base.exceptions import InputError
+from outofcluster.sampling.losses import LOSSES
 
 __all__ = ["MODELS", "make_loss", "make_model", "own_model", "wants_classes"]
 

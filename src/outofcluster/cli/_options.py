@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
+from outofcluster._base.exceptions import InputError
 from outofcluster.cli._models import MODELS, make_loss, make_model, own_model, wants_classes
 from outofcluster.cli._table import Records, read_records
-from outofcluster.errors import InputError
 
 __all__ = ["Problem", "data_options", "json_option", "quietly", "read_problem"]
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from outofcluster.display._words import loss_name
-from outofcluster.estimates import between, decimals
-from outofcluster.findings import Finding
-from outofcluster.report import headline, write_whole
-from outofcluster.summary import Summary
+from outofcluster.auditing.findings import Finding
+from outofcluster.auditing.summary import Summary
+from outofcluster.inference.estimates import between, decimals
+from outofcluster.present.report import headline, write_whole
+from outofcluster.present.words import loss_name
 
 __all__ = ["console", "exit_status", "in_options", "show_audit", "write_json"]
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster.errors import InputError, MissingExtraError
+from outofcluster._base.exceptions import InputError, MissingExtraError
 
 __all__ = ["Records", "column", "file_digest", "read_records", "read_table"]
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import click
 
+from outofcluster._base.exceptions import InputError
 from outofcluster.cli._options import Problem, data_options, json_option, quietly, read_problem
 from outofcluster.cli._print import console, exit_status, in_options, show_audit, write_json
-from outofcluster.errors import InputError
 
 __all__ = ["command"]
 
@@ -67,8 +67,8 @@ def command(
 
     FILE is CSV or Parquet. All columns but the target and the groups are features; text, dates and gaps are handled.
     """
-    from outofcluster.leakage import Leakage
-    from outofcluster.report import check_destination, write_html
+    from outofcluster.leakage.rate import Leakage
+    from outofcluster.present.report import check_destination, write_html
 
     if leakage is None and leakage_std is not None:
         raise InputError("--leakage must be given along with --leakage-std.")
@@ -113,8 +113,8 @@ def command(
 def _audit(
     problem: Problem, given: Any, errors: Any, folds: int, fits: int | None, seed: int, checkpoint: str | None
 ) -> Any:
-    from outofcluster.audit import audit
-    from outofcluster.leakage import Leakage
+    from outofcluster.auditing.run import audit
+    from outofcluster.leakage.rate import Leakage
 
     result = audit(
         problem.estimator,

@@ -21,8 +21,8 @@ def command(report: str, json_path: str | None, fits: int, seed: int) -> None:
     A linkage put the records of 800 patients together, but left some patients in two pieces. Folds keep every piece
     on one side; where the other piece trains, the model recognises the patient and its score looks too good.
     """
-    from outofcluster.demo import run_demo
-    from outofcluster.report import check_destination, write_html
+    from outofcluster.cli.demonstration import run_demo
+    from outofcluster.present.report import check_destination, write_html
 
     check_destination("--report", report)
     if json_path not in (None, "-"):

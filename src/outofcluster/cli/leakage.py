@@ -9,11 +9,11 @@ from typing import Any
 import click
 import numpy as np
 
+from outofcluster._base.exceptions import InputError
 from outofcluster.cli._options import json_option
 from outofcluster.cli._print import console, write_json
 from outofcluster.cli._table import column, read_table
-from outofcluster.errors import InputError
-from outofcluster.leakage import Leakage
+from outofcluster.leakage.rate import Leakage
 
 __all__ = ["command"]
 
@@ -171,7 +171,7 @@ def from_precision_recall(
 
 
 def _check(json_path: str | None) -> None:
-    from outofcluster.report import check_destination
+    from outofcluster.present.report import check_destination
 
     if json_path not in (None, "-"):
         check_destination("--json", json_path)

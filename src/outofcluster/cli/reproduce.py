@@ -39,7 +39,7 @@ def command(
 
     A run that was stopped goes on where it was when it is started again; finished parts are not repeated.
     """
-    from outofcluster.experiments import reproduce
+    from outofcluster.reproduction import reproduce
 
     result = reproduce(names, data_home=data, out=out, quick=quick, n_jobs=jobs, random_state=seed, progress=True)
     click.echo(json.dumps(result.results, indent=1, allow_nan=False) if as_json else str(result))

@@ -32,8 +32,8 @@ def command(file: str, folds: int, alpha: float, json_path: str | None, fail_on_
     """
     from rich.text import Text
 
-    from outofcluster.leakage_test import leakage_test
-    from outofcluster.report import check_destination
+    from outofcluster.auditing.effect_test import leakage_test
+    from outofcluster.present.report import check_destination
 
     if json_path not in (None, "-"):
         check_destination("--json", json_path)

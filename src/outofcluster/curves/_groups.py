@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._validation import Array
-from outofcluster.binomial import BinomialOperator
-from outofcluster.errors import InputError, MissingExtraError
+from outofcluster._base.exceptions import InputError, MissingExtraError
+from outofcluster._base.validation import Array
+from outofcluster.curves.operator import BinomialOperator
 
 __all__ = ["Groups", "adjacent_groups", "medoid_groups"]
 

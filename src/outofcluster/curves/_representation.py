@@ -29,8 +29,8 @@ from scipy import sparse
 from scipy.interpolate import BSpline
 from scipy.linalg import cholesky_banded
 
-from outofcluster._validation import Array
-from outofcluster.binomial import BinomialOperator
+from outofcluster._base.validation import Array
+from outofcluster.curves.operator import BinomialOperator
 
 __all__ = ["Representation", "differences", "grid", "spline"]
 

@@ -45,10 +45,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from outofcluster._validation import Array, Points
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.validation import Array, Points
 from outofcluster.curves.base import Curve, Solution
 from outofcluster.curves.families import expected_falls, falls, log_prior
-from outofcluster.errors import InputError
 
 __all__ = ["AutoCurve"]
 

@@ -17,9 +17,9 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from outofcluster._validation import Array, Points, check_indices, check_number, check_points
+from outofcluster._base.exceptions import InputError, NotFittedError
+from outofcluster._base.validation import Array, Points, check_indices, check_number, check_points
 from outofcluster.curves.bezier import Bezier
-from outofcluster.errors import InputError, NotFittedError
 
 __all__ = ["Curve", "LinearSolution", "LinearSystem", "Samples", "Solution"]
 

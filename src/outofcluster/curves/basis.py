@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg import qr
 
-from outofcluster._validation import Array, Points
-from outofcluster.binomial import BinomialOperator
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.validation import Array, Points
 from outofcluster.curves.base import Curve, LinearSolution, LinearSystem
-from outofcluster.errors import InputError
+from outofcluster.curves.operator import BinomialOperator
 
 __all__ = ["BasisCurve"]
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from outofcluster._validation import Array
-from outofcluster.errors import InputError
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.validation import Array
 
 __all__ = ["Bezier"]
 

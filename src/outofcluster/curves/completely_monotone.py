@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from outofcluster._validation import Array, Points, check_number
-from outofcluster.binomial import BinomialOperator
+from outofcluster._base.exceptions import SolverError
+from outofcluster._base.validation import Array, Points, check_number
 from outofcluster.curves.base import Curve, Solution
-from outofcluster.errors import SolverError
+from outofcluster.curves.operator import BinomialOperator
 
 __all__ = ["CompletelyMonotoneCurve"]
 

@@ -16,8 +16,8 @@ from functools import cache, lru_cache
 
 import numpy as np
 
-from outofcluster._validation import Array
-from outofcluster.binomial import BinomialOperator
+from outofcluster._base.validation import Array
+from outofcluster.curves.operator import BinomialOperator
 
 __all__ = ["expected_falls", "falls", "log_prior"]
 

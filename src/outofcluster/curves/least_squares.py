@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from outofcluster._validation import Array, Points
-from outofcluster.binomial import BinomialOperator
+from outofcluster._base.validation import Array, Points
 from outofcluster.curves.base import Curve, LinearSolution, LinearSystem
+from outofcluster.curves.operator import BinomialOperator
 
 __all__ = ["LeastSquaresCurve"]
 

@@ -7,7 +7,7 @@ to one onto the polynomials q of degree s in p, with :math:`q(0) = e_0` and :mat
 
 and n drops out. q is fitted in Chebyshev polynomials of the interval that the levels span, where the columns
 are nearly orthogonal. The interior :math:`e_j` invert A exactly: with q expanded as :math:`\sum_k c_k
-P_k(1-2p)` in Legendre polynomials, :math:`e_j = \sum_k c_k Q_k(j)` (see :mod:`outofcluster.binomial`).
+P_k(1-2p)` in Legendre polynomials, :math:`e_j = \sum_k c_k Q_k(j)` (see :mod:`outofcluster.curves.operator`).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from outofcluster._validation import Array, Points, check_integer
-from outofcluster.binomial import legendre_image, legendre_sequence
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.validation import Array, Points, check_integer
 from outofcluster.curves.base import Curve, LinearSolution, LinearSystem
-from outofcluster.errors import InputError
+from outofcluster.curves.operator import legendre_image, legendre_sequence
 
 __all__ = ["PolynomialCurve"]
 

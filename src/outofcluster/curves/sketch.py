@@ -33,13 +33,13 @@ from typing import Any, Literal
 import numpy as np
 from scipy.linalg import clarkson_woodruff_transform
 
-from outofcluster._validation import Array, Points, check_choice, check_flag, check_integer, check_number
-from outofcluster.binomial import BinomialOperator
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.validation import Array, Points, check_choice, check_flag, check_integer, check_number
 from outofcluster.curves._groups import Groups, adjacent_groups, medoid_groups
 from outofcluster.curves._representation import grid
-from outofcluster.curves._trend import Shape, minimise_trend
+from outofcluster.curves._solvers.trend import Shape, minimise_trend
 from outofcluster.curves.base import Curve, LinearSystem, Solution
-from outofcluster.errors import InputError
+from outofcluster.curves.operator import BinomialOperator
 
 __all__ = ["SketchCurve"]
 

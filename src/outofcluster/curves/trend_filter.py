@@ -28,12 +28,12 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
-from outofcluster._validation import Array, Points, check_choice, check_flag, check_integer, check_number
-from outofcluster.binomial import BinomialOperator
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.validation import Array, Points, check_choice, check_flag, check_integer, check_number
 from outofcluster.curves._representation import Representation, grid, spline
-from outofcluster.curves._trend import Shape, minimise_trend
+from outofcluster.curves._solvers.trend import Shape, minimise_trend
 from outofcluster.curves.base import Curve, Solution
-from outofcluster.errors import InputError
+from outofcluster.curves.operator import BinomialOperator
 
 __all__ = ["TrendFilterCurve"]
 

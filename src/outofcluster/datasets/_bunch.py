@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._validation import Array
+from outofcluster._base.validation import Array
 
 __all__ = ["Bunch", "rows_of"]
 

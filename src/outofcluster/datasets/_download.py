@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
+from outofcluster._base.exceptions import InputError, MissingExtraError
 from outofcluster.datasets._files import VARIABLE, read_plain_or_gzipped
 from outofcluster.datasets._sources import Source, verified
-from outofcluster.errors import InputError, MissingExtraError
 
 __all__ = ["cache_folder", "fetch"]
 

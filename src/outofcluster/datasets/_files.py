@@ -11,8 +11,8 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from outofcluster._base.exceptions import InputError
 from outofcluster.datasets._sources import Source, verified
-from outofcluster.errors import InputError
 
 __all__ = ["VARIABLE", "DataHome", "read_files", "read_plain_or_gzipped"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from outofcluster.errors import InputError
+from outofcluster._base.exceptions import InputError
 
 __all__ = ["ADULT", "DOTA2", "HEART", "LICENCE", "PARKINSON", "SHA256", "Source", "verified"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._validation import Array
+from outofcluster._base.validation import Array
 
 __all__ = ["MISSING", "feature_matrix", "read_rows"]
 

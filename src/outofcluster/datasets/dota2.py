@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from outofcluster._validation import check_choice, check_flag
+from outofcluster._base.validation import check_choice, check_flag
 from outofcluster.datasets._bunch import Bunch
 from outofcluster.datasets._files import DataHome, read_files
 from outofcluster.datasets._sources import DOTA2, LICENCE

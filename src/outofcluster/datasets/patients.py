@@ -14,8 +14,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._validation import Array, check_choice, check_integer, check_number
-from outofcluster.errors import InputError
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.validation import Array, check_choice, check_integer, check_number
 
 __all__ = ["Patients", "make_patients"]
 

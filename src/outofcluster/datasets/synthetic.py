@@ -31,9 +31,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gamma, gammainc
 
-from outofcluster._validation import Array, check_integer, check_number, check_vector
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.validation import Array, check_integer, check_number, check_vector
 from outofcluster.datasets._bunch import Bunch
-from outofcluster.errors import InputError
 
 __all__ = ["make_partition", "partition_losses"]
 

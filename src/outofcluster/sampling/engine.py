@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from outofcluster._validation import Array
-from outofcluster.errors import FitError
+from outofcluster._base.exceptions import FitError
+from outofcluster._base.validation import Array
 from outofcluster.sampling.checkpoint import Batch, Checkpoint
 from outofcluster.sampling.fitting import Block, BlockLosses, Failure, Problem, run_blocks
 from outofcluster.sampling.plan import Plan

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._validation import Array
-from outofcluster.errors import InputError
-from outofcluster.kernels import Kernel
-from outofcluster.losses import Loss
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.validation import Array
 from outofcluster.sampling.injection import Draw, Injection, Records
+from outofcluster.sampling.kernels import Kernel
+from outofcluster.sampling.losses import Loss
 from outofcluster.sampling.samples import TRAIN_SUMS, VALIDATION_SUMS
 
 __all__ = [

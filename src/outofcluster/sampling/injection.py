@@ -34,9 +34,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._validation import check_integer
-from outofcluster.errors import InputError
-from outofcluster.kernels import draw_records
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.validation import check_integer
+from outofcluster.sampling.kernels import draw_records
 
 __all__ = ["INJECTIONS", "Draw", "Fragments", "Injection", "Records", "make_injection"]
 

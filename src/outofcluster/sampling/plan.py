@@ -1,8 +1,8 @@
 """The plan of a run: which levels, how many fits at each, when to stop.
 
 Given levels get equal shares of the budget. Otherwise the levels are those of the optimal extrapolation design
-for a cubic, with check levels (:mod:`outofcluster.design`); a pilot of a tenth of the budget measures the noise
-at each, and the rest is allocated in proportion to the noise times the extrapolation weight. With a wanted
+for a cubic, with check levels (:mod:`outofcluster.design.extrapolation`); a pilot of a tenth of the budget
+measures the noise at each, and the rest is allocated in proportion to the noise times the extrapolation weight. With a wanted
 standard error of e_0 the budget is the most that is spent: after the pilot, and after each further round, the
 fits that are still needed are worked out from the noise seen so far.
 
@@ -17,8 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._validation import Array
-from outofcluster.design import Design, allocate, extrapolation_design, fits_for_standard_error, predicted_variance
+from outofcluster._base.validation import Array
+from outofcluster.design.extrapolation import (
+    Design,
+    allocate,
+    extrapolation_design,
+    fits_for_standard_error,
+    predicted_variance,
+)
 
 __all__ = ["Plan"]
 

@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outofcluster._validation import Array, check_choice, check_flag, check_integer, check_number, check_vector
-from outofcluster.design import allocate, extrapolation_design, largest_level
-from outofcluster.errors import InputError
-from outofcluster.kernels import find_kernel
-from outofcluster.losses import Loss, resolve_loss
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.validation import Array, check_choice, check_flag, check_integer, check_number, check_vector
+from outofcluster.design.extrapolation import allocate, extrapolation_design, largest_level
 from outofcluster.sampling.checkpoint import Batch, Checkpoint
 from outofcluster.sampling.engine import run
 from outofcluster.sampling.fitting import Compiled, Problem, Units, check_cloneable
 from outofcluster.sampling.injection import Injection, Records, make_injection
+from outofcluster.sampling.kernels import find_kernel
+from outofcluster.sampling.losses import Loss, resolve_loss
 from outofcluster.sampling.plan import Plan
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.samples import LossSamples
-from outofcluster.split import Clusters
+from outofcluster.split.folds import Clusters
 
 __all__ = ["Sampling", "prepare"]
 

@@ -25,9 +25,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._plain import data_frame
-from outofcluster._validation import Array
-from outofcluster.errors import InputError
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.plain import data_frame
+from outofcluster._base.validation import Array
 
 __all__ = ["Jackknife", "LossSamples", "PoolJackknife"]
 

@@ -1,0 +1,1 @@
+"""What every room uses: checked arguments, plain data, files written whole, exceptions."""

@@ -1,0 +1,63 @@
+"""Files that are written whole or not at all, to a place that was checked before the work began."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from outofcluster._base.exceptions import InputError
+
+__all__ = ["check_destination", "write_whole"]
+
+
+def check_destination(name: str, path: str | os.PathLike[str]) -> Path:
+    """Refuse a file that could not be written, by trying its folder.
+
+    Examples
+    --------
+    >>> from outofcluster.present.report import check_destination
+    >>> check_destination("path", "no such folder/report.html")
+    Traceback (most recent call last):
+    outofcluster._base.exceptions.InputError: path must lie in a folder that exists, got 'no such folder/report.html'.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise InputError(f"{name} must be a file, got the folder {str(path)!r}.")
+    if not target.parent.is_dir():
+        raise InputError(f"{name} must lie in a folder that exists, got {str(path)!r}.")
+    try:
+        # Asking for permission is not enough: a full disk or a read-only one says yes.
+        with tempfile.TemporaryFile(dir=target.parent) as file:
+            file.write(b"1")
+        if target.exists() and not os.access(target, os.W_OK):
+            raise PermissionError(13, "Permission denied")
+    except OSError as error:
+        raise InputError(f"{name} must be a file that can be written, got {str(path)!r}: {error.strerror}.") from None
+    return target
+
+
+def write_whole(name: str, path: str | os.PathLike[str], text: str) -> Path:
+    """Write a text so that the file is never seen half written; what was there stays if anything fails."""
+    target = check_destination(name, path)
+    descriptor, beside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(beside, _mode(target))
+        os.replace(beside, target)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise
+    return target
+
+
+def _mode(target: Path) -> int:
+    """Permissions as an ordinary new file has them, or as they were."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

@@ -1,0 +1,121 @@
+"""Results as plain data and back: numbers, strings, lists and dicts, such as strict JSON can hold.
+
+What is not finite becomes None, since JSON has no word for it, and None is read as "not known". Floats keep all
+their bits both ways. Reading trusts nothing: what is missing or of another kind is refused in one sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from outofcluster._base.exceptions import InputError, MissingExtraError
+
+__all__ = ["check_schema", "data_frame", "flag", "number", "numbers", "plain", "read_json", "reading", "text", "whole"]
+
+
+def plain(value: Any) -> Any:
+    """Dataclasses as dicts, arrays and tuples as lists, None for what is not finite."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value
+
+
+def read_json(given: Any) -> dict[str, Any]:
+    """The object that a JSON text holds."""
+    try:
+        data = json.loads(given, parse_constant=_not_strict)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"text must be JSON as to_json writes it, got what cannot be read: {error}.") from None
+    if not isinstance(data, dict):
+        raise InputError(f"text must be JSON as to_json writes it, an object, got a {type(data).__name__}.")
+    return data
+
+
+def _not_strict(token: str) -> Any:
+    raise ValueError(f"{token} is not JSON")
+
+
+def check_schema(data: Any, known: int) -> None:
+    """Refuse data of another schema, naming the versions."""
+    from outofcluster import __version__
+
+    if not isinstance(data, Mapping):
+        raise InputError(f"data must be a dict as to_dict gives it, got {type(data).__name__}.")
+    found = data.get("schema")
+    if type(found) is not int or found != known:
+        by = f"written by outofcluster {data['version']}" if "version" in data else "of unknown origin"
+        raise InputError(f"data must follow schema {known}, as outofcluster {__version__} does, got {found!r}, {by}.")
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Turn whatever goes wrong with malformed data into one sentence."""
+    try:
+        yield
+    except InputError:
+        raise
+    except KeyError as error:
+        raise InputError(f"data of {what} must be as to_dict gives it, got none for {error}.") from None
+    except (TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+        raise InputError(f"data of {what} must be as to_dict gives it, got what does not fit: {error}.") from None
+
+
+def number(value: Any) -> float:
+    """A float; NaN for None."""
+    if value is None:
+        return math.nan
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is not a number")
+    return float(value)
+
+
+def numbers(values: Any) -> tuple[float, ...]:
+    """Floats."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise TypeError(f"{values!r} is not a list of numbers")
+    return tuple(number(value) for value in values)
+
+
+def whole(value: Any) -> int:
+    """An int."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{value!r} is not a whole number")
+    return value
+
+
+def text(value: Any) -> str:
+    """A string."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a string")
+    return value
+
+
+def flag(value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{value!r} is not true or false")
+    return value
+
+
+def data_frame(columns: Any, *, asked: str = "to_frame()") -> Any:
+    """A pandas DataFrame, or a sentence that says what was asked for and what brings pandas."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise MissingExtraError(f"{asked} needs pandas: pip install 'outofcluster[pandas]'.") from None
+    return pd.DataFrame(columns)

@@ -1,0 +1,1 @@
+"""Solvers that the curve methods share."""

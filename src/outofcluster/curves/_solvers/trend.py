@@ -1,0 +1,208 @@
+r"""Trend filtering of coefficients under shape constraints: what the trend filter and the sketch both solve.
+
+.. math:: \min_c\ ‖Ac - b‖ + λ\,‖R c^{(k)}‖ ,
+
+with c and its derivatives as in :mod:`._representation`, under any of: c decreasing (c⁽¹⁾ ≤ 0), c convex (c⁽²⁾
+≥ 0), c ≥ 0. Three ways, of which the first to converge is taken:
+
+dense
+    For equal steps and few unknowns. Without constraints the k-th differences are coordinates in which the
+    penalty is the identity; if that curve violates the constraints, an active-set method takes over
+    (:mod:`._active_set`).
+direct
+    A cone program in c. Sharp where the penalty is weak; a strong one multiplies rounding errors by λh⁻ᵏ.
+chained
+    A cone program in c, c⁽¹⁾, …, c⁽ᵏ⁾, tied by the equations h⁽ⁱ⁾c⁽ⁱ⁺¹⁾ = Δc⁽ⁱ⁾, so that no power h⁻ᵏ appears.
+    Well conditioned however strong the penalty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from outofcluster._base.exceptions import SolverError
+from outofcluster._base.validation import Array
+from outofcluster.curves._representation import Representation, differences
+from outofcluster.curves._solvers.active_set import minimise_norms_bounded, minimise_norms_free
+from outofcluster.curves._solvers.cone import minimise_norms_conic
+
+__all__ = ["Shape", "minimise_trend"]
+
+_MAX_ACTIVE_SET = 300
+"""Unknowns up to which dense pivoting beats the cone solver."""
+
+_RISE = 8.0
+"""Derivatives are counted in units of 8 per length of the curve, about what a loss curve's grow by."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The constraints on a curve's coefficients."""
+
+    monotone: bool
+    nonnegative: bool
+    convex: bool
+
+    def holds(self, e: Array) -> bool:
+        """Whether a curve on the grid meets the constraints as it is."""
+        slope = np.diff(e)
+        return not (
+            (self.monotone and slope.max() > 0)
+            or (self.nonnegative and e.min() < 0)
+            or (self.convex and np.diff(slope).min() < 0)
+        )
+
+    @property
+    def bounds_suffice(self) -> bool:
+        """Whether a change of coordinates makes all constraints bounds; only convex and U-shaped above 0 needs more."""
+        return self.monotone or not (self.nonnegative and self.convex)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    representation: Representation
+    design: Any
+    b: Array
+    penalty: float
+    shape: Shape
+
+
+def minimise_trend(
+    representation: Representation, weights: Array | None, b: Array, penalty: float, shape: Shape, *, strong: bool
+) -> Array:
+    """Coefficients that minimise ‖√weights (Ac - b)‖ + penalty ‖R c⁽ᵏ⁾‖ under the shape.
+
+    ``strong`` says which cone program to try first. SolverError, with every method's status, if none converges.
+    """
+    problem = _Problem(representation, *_fewest_rows(representation.design, weights, b), penalty, shape)
+    methods = [_chained, _direct] if strong else [_direct, _chained]
+    if representation.equal_steps and isinstance(representation.design, np.ndarray):
+        methods.insert(0, _dense)
+    reasons = []
+    for method in methods:
+        try:
+            return method(problem)
+        except SolverError as error:
+            reasons.append(str(error))
+    raise SolverError(f"The trend filter did not converge: {' '.join(reasons)}")
+
+
+def _fewest_rows(design: Any, weights: Array | None, b: Array) -> tuple[Any, Array]:
+    """Weighted design and losses; a rotation leaves no more rows than unknowns plus one."""
+    if weights is not None:
+        design, b = sparse.diags(np.sqrt(weights)) @ design, np.sqrt(weights) * b
+    m, size = design.shape
+    if m <= size + 1:
+        return design, b
+    triangle: Array = np.asarray(np.linalg.qr(np.column_stack([design, b]), mode="r"))
+    return triangle[:, :-1], triangle[:, -1]
+
+
+def _dense(problem: _Problem) -> Array:
+    design, b, penalty, shape = problem.design, problem.b, problem.penalty, problem.shape
+    size, order = problem.representation.size, problem.representation.order
+    e = _from_differences(minimise_norms_free(_in_differences(design, order), b, order, penalty), order)
+    if shape.holds(e):
+        return e
+    if size > _MAX_ACTIVE_SET or not shape.bounds_suffice:
+        raise SolverError("Too many unknowns or constraints for active sets.")
+    # Differences of the order that is constrained, so that the constraints become bounds.
+    constrained = 2 if shape.convex else 1 if shape.monotone else 0
+    bounded = np.ones(size, dtype=bool)
+    if constrained:
+        bounded[-1] = shape.nonnegative
+    if shape.convex:
+        bounded[-2] = shape.monotone
+    B = _in_differences(design, constrained)
+    E = _in_differences(np.diff(np.eye(size), order, axis=0), constrained)
+    start = _to_differences(e, constrained)
+    return _from_differences(minimise_norms_bounded(B, b, E, penalty, bounded, start), constrained)
+
+
+def _to_differences(e: Array, order: int) -> Array:
+    """Differences e_j - e_{j+1} of an order, then the last one of each lower order, the last of all being e_n."""
+    z = e.copy()
+    for tail in range(len(e), len(e) - order, -1):
+        z[: tail - 1] -= z[1:tail].copy()
+    return z
+
+
+def _from_differences(z: Array, order: int) -> Array:
+    """The curve with the given differences: the inverse of ``_to_differences``."""
+    e = z.copy()
+    for tail in range(len(z) - order + 1, len(z) + 1):
+        e[:tail] = np.cumsum(e[:tail][::-1])[::-1]
+    return e
+
+
+def _in_differences(matrix: Array, order: int) -> Array:
+    """A matrix that multiplies e, for z instead: each order of differences is one sum along its rows."""
+    for lower in range(order):
+        tail = matrix.shape[1] - lower
+        matrix = np.concatenate([np.cumsum(matrix[:, :tail], axis=1), matrix[:, tail:]], axis=1)
+    return matrix
+
+
+def _direct(problem: _Problem) -> Array:
+    representation, shape = problem.representation, problem.shape
+    size = representation.size
+    none = sparse.csr_matrix((0, size))
+    rows = [none]
+    if shape.monotone:
+        rows.append(-differences(size))
+    if shape.convex:
+        rows.append(representation.derivative(2) * float(np.mean(representation.steps[0]) ** 2))
+    if shape.nonnegative:
+        rows.append(_nonnegative_rows(size, shape))
+    return minimise_norms_conic(
+        sparse.csr_matrix(problem.design),
+        problem.b,
+        representation.root @ representation.derivative(representation.order),
+        problem.penalty,
+        sparse.vstack(rows),
+        none,
+    )
+
+
+def _chained(problem: _Problem) -> Array:
+    representation, shape = problem.representation, problem.shape
+    order = representation.order
+    sizes = [representation.size - i for i in range(order + 1)]
+    unit = _RISE / (representation.size * float(np.mean(representation.steps[0])))
+
+    def place(blocks: dict[int, Any]) -> Any:
+        """One row of blocks over the unknowns c⁽⁰⁾, …, c⁽ᵏ⁾."""
+        height = next(iter(blocks.values())).shape[0]
+        return sparse.hstack([blocks.get(i, sparse.csr_matrix((height, size))) for i, size in enumerate(sizes)])
+
+    balance = np.sqrt(representation.size)
+    ties = [
+        balance * place({i: differences(sizes[i]), i + 1: -unit * sparse.diags(step)})
+        for i, step in enumerate(representation.steps)
+    ]
+    rows = [sparse.csr_matrix((0, sum(sizes)))]
+    if shape.monotone:
+        rows.append(place({1: -sparse.identity(sizes[1])}))
+    if shape.convex:
+        rows.append(place({2: sparse.identity(sizes[2])}))
+    if shape.nonnegative:
+        rows.append(place({0: _nonnegative_rows(sizes[0], shape)}))
+    unknowns = minimise_norms_conic(
+        place({0: sparse.csr_matrix(problem.design)}),
+        problem.b,
+        place({order: representation.root * unit**order}),
+        problem.penalty,
+        sparse.vstack(rows),
+        sparse.vstack(ties),
+    )
+    return unknowns[: sizes[0]]
+
+
+def _nonnegative_rows(size: int, shape: Shape) -> sparse.spmatrix:
+    """All coefficients, or only the last where the others cannot be smaller."""
+    everywhere = sparse.identity(size, format="csr")
+    return everywhere[-1:] if shape.monotone else everywhere

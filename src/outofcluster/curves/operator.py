@@ -1,0 +1,291 @@
+r"""The binomial operator A: what is observed when j of n training records leak at random.
+
+For levels :math:`p_1, …, p_m` and size :math:`n`, with J ~ Binomial(n, p),
+
+.. math:: A_{ij} = P(J = j) = \binom{n}{j} p_i^j (1-p_i)^{n-j},  \qquad (A e)_i = E\, e_J .
+
+A has n + 1 columns and is never formed unless asked for. Instead:
+
+products
+    The mass of a row outside :math:`np ± t` is below :math:`2 \exp(-t^2/(2σ^2 + 2t/3))` (Bernstein's
+    inequality), so rows are summed over the window that holds all but 1e-18 of it.
+expectations :math:`E\,ψ(J/n)`
+    A row is a smooth bell of width σ. Keeping every h-th lattice point and multiplying by h is the trapezoid rule,
+    whose error for a bell is about :math:`\exp(-2π^2σ^2/h^2)`: nothing, once h < σ/5. So a bounded number of points
+    serves for any n.
+column sums over ranges
+    Differences of the distribution function, taken in the tail that is smaller.
+polynomial sequences
+    :math:`A Q_k = P_k(1-2p)` with :math:`P_k` the Legendre polynomials and :math:`Q_k` their discrete
+    counterparts on 0, …, n (the Hahn polynomials with α = β = 0), :math:`Q_0 = 1`,
+    :math:`Q_1 = (n-2j)/n`, and
+
+    .. math:: (k+1)(n-k) Q_{k+1} = (2k+1)(n-2j) Q_k - k(n+k+1) Q_{k-1} .
+
+    Both sides stay near [-1, 1], so a polynomial passes through A, either way, without loss of digits.
+geometric sequences
+    :math:`e_j = (1-d)^j` gives :math:`(A e)(p) = (1-dp)^n`.
+moments
+    :math:`E (J/n)^k = \sum_i S(k, i)\, p^i\, n^{i-k} \prod_{l<i} (1 - l/n)`, S the Stirling numbers of the
+    second kind; all terms are positive.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.special import betainc, betaincc
+
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.validation import Array, check_indices, check_integer, check_levels, check_vector
+
+__all__ = ["BinomialOperator", "binomial_pmf", "legendre_image", "legendre_sequence"]
+
+_LOG_TAIL = math.log(2e18)
+"""Windows leave out at most 1e-18 of a row's mass on both sides together."""
+
+_MAX_POINTS = 512
+"""Lattice points a level in an expectation; a bell of ±9.1 σ then has h < σ/28."""
+
+_MAX_ENTRIES = 50_000_000
+"""Entries of A that may be formed at once (400 MB)."""
+
+
+@dataclass(frozen=True)
+class BinomialOperator:
+    """The operator A for levels ``p`` and training sets of size ``n``.
+
+    Parameters
+    ----------
+    p : array of shape (m,)
+        Distinct levels in [0, 1]: the probability that a training record belongs to a validation cluster.
+    n : int
+        Number of training records, from 1 to beyond 10^9.
+
+    Examples
+    --------
+    The loss 0.5 · 0.9^j, seen at two levels of leakage among a billion records:
+
+    >>> from outofcluster.curves.operator import BinomialOperator
+    >>> A = BinomialOperator([0.1, 1.0], n=4)
+    >>> A.apply(0.5 * 0.9 ** np.arange(5))
+    array([0.480298, 0.32805 ])
+    >>> A.geometric(0.1) / 2
+    array([0.480298, 0.32805 ])
+    >>> BinomialOperator([0.1, 1.0], n=10**9).geometric(1e-9)
+    array([0.904837, 0.367879])
+    """
+
+    p: Array
+    n: int
+
+    def __init__(self, p: ArrayLike, n: int) -> None:
+        object.__setattr__(self, "p", check_levels(p))
+        object.__setattr__(self, "n", check_integer("n", n, least=1))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of levels and number of columns, (m, n + 1)."""
+        return len(self.p), self.n + 1
+
+    # --- entries --------------------------------------------------------------------------------
+
+    def matrix(self) -> Array:
+        """A itself, for methods that truly need it; refused beyond 5·10^7 entries."""
+        m, columns = self.shape
+        if m * columns > _MAX_ENTRIES:
+            raise InputError(
+                f"n must be at most {_MAX_ENTRIES // m - 1} to form the operator for {m} levels, got {self.n}."
+            )
+        return binomial_pmf(np.arange(columns), self.n, self.p[:, None])
+
+    def sparse_matrix(self) -> sparse.csr_matrix:
+        """A with the entries outside the rows' windows, 1e-18 in all, left out: of the order of m √n entries."""
+        rows = list(self._rows(most=None))
+        starts = np.concatenate([[0], np.cumsum([len(j) for j, _ in rows])])
+        indices = np.concatenate([j for j, _ in rows])
+        return sparse.csr_matrix((np.concatenate([w for _, w in rows]), indices, starts), shape=self.shape)
+
+    def columns(self, j: ArrayLike) -> Array:
+        """The columns A[:, j] for the given positions j."""
+        return binomial_pmf(check_indices(j, self.n), self.n, self.p[:, None])
+
+    # --- products ---------------------------------------------------------------------------------
+
+    def apply(self, e: ArrayLike) -> Array:
+        """A e for a vector of length n + 1."""
+        vector = check_vector("e", e)
+        self._check_length("e", vector, self.n + 1)
+        return np.array([weights @ vector[j] for j, weights in self._rows(most=None)])
+
+    def adjoint(self, u: ArrayLike) -> Array:
+        """Aᵀ u, a vector of length n + 1, for u of length m."""
+        vector = check_vector("u", u)
+        self._check_length("u", vector, len(self.p))
+        total = np.zeros(self.n + 1)
+        for factor, (j, weights) in zip(vector, self._rows(most=None), strict=True):
+            total[j] += factor * weights
+        return total
+
+    def expect(self, function: Callable[[Array], Array], *, points: int = _MAX_POINTS) -> Array:
+        """E f(J/n) at every level, for a continuous f on [0, 1]; the cost does not grow with n.
+
+        ``function`` takes an array of points and returns one value a point, or one row a point (sparse matrices
+        serve as well); the result has a row for each level. A function without kinks needs fewer ``points``,
+        for which 64 (h < σ/3) leave no error.
+        """
+        return np.array([weights @ function(j / self.n) for j, weights in self._rows(most=points)])
+
+    def range_sums(self, edges: ArrayLike) -> Array:
+        """Sums of adjacent columns: column g of the result adds those with ``edges[g] <= j < edges[g + 1]``."""
+        cuts = np.asarray(edges)
+        if cuts.ndim != 1 or len(cuts) < 2 or (np.diff(cuts) <= 0).any() or cuts[0] < 0 or cuts[-1] > self.n + 1:
+            raise InputError(f"edges must increase from at least 0 to at most n + 1 = {self.n + 1}, got {edges!r}.")
+        # P(J < c) and P(J >= c); the difference is taken where both terms are small.
+        inside = (cuts > 0) & (cuts <= self.n)
+        below = np.broadcast_to((cuts > 0).astype(float), (len(self.p), len(cuts))).copy()
+        above = 1 - below
+        a, b = cuts[inside].astype(float), (self.n + 1 - cuts[inside]).astype(float)
+        below[:, inside] = betaincc(a, b, self.p[:, None])
+        above[:, inside] = betainc(a, b, self.p[:, None])
+        left = cuts[:-1] < self.n * self.p[:, None]
+        sums: Array = np.where(left, below[:, 1:] - below[:, :-1], above[:, :-1] - above[:, 1:])
+        return sums
+
+    # --- closed forms -----------------------------------------------------------------------------
+
+    def geometric(self, decay: ArrayLike) -> Array:
+        """A e for e_j = (1 - decay)^j, exactly: one column for each decay in [0, 1].
+
+        The decay, not the ratio, is the argument, so that ratios near 1 keep their digits when n is large.
+        """
+        d = np.asarray(decay, dtype=float)
+        with np.errstate(divide="ignore"):
+            losses: Array = np.exp(self.n * np.log1p(-np.multiply.outer(self.p, d)))
+        return losses
+
+    def polynomial(self, coefficients: ArrayLike) -> Array:
+        """A e for the polynomial sequence e_j = Σ_k coefficients[k] · Q_k(j), of degree at most n."""
+        c = check_vector("coefficients", coefficients)
+        check_integer("the degree", len(c) - 1, least=0, most=self.n)
+        return legendre_image(self.p, len(c) - 1) @ c
+
+    def moments(self, order: int) -> Array:
+        """E (J/n)^k for k = 0, …, order: a matrix with a row for each level."""
+        degree = check_integer("order", order, least=0)
+        # E of the falling factorial J(J-1)…(J-i+1), over n^i, is p^i Π_{l<i} (1 - l/n).
+        falling = np.cumprod([1.0, *np.maximum(1 - np.arange(degree) / self.n, 0)])
+        factorial_moments = falling * self.p[:, None] ** np.arange(degree + 1)
+        # stirling[i, k] = S(k, i) n^(i-k), by S(k+1, i) = i S(k, i) + S(k, i-1).
+        stirling = np.zeros((degree + 1, degree + 1))
+        stirling[0, 0] = 1
+        for k in range(degree):
+            stirling[1:, k + 1] = stirling[:-1, k] + np.arange(1, degree + 1) / self.n * stirling[1:, k]
+        moments: Array = factorial_moments @ stirling
+        return moments
+
+    def lattice(self) -> NDArray[np.int64]:
+        """Positions that carry the rows' mass, at most some hundred a row: where to look at A when n is large."""
+        return np.concatenate([j for j, _ in self._rows(most=_MAX_POINTS)])
+
+    # --- rows -------------------------------------------------------------------------------------
+
+    @cached_property
+    def _windows(self) -> NDArray[np.int64]:
+        """First and last column of each row outside which no mass worth counting lies."""
+        mean, variance = self.n * self.p, self.n * self.p * (1 - self.p)
+        reach = _LOG_TAIL / 3 + np.sqrt(_LOG_TAIL**2 / 9 + 2 * _LOG_TAIL * variance)
+        low, high = np.floor(mean - reach), np.ceil(mean + reach)
+        return np.stack([np.maximum(low, 0), np.minimum(high, self.n)], axis=1).astype(np.int64)
+
+    def _rows(self, *, most: int | None) -> Iterator[tuple[NDArray[np.int64], Array]]:
+        """For each level, the columns that carry its mass and their weights, summing to 1."""
+        if most is None:
+            for level, (low, high) in zip(self.p, self._windows, strict=True):
+                j = np.arange(low, high + 1)
+                weights = binomial_pmf(j, self.n, level)
+                yield j, weights / weights.sum()
+            return
+        windows = [np.arange(low, high + 1, 1 + (high - low) // most) for low, high in self._windows]
+        # Few points a level: one call for all of them costs little more than one for the first.
+        lengths = [len(j) for j in windows]
+        together = binomial_pmf(np.concatenate(windows), self.n, np.repeat(self.p, lengths))
+        for j, weights in zip(windows, np.split(together, np.cumsum(lengths)[:-1]), strict=True):
+            yield j, weights / weights.sum()
+
+    def _check_length(self, name: str, vector: Array, length: int) -> None:
+        if len(vector) != length:
+            raise InputError(f"{name} must have length {length}, got {len(vector)}.")
+
+
+def legendre_image(p: ArrayLike, degree: int) -> Array:
+    """P_k(1 - 2p) for k = 0, …, degree: what A makes of the sequences Q_k, one column each."""
+    return np.polynomial.legendre.legvander(1 - 2 * np.asarray(p, dtype=float), degree)
+
+
+def legendre_sequence(j: ArrayLike, n: int, degree: int) -> Array:
+    """Q_k(j) for k = 0, …, degree at most n: the sequences that A maps to P_k(1 - 2p), one column each."""
+    position = np.asarray(j, dtype=float)
+    sequence = np.ones((*position.shape, degree + 1))
+    for k in range(degree):
+        # In units of n, so that nothing overflows or cancels when n is large.
+        before = k * (1 + (k + 1) / n) * sequence[..., k - 1] if k else 0.0
+        ahead = (2 * k + 1) * (1 - 2 * position / n) * sequence[..., k] - before
+        sequence[..., k + 1] = ahead / ((k + 1) * (1 - k / n))
+    return sequence
+
+
+def binomial_pmf(j: ArrayLike, n: int, p: ArrayLike) -> Array:
+    """P(J = j) for J ~ Binomial(n, p), to nearly full relative precision for any n.
+
+    Loader's saddle-point form: with D(x, m) = x log(x/m) + m - x and S the error of Stirling's formula,
+    log P = S(n) - S(j) - S(n-j) - D(j, np) - D(n-j, nq) + log(n / (2π j (n-j))) / 2.
+
+    Examples
+    --------
+    >>> from outofcluster.curves.operator import binomial_pmf
+    >>> binomial_pmf([0, 1, 2], 2, 0.5)
+    array([0.25, 0.5 , 0.25])
+    """
+    j, p = np.asarray(j, dtype=float), np.asarray(p, dtype=float)
+    q, rest = 1 - p, n - j
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        # What depends on j alone is computed before it meets p: a matrix costs little more than its exponentials.
+        of_j = _stirling_error(np.asarray(n, dtype=float)) - _stirling_error(j) - _stirling_error(rest)
+        of_j += 0.5 * np.log(n / (2 * np.pi * j * rest))
+        pmf = np.exp(of_j - _deviance(j, n * p) - _deviance(rest, n * q))
+        # 0 · log 0 = 0: a level of 0 or 1 has all its mass on one column.
+        pmf = np.where(j == 0, np.where(p == 1, 0.0, np.exp(n * np.log1p(-p))), pmf)
+        pmf = np.where(rest == 0, np.where(p == 0, 0.0, np.exp(n * np.log(p))), pmf)
+    return np.where((p == 0) & (j > 0) | (q == 0) & (rest > 0), 0.0, pmf)
+
+
+def _stirling_error(k: Array) -> Array:
+    """Log k! less log(√(2πk) (k/e)^k)."""
+    series = (1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - 1 / (1188 * k**2)) / k**2) / k**2) / k**2) / k
+    small = _STIRLING_ERRORS[np.minimum(k, 15).astype(np.int64)]
+    return np.where(k <= 15, small, series)
+
+
+_STIRLING_ERRORS = np.array(
+    [0.0, *(math.lgamma(k + 1) - (k + 0.5) * math.log(k) + k - 0.5 * math.log(2 * math.pi) for k in range(1, 16))]
+)
+
+
+def _deviance(x: Array, mean: Array) -> Array:
+    """Compute x log(x/m) + m - x without cancellation: v (x-m) + 2x (artanh v - v) for v = (x-m)/(x+m)."""
+    difference = x - mean
+    v = difference / (x + mean)
+    square = v * v
+    tail = np.full_like(v, 1 / 19)
+    for k in range(17, 1, -2):
+        tail *= square
+        tail += 1 / k
+    tail *= square * v
+    return difference * v + 2 * x * np.where(square < 0.01, tail, 0.5 * np.log(x / mean) - v)

@@ -1,0 +1,394 @@
+r"""Where to spend the fits: levels of the injected fraction a, and how many fits each of them gets.
+
+A curve fitted to the mean losses at levels :math:`a_i` (in :math:`p = p_0 + (1-p_0)a`) is extrapolated to p = 0,
+that is to :math:`a_0 = -p_0/(1-p_0) < 0`. A linear method with weights :math:`w_i` has the variance
+:math:`\sum_i w_i^2 σ_i^2/t_i` with :math:`t_i` fits at level i. For a polynomial of degree s the best design (Hoel
+and Levine 1964) has the s+1 Chebyshev extrema of the interval as levels and fits in proportion to
+:math:`σ_k |L_k|`:
+
+.. math:: a_k = \frac{a_{max}}2 \Bigl(1 - \cos\frac{kπ}s\Bigr), \qquad
+          L_k = \prod_{j \ne k} \frac{a_0 - a_j}{a_k - a_j}, \qquad \operatorname{Var} = \frac{(\sum_k σ_k|L_k|)^2}N .
+
+With equal σ this is :math:`T_s((p_{max}+p_{min})/(p_{max}-p_{min}))^2 σ^2/N`.
+
+Decisions. Drawing resamples never needs :math:`p_0`, and p is affine in a, so the levels do not depend on it; only the
+shares of the fits do. The ``leakage`` here is therefore a planning value: a wrong one makes the estimate noisier
+than it could be, never wrong. Check levels go to the midpoints of the widest gaps of the angle (at first all gaps
+are equal, and those nearest the middle, where a term of degree s+1 shows most, come first); each gets 5 % of the
+fits. Every level gets at least two fits, so that its noise can be estimated.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.validation import Array, check_flag, check_integer, check_number, check_vector
+
+__all__ = [
+    "Design",
+    "allocate",
+    "equidistant",
+    "extrapolation_design",
+    "fits_for_standard_error",
+    "largest_level",
+    "predicted_variance",
+]
+
+_CHECK_SHARE = 0.05
+"""Share of the fits that each check level gets."""
+
+_MOST_CHECKS = 10
+"""With more check levels than this, less than half of the fits would serve the estimate."""
+
+_LEAST_FITS = 2
+"""A level with one fit says nothing about its noise."""
+
+_LEAST_SCORED = 5
+"""Records that must be expected to remain for scoring, where there are more."""
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Levels of the injected fraction, and the number of fits at each.
+
+    Parameters
+    ----------
+    injected : array of shape (m,)
+        Levels a in [0, 1], increasing.
+    n_fits : array of int of shape (m,)
+        Fits at each level, at least 1.
+
+    Examples
+    --------
+    >>> from outofcluster.design.extrapolation import Design
+    >>> design = Design([0.0, 0.5, 1.0], [30, 40, 30])
+    >>> design.budget
+    100
+    """
+
+    injected: Array
+    n_fits: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        levels = check_vector("injected", self.injected)
+        if levels.min() < 0 or levels.max() > 1 or not (np.diff(levels) > 0).all():
+            raise InputError(f"injected must hold increasing levels in [0, 1], got {_short(levels)}.")
+        given = check_vector("n_fits", self.n_fits)
+        if len(given) != len(levels):
+            raise InputError(f"n_fits must have one number for each of the {len(levels)} levels, got {len(given)}.")
+        if given.min() < 1 or (given != np.floor(given)).any():
+            raise InputError(f"n_fits must hold whole numbers of at least 1, got {_short(given)}.")
+        object.__setattr__(self, "injected", levels)
+        object.__setattr__(self, "n_fits", np.asarray(self.n_fits).astype(np.int64))
+
+    @property
+    def budget(self) -> int:
+        """Fits in all."""
+        return int(self.n_fits.sum())
+
+
+def largest_level(n_train: int, n_validation: int, replace: bool = True, keep: float = 0.2) -> float:
+    r"""The largest injected fraction that leaves enough of V̂ unused to score on.
+
+    At level a with replacement, a record of V̂ stays unused with probability :math:`(1-a/n_V)^n`; without, :math:`n_V -
+    an` records are expected to stay. The answer is the largest a ≤ 1 at which the expected unused share is at least
+    ``keep``, and the expected unused number at least 5 (at least 1 where V̂ has no more than 5 records).
+
+    Parameters
+    ----------
+    n_train : int
+        Size n of a resampled training set.
+    n_validation : int
+        Number of records of V̂, at least 2.
+    replace : bool, default=True
+        Whether records are drawn with replacement.
+    keep : float, default=0.2
+        Share of V̂ to leave unused, in [0, 1).
+
+    Examples
+    --------
+    >>> from outofcluster.design.extrapolation import largest_level
+    >>> largest_level(1000, 5000)
+    1.0
+    >>> round(largest_level(1000, 100), 4)
+    0.1608
+    >>> largest_level(1000, 100, replace=False)
+    0.08
+    """
+    n = check_integer("n_train", n_train, least=1)
+    size = check_integer("n_validation", n_validation, least=2)
+    share = max(_check_share("keep", keep), (_LEAST_SCORED if size > _LEAST_SCORED else 1) / size)
+    if check_flag("replace", replace):
+        return min(1.0, -size * math.expm1(math.log(share) / n))
+    return min(1.0, size * (1 - share) / n)
+
+
+def allocate(weights: ArrayLike, budget: int, least: int = _LEAST_FITS) -> NDArray[np.int64]:
+    """Whole numbers in proportion to weights that sum exactly to a budget.
+
+    What rounding down leaves goes to the largest remainders. A part whose share is below ``least`` gets ``least``, and
+    the others share the rest.
+
+    Parameters
+    ----------
+    weights : array of shape (m,)
+        Non-negative, not all zero.
+    budget : int
+        Sum of the parts.
+    least : int, default=2
+        Smallest part.
+
+    Examples
+    --------
+    >>> from outofcluster.design.extrapolation import allocate
+    >>> allocate([5, 3, 0.1], 20)
+    array([11,  7,  2])
+    """
+    w = check_vector("weights", weights)
+    if w.min() < 0 or w.max() == 0:
+        raise InputError(f"weights must be non-negative and not all zero, got {_short(w)}.")
+    floor = check_integer("least", least, least=0)
+    total = check_integer("budget", budget, least=1)
+    if total < floor * len(w):
+        raise InputError(f"budget must be at least {floor * len(w)}, {floor} for each of {len(w)} parts, got {total}.")
+    w = w / w.max()
+    parts = np.full(len(w), floor, dtype=np.int64)
+    free = np.ones(len(w), dtype=bool)
+    # Raising a part to the least lowers what the others share, so that more of them may fall below it.
+    while True:
+        rest = total - floor * int((~free).sum())
+        quota = w[free] / w[free].sum() * rest
+        low = quota < floor - 1e-9
+        if not low.any():
+            break
+        free[np.flatnonzero(free)[low]] = False
+    # A quota that is whole but for rounding counts as whole.
+    parts[free] = np.floor(quota + 1e-9).astype(np.int64)
+    left = total - int(parts.sum())
+    first = np.argsort(-(quota - parts[free]), kind="stable")[:left]
+    parts[np.flatnonzero(free)[first]] += 1
+    return parts
+
+
+def equidistant(n_levels: int, n_fits: int, largest: float = 1.0) -> Design:
+    """The paper's design: equidistant levels from 0 to the largest, with equally many fits.
+
+    Parameters
+    ----------
+    n_levels : int
+        Number of levels, at least 2.
+    n_fits : int
+        Fits in all, at least two a level.
+    largest : float, default=1.0
+        Largest level, in (0, 1]; see `largest_level`.
+
+    Examples
+    --------
+    >>> from outofcluster.design.extrapolation import equidistant
+    >>> design = equidistant(5, 102)
+    >>> design.injected
+    array([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    >>> design.n_fits
+    array([21, 21, 20, 20, 20])
+    """
+    m = check_integer("n_levels", n_levels, least=2)
+    top = _check_largest(largest)
+    return Design(np.linspace(0, top, m), allocate(np.ones(m), _check_budget(n_fits, m)))
+
+
+def extrapolation_design(
+    degree: int,
+    n_fits: int,
+    largest: float = 1.0,
+    *,
+    leakage: float = 0.1,
+    n_checks: int = 2,
+    noise: ArrayLike | None = None,
+) -> Design:
+    """The design with the least variance of e_0 for a polynomial curve, and a few levels that check its degree.
+
+    Parameters
+    ----------
+    degree : int
+        Degree of the polynomial, at least 1.
+    n_fits : int
+        Fits in all, at least two a level.
+    largest : float, default=1.0
+        Largest level, in (0, 1]; see `largest_level`.
+    leakage : float, default=0.1
+        Anticipated leakage rate p0, in [0, 1): a planning value that moves fits between levels, and nothing else.
+    n_checks : int, default=2
+        Levels beyond degree + 1, at most 10, each with 5 % of the fits. Without them the curve passes through every
+        mean, and a degree that is too low does not show.
+    noise : array of shape (degree + 1 + n_checks,), optional
+        Standard deviation of one fit's loss at each level, in the order of the levels, from a pilot run. By default
+        equal at all levels.
+
+    Examples
+    --------
+    Without check levels, two thirds of the fits go to the naive level a = 0:
+
+    >>> from outofcluster.design.extrapolation import extrapolation_design
+    >>> design = extrapolation_design(2, 1000, n_checks=0)
+    >>> design.injected
+    array([0. , 0.5, 1. ])
+    >>> design.n_fits
+    array([683, 249,  68])
+    """
+    s = check_integer("degree", degree, least=1)
+    checks = check_integer("n_checks", n_checks, least=0, most=_MOST_CHECKS)
+    top, rate = _check_largest(largest), _check_share("leakage", leakage)
+    budget = _check_budget(n_fits, s + 1 + checks)
+
+    extrema = np.arange(s + 1) * np.pi / s
+    angles = np.sort(np.concatenate([extrema, _gap_midpoints(extrema, checks)]))
+    levels = top * (1 - np.cos(angles)) / 2
+    is_check = ~np.isin(angles, extrema)
+    sigma = _check_noise(noise, len(levels))
+
+    nodes = levels[~is_check]
+    share = np.full(len(levels), _CHECK_SHARE)
+    pull = sigma[~is_check] * np.abs(_lagrange(nodes, -rate / (1 - rate)))
+    share[~is_check] = (1 - _CHECK_SHARE * checks) * pull / pull.sum()
+    return Design(levels, allocate(share, budget))
+
+
+def predicted_variance(design: Design, degree: int, leakage: float = 0.1, noise: ArrayLike | None = None) -> float:
+    r"""Monte-Carlo variance of e_0 by a polynomial curve: :math:`\sum_i w_i^2 σ_i^2/t_i`.
+
+    The curve is the least-squares polynomial with weights :math:`t_i/σ_i^2`, extrapolated to p = 0.
+
+    Parameters
+    ----------
+    design : Design
+        Levels and fits.
+    degree : int
+        Degree of the polynomial, below the number of levels.
+    leakage : float, default=0.1
+        Leakage rate p0, in [0, 1).
+    noise : array of shape (m,), optional
+        Standard deviation of one fit's loss at each level; 1 by default.
+
+    Examples
+    --------
+    The best design needs a quarter of the fits of the equidistant one for the same error:
+
+    >>> from outofcluster.design.extrapolation import equidistant, extrapolation_design, predicted_variance
+    >>> round(1000 * predicted_variance(equidistant(20, 1000), degree=2), 1)
+    16.8
+    >>> round(1000 * predicted_variance(extrapolation_design(2, 1000, n_checks=0), degree=2), 1)
+    4.0
+    """
+    s = check_integer("degree", degree, least=0)
+    m = len(design.injected)
+    if s >= m:
+        raise InputError(f"degree must be below the number of levels, {m}, got {s}.")
+    rate, sigma = _check_share("leakage", leakage), _check_noise(noise, m)
+    low, high = float(design.injected[0]), float(design.injected[-1])
+    middle, half = (low + high) / 2, (high - low) / 2 or 1.0
+    points = np.append(design.injected, -rate / (1 - rate))
+    basis = np.polynomial.chebyshev.chebvander((points - middle) / half, s)
+    # Var = xᵀ(XᵀWX)⁻¹x = |R⁻ᵀx|² with √W X = QR: the normal equations are never formed.
+    _, triangle = np.linalg.qr((np.sqrt(design.n_fits) / sigma)[:, None] * basis[:-1])
+    root = np.linalg.solve(triangle.T, basis[-1])
+    return float(root @ root)
+
+
+def fits_for_standard_error(design: Design, variance_now: float, target: float) -> int:
+    """Fits in all that bring the Monte-Carlo standard error of e_0 down to a target.
+
+    The variance falls as one over the budget when the fits keep their proportions.
+
+    Parameters
+    ----------
+    design : Design
+        The design that gave the present variance.
+    variance_now : float
+        Monte-Carlo variance of e_0 with that design, estimated or predicted.
+    target : float
+        Wanted standard error.
+
+    Returns
+    -------
+    int
+        At least the design's own budget: fits already made are kept.
+
+    Examples
+    --------
+    Half the error takes four times the fits:
+
+    >>> from outofcluster.design.extrapolation import equidistant, fits_for_standard_error
+    >>> fits_for_standard_error(equidistant(5, 100), variance_now=0.0004, target=0.01)
+    400
+    """
+    variance = check_number("variance_now", variance_now, least=0)
+    wanted = check_number("target", target, least=0, strict=True)
+    ratio = math.sqrt(variance) / wanted
+    if ratio > 1e100:
+        raise InputError(f"target must be in reach of the standard error now, {math.sqrt(variance):g}, got {wanted:g}.")
+    # The factor keeps rounding from asking for one fit more.
+    return max(design.budget, math.ceil(design.budget * ratio**2 * (1 - 1e-12)))
+
+
+def _gap_midpoints(angles: Array, count: int) -> Array:
+    """Midpoints of the widest gaps; of equal gaps the one nearest the middle, then the one nearest the low end."""
+    taken, chosen = list(angles), []
+    for _ in range(count):
+        # Rounded, so that gaps that are equal but for rounding tie; the first of the smallest is the choice.
+        gaps = [(round(a - b, 9), round(abs(a + b - np.pi), 9), (a + b) / 2) for a, b in pairwise(taken)]
+        chosen.append(min(gaps)[2])
+        taken = sorted([*taken, chosen[-1]])
+    return np.array(chosen)
+
+
+def _lagrange(nodes: Array, x: float) -> Array:
+    """Coefficients with which the values of a polynomial at the nodes give its value at x."""
+    factors = (x - nodes[None, :]) / (nodes[:, None] - nodes[None, :] + np.eye(len(nodes)))
+    np.fill_diagonal(factors, 1)
+    product: Array = factors.prod(axis=1)
+    return product
+
+
+def _check_budget(n_fits: int, m: int) -> int:
+    budget = check_integer("n_fits", n_fits, least=1)
+    if budget < _LEAST_FITS * m:
+        raise InputError(
+            f"n_fits must be at least {_LEAST_FITS * m}, {_LEAST_FITS} for each of {m} levels, got {budget}."
+        )
+    return budget
+
+
+def _check_largest(largest: float) -> float:
+    value = check_number("largest", largest, least=0, strict=True)
+    if value > 1:
+        raise InputError(f"largest must be a fraction above 0 and at most 1, got {value:g}.")
+    return value
+
+
+def _check_share(name: str, share: float) -> float:
+    value = check_number(name, share, least=0)
+    if value >= 1:
+        raise InputError(f"{name} must be a share of at least 0 and below 1, got {value:g}.")
+    return value
+
+
+def _check_noise(noise: ArrayLike | None, m: int) -> Array:
+    if noise is None:
+        return np.ones(m)
+    sigma = check_vector("noise", noise)
+    if len(sigma) != m:
+        raise InputError(f"noise must have one standard deviation for each of the {m} levels, got {len(sigma)}.")
+    if sigma.min() <= 0:
+        i = int(sigma.argmin())
+        raise InputError(f"noise must be positive, got noise[{i}] = {sigma[i]:g}.")
+    return sigma
+
+
+def _short(values: Array) -> str:
+    return " ".join(np.array2string(values, threshold=6).split())

@@ -1,0 +1,174 @@
+"""An estimate with its interval, and the corrected loss over a range of leakage rates; how both are printed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from outofcluster._base.markup import Markup, band, fragment, span, table
+from outofcluster._base.plain import data_frame, number, numbers, plain, reading
+from outofcluster._base.validation import Array, check_vector
+
+__all__ = ["Estimate", "Sensitivity", "between", "decimals", "estimates_table"]
+
+_SHOWN = 11
+"""Rates of a sensitivity that are printed."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its interval, and the standard errors it comes from.
+
+    Attributes
+    ----------
+    value : float
+        The estimate.
+    interval : tuple of float
+        95 % interval, within what the loss can be.
+    se_monte_carlo : float
+        Standard error from finitely many fits.
+    se_data : float
+        Standard error from having these records and clusters, from the choice between curves, and from the
+        leakage rate where that is uncertain.
+
+    Examples
+    --------
+    >>> from outofcluster.inference.estimates import Estimate
+    >>> print(Estimate(0.3817, (0.31, 0.46), se_monte_carlo=0.004, se_data=0.036))
+    0.3817 (0.3100 to 0.4600)
+    """
+
+    value: float
+    interval: tuple[float, float]
+    se_monte_carlo: float
+    se_data: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers as plain data."""
+        return dict(plain(self))
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """The estimate that `to_dict` was asked of."""
+        with reading("an estimate"):
+            low, high = numbers(data["interval"])
+            return cls(number(data["value"]), (low, high), number(data["se_monte_carlo"]), number(data["se_data"]))
+
+    def __str__(self) -> str:
+        digits = decimals(self)
+        return f"{self.value:.{digits}f} ({between(self, digits)})"
+
+    def _repr_html_(self) -> str:
+        return fragment(estimates_table({"estimate": self}))
+
+
+@dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """The corrected loss over a range of leakage rates; each rate is taken as known.
+
+    Attributes
+    ----------
+    rates, values : array
+        Leakage rates, and the corrected loss at each of them.
+    low, high : array
+        Ends of the 95 % intervals.
+
+    Examples
+    --------
+    >>> from outofcluster.inference.estimates import Sensitivity
+    >>> print(Sensitivity([0, 0.1], [0.31, 0.34], [0.28, 0.29], [0.34, 0.39]))
+    Corrected loss by leakage rate, with 95 % intervals
+        0.0%  0.3100 (0.2800 to 0.3400)
+       10.0%  0.3400 (0.2900 to 0.3900)
+    """
+
+    rates: Array
+    values: Array
+    low: Array
+    high: Array
+
+    def __post_init__(self) -> None:
+        for name in ("rates", "values", "low", "high"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=float))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers as plain data."""
+        return dict(plain(self))
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """The sensitivity that `to_dict` was asked of."""
+        with reading("a sensitivity"):
+            rates, *others = (np.array(numbers(data[name])) for name in ("rates", "values", "low", "high"))
+            check_vector("rates", rates)
+            if any(len(other) != len(rates) for other in others):
+                raise ValueError("its lists differ in length")
+            return cls(rates, *others)
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame with columns rate, value, low, high."""
+        return data_frame({"rate": self.rates, "value": self.values, "low": self.low, "high": self.high})
+
+    def frame(self) -> Any:
+        """The same as `to_frame`."""
+        return self.to_frame()
+
+    def __eq__(self, other: object) -> bool:
+        return self.to_dict() == other.to_dict() if isinstance(other, Sensitivity) else NotImplemented
+
+    def __str__(self) -> str:
+        lines = [f"  {rate:6.1%}  {estimate}" for rate, estimate in self._shown]
+        return "\n".join(["Corrected loss by leakage rate, with 95 % intervals", *lines])
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for rate, estimate in self._shown:
+            digits = decimals(estimate)
+            rows.append((f"{rate:.1%}", f"{estimate.value:.{digits}f}", between(estimate, digits)))
+        return fragment(self.drawing, table(("leakage rate", "corrected loss", "95 % interval"), rows))
+
+    @property
+    def drawing(self) -> Markup:
+        """The corrected loss within its intervals, as a line within a band (SVG)."""
+        described = "Corrected loss by leakage rate, within its 95 % intervals"
+        return band(self.rates, self.values, self.low, self.high, described)
+
+    @property
+    def _shown(self) -> list[tuple[float, Estimate]]:
+        """A few of the rates, both ends among them."""
+        count = len(self.rates)
+        some = np.unique(np.linspace(0, count - 1, min(count, _SHOWN)).round().astype(int))
+        return [
+            (float(self.rates[i]), Estimate(self.values[i], (self.low[i], self.high[i]), math.nan, math.nan))
+            for i in some
+        ]
+
+
+def decimals(*estimates: Estimate) -> int:
+    """Decimals that suit the narrowest interval: four for most losses, else three digits of its width."""
+    widths = [high - low for low, high in (estimate.interval for estimate in estimates)]
+    known = [width for width in widths if 0 < width < math.inf]
+    needed = 2 - math.floor(math.log10(min(known))) if known else 4
+    return 4 if 2 <= needed <= 4 else min(max(needed, 0), 12)
+
+
+def between(estimate: Estimate, digits: int) -> str:
+    """The interval in words."""
+    low, high = estimate.interval
+    return f"{low:.{digits}f} to {high:.{digits}f}" if math.isfinite(low + high) else "interval unknown"
+
+
+def estimates_table(named: Mapping[str, Estimate]) -> Markup:
+    """Estimates as a table, with their intervals drawn on one axis; the last of several in another colour."""
+    digits = decimals(*named.values())
+    known = [end for estimate in named.values() for end in (*estimate.interval, estimate.value) if math.isfinite(end)]
+    ends = (min(known), max(known)) if known else (math.nan, math.nan)
+    rows = []
+    for place, (name, estimate) in enumerate(named.items(), start=1):
+        drawn = span(estimate.value, *estimate.interval, ends, accent=1 < place == len(named))
+        rows.append((name, f"{estimate.value:.{digits}f}", between(estimate, digits), drawn))
+    return table(("", "loss", "95 % interval", ""), rows)

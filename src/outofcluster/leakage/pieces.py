@@ -1,0 +1,82 @@
+r"""Where leaked pieces hide: how the rate among the clusters that can be cut follows from the rate among all.
+
+rho0 is the share of V̂'s records whose cluster also has a piece in T̂. Those records sit in clusters that are
+smaller than they should be, since a piece is missing, and of the smallest, single records, none can be cut and
+scored. So the clusters that sampling scores leak less often than all of V̂ does, down to not at all where every
+entity has two records.
+
+With :math:`n_s` clusters of s records observed, :math:`u_s` of them whole, an entity of size t split with the
+same odds θ whatever its size, and the size of the piece that stays in V̂ uniform on 1, …, t - 1,
+
+.. math:: n_s = u_s + \min\Bigl(n_s, θ \sum_{t > s} \frac{u_t}{t - 1}\Bigr) ,
+
+which is solved from the largest size down. θ follows from rho0 (by bisection), and the rate among the scored
+records is that of the clusters of two records or more, each of which scores half of its records on average.
+What rho0 leaves unexplained, where there are not enough small clusters, counts alike for all sizes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from outofcluster._base.validation import Array
+
+__all__ = ["scored_rate"]
+
+_LARGEST_ODDS = 4.0
+
+
+def scored_rate(sizes: NDArray[np.int64], rate: float) -> float:
+    """The share of leaked records among those that sampling scores.
+
+    Parameters
+    ----------
+    sizes : array of int
+        Records in each approximate cluster of V̂.
+    rate : float
+        rho0, the share of V̂'s records whose cluster also trains, below 1.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from outofcluster.leakage.pieces import scored_rate
+
+    Entities of two records: a leaked one leaves a single record, which cannot be cut and scored.
+
+    >>> scored_rate(np.array([2] * 40 + [1] * 20), 0.2)
+    0.0
+
+    Many single records that are whole clusters: the others leak more often.
+
+    >>> round(scored_rate(np.array([4] * 90 + [3] * 10 + [2] * 10 + [1] * 100), 0.1), 3)
+    0.103
+    """
+    counts = np.bincount(sizes).astype(float)
+    records = np.arange(len(counts)) * counts
+    everything = records.sum()
+    odds = _LARGEST_ODDS
+    if _leaked(counts, odds).sum() / everything > rate:
+        odds = brentq(lambda x: _leaked(counts, x).sum() / everything - rate, 0, _LARGEST_ODDS, xtol=1e-12)
+    leaked = _leaked(counts, odds)
+    rest = max(rate - leaked.sum() / everything, 0.0)
+    evenly = rest / (1 - leaked.sum() / everything) if rest > 1e-9 else 0.0
+    told = float(leaked[2:].sum() / records[2:].sum()) if records[2:].any() else 0.0
+    return told + (1 - told) * evenly
+
+
+def _leaked(counts: Array, odds: float) -> Array:
+    """Records in leaked clusters, by the cluster's size, for the odds that an entity is split."""
+    whole = counts.copy()
+    pieces = 0.0
+    for size in range(len(counts) - 1, 0, -1):
+        whole[size] = max(counts[size] - odds * pieces, 0.0)
+        if size > 1:
+            pieces += whole[size] / (size - 1)
+    leaked: Array = np.arange(len(counts)) * (counts - whole)
+    return leaked

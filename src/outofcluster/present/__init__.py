@@ -1,0 +1,1 @@
+"""Results for people: words, pictures, and a report in one file."""

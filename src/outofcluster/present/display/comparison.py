@@ -1,0 +1,120 @@
+"""Several models side by side: the loss as it is and the corrected one, in the order of the ranking."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from outofcluster.inference.estimates import Estimate
+from outofcluster.present.display._axes import GREY, INK, ORANGE, axes, bars, estimate_columns, frame, head, tidy
+from outofcluster.present.words import loss_name
+
+__all__ = ["ComparisonDisplay"]
+
+
+@dataclass(eq=False)
+class ComparisonDisplay:
+    """Losses of several models before and after correction.
+
+    Intervals are each model's own. Models were fitted to the same resamples, so that two of them can differ clearly
+    while their intervals overlap: ``Comparison.difference`` says whether they do.
+
+    Attributes
+    ----------
+    models : tuple of str
+        In the order of the ranking, the best first.
+    naive, corrected : tuple of Estimate
+        The losses as they are, and on new clusters; the second is empty without a leakage rate.
+    ranking_changes : bool
+        Whether correcting changes the ranking.
+    loss : str
+        Name of the loss.
+    ax_, figure_
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import outofcluster as ooc
+    >>> from outofcluster.present.display import ComparisonDisplay
+    >>> from sklearn.linear_model import Lasso, Ridge
+    >>> X = np.random.default_rng(0).standard_normal((200, 2))
+    >>> groups = np.repeat(np.arange(20), 10)
+    >>> options = {"leakage": 0.1, "errors": "records", "n_fits": 60, "random_state": 0}
+    >>> found = ooc.compare({"ridge": Ridge(), "lasso": Lasso()}, X, X[:, 0], groups=groups, **options)
+    >>> ComparisonDisplay.from_comparison(found).models
+    ('ridge', 'lasso')
+    """
+
+    models: tuple[str, ...]
+    naive: tuple[Estimate, ...]
+    corrected: tuple[Estimate, ...]
+    ranking_changes: bool
+    loss: str
+    ax_: Any = field(default=None, init=False, repr=False)
+    figure_: Any = field(default=None, init=False, repr=False)
+
+    @classmethod
+    def from_comparison(cls, comparison: Any) -> Self:
+        """The display of a `Comparison`."""
+        audits = [comparison.audits[name] for name in comparison.ranking]
+        return cls(
+            models=tuple(comparison.ranking),
+            naive=tuple(audit.naive for audit in audits),
+            corrected=tuple(audit.corrected for audit in audits if audit.corrected is not None),
+            ranking_changes=comparison.ranking_changes,
+            loss=audits[0].loss,
+        )
+
+    def frame(self) -> Any:
+        """A pandas DataFrame, a row a model: model, naive, and corrected with low and high."""
+        return frame({"model": self.models} | estimate_columns(self.naive, self.corrected))
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        ComparisonDisplay
+            Itself, with ``ax_`` and ``figure_``.
+        """
+        count = len(self.models)
+        ax = axes(ax, size=(6.6, max(2.4, 1.5 + 0.5 * count)))
+        tidy(ax, grid="x")
+        y = np.arange(count, dtype=float)
+        apart = 0.14 if self.corrected else 0.0
+        _row(ax, self.naive, y - apart, "s", GREY, "cross-validated as it is")
+        if self.corrected:
+            _row(ax, self.corrected, y + apart, "D", ORANGE, "corrected: on new clusters")
+        ax.set_yticks(y, self.models, parse_math=False)
+        ax.set_ylim(count - 0.5, -0.5)
+        ax.set_xlabel(f"{loss_name(self.loss)}, with 95 % intervals", color=INK, parse_math=False)
+        changes = "changes" if self.ranking_changes else "does not change"
+        title = f"Correcting {changes} the ranking" if self.corrected else "Models by their loss as it is"
+        head(ax, title, ("cross-validated", "corrected"))
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _row(ax: Any, estimates: tuple[Estimate, ...], y: Any, marker: str, colour: str, name: str) -> None:
+    reaches = [bars(estimate) for estimate in estimates]
+    known = None if any(reach is None for reach in reaches) else np.array(reaches).T
+    ax.errorbar(
+        [estimate.value for estimate in estimates],
+        y,
+        xerr=known,
+        fmt=marker,
+        color=colour,
+        markersize=7,
+        markeredgecolor="white",
+        capsize=2.5,
+        elinewidth=1.6,
+        label=name,
+    )

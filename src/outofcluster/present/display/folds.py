@@ -1,0 +1,144 @@
+"""Fold by fold: the loss as it is and, with a leakage rate, what the fold alone says of new clusters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+
+from outofcluster.inference.estimates import Estimate
+from outofcluster.present.display._axes import (
+    GREY,
+    INK,
+    ORANGE,
+    axes,
+    bars,
+    estimate_columns,
+    frame,
+    head,
+    in_words,
+    tidy,
+)
+from outofcluster.present.words import loss_name
+
+__all__ = ["FoldsDisplay"]
+
+
+@dataclass(eq=False)
+class FoldsDisplay:
+    """The losses of every fold beside those of all.
+
+    A fold's own corrected loss comes from its fits alone, so it is noisier than the common one.
+
+    Attributes
+    ----------
+    folds, n_validation : tuple of int
+        Numbers of the folds, and records that each holds out.
+    naive, corrected : tuple of Estimate
+        The loss as it is in each fold, and the one on new clusters; empty without a leakage rate.
+    overall_naive, overall_corrected : Estimate
+        The same over all folds.
+    loss : str
+        Name of the loss.
+    ax_, figure_
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import outofcluster as ooc
+    >>> from outofcluster.present.display import FoldsDisplay
+    >>> from sklearn.linear_model import Ridge
+    >>> X = np.random.default_rng(0).standard_normal((200, 2))
+    >>> groups = np.repeat(np.arange(20), 10)
+    >>> options = {"leakage": 0.1, "errors": "records", "n_fits": 200, "random_state": 0}
+    >>> FoldsDisplay.from_audit(ooc.audit(Ridge(), X, X[:, 0], groups=groups, **options)).n_validation
+    (40, 40, 40, 40, 40)
+    """
+
+    folds: tuple[int, ...]
+    n_validation: tuple[int, ...]
+    naive: tuple[Estimate, ...]
+    corrected: tuple[Estimate, ...]
+    overall_naive: Estimate
+    overall_corrected: Estimate | None
+    loss: str
+    ax_: Any = field(default=None, init=False, repr=False)
+    figure_: Any = field(default=None, init=False, repr=False)
+
+    @classmethod
+    def from_audit(cls, audit: Any) -> Self:
+        """The display of an `Audit`."""
+        alone = [_alone(audit, place) for place in range(len(audit.pooled.runs))]
+        corrected = [single.corrected for single in alone]
+        return cls(
+            folds=tuple(int(run.fold.index) for run in audit.pooled.runs),
+            n_validation=tuple(len(run.fold.validation) for run in audit.pooled.runs),
+            naive=tuple(single.naive for single in alone),
+            corrected=tuple(estimate for estimate in corrected if estimate is not None),
+            overall_naive=audit.naive,
+            overall_corrected=audit.corrected,
+            loss=audit.loss,
+        )
+
+    def frame(self) -> Any:
+        """A pandas DataFrame, a row a fold: fold, n_validation, naive, and corrected with low and high."""
+        named = {"fold": self.folds, "n_validation": self.n_validation}
+        return frame(named | estimate_columns(self.naive, self.corrected))
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        FoldsDisplay
+            Itself, with ``ax_`` and ``figure_``.
+        """
+        count = len(self.folds)
+        ax = axes(ax, size=(6.6, max(2.6, 1.6 + 0.42 * count)))
+        tidy(ax, grid="x")
+        y = np.arange(count, dtype=float)
+        apart = 0.13 if self.corrected else 0.0
+        _row(ax, self.naive, y - apart, self.overall_naive, "s", GREY, ":", "cross-validated as it is, all folds")
+        if self.overall_corrected is not None:
+            _row(
+                ax, self.corrected, y + apart, self.overall_corrected, "D", ORANGE, (0, (4, 2)), "corrected, all folds"
+            )
+        named = zip(self.folds, self.n_validation, strict=True)
+        ax.set_yticks(y, [f"fold {fold} ({size} records)" for fold, size in named])
+        ax.set_ylim(count - 0.5, -0.5)
+        ax.set_xlabel(f"{loss_name(self.loss)}, with 95 % intervals", color=INK, parse_math=False)
+        head(ax, "Fold by fold", ("cross-validated", "corrected"))
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _alone(audit: Any, place: int) -> Any:
+    """The audit of one fold."""
+    pooled = replace(audit.pooled, runs=(audit.pooled.runs[place],))
+    return replace(audit, pooled=pooled, leakage=None if audit.leakage is None else (audit.leakage[place],))
+
+
+def _row(
+    ax: Any, estimates: tuple[Estimate, ...], y: Any, overall: Estimate, marker: str, colour: str, line: Any, name: str
+) -> None:
+    reaches = [bars(estimate) for estimate in estimates]
+    known = None if any(reach is None for reach in reaches) else np.array(reaches).T
+    ax.errorbar(
+        [estimate.value for estimate in estimates],
+        y,
+        xerr=known,
+        fmt=marker,
+        color=colour,
+        markersize=6,
+        markeredgecolor="white",
+        capsize=2.5,
+        elinewidth=1.4,
+    )
+    ax.axvline(overall.value, color=colour, linewidth=1.3, linestyle=line, label=f"{name}: {in_words(overall)}")

@@ -1,0 +1,132 @@
+"""From a summary to a file: the template rendered with its style and script inside."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from outofcluster._base.exceptions import InputError, MissingExtraError
+from outofcluster._base.files import check_destination, write_whole
+from outofcluster.auditing.summary import Summary
+from outofcluster.present.report.view import view
+
+__all__ = ["render_html", "write_html"]
+
+
+def render_html(
+    result: Any, *, title: str = "Audit of a cross-validation", about: Mapping[str, str] | None = None
+) -> str:
+    """The report as one HTML document.
+
+    Parameters
+    ----------
+    result : Audit or Summary
+        What to report.
+    title : str
+        Title of the page.
+    about : dict of str, optional
+        Further lines for the section on how to reproduce it, such as the file that the records came from.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import outofcluster as ooc
+    >>> from outofcluster.present.report import render_html
+    >>> from sklearn.linear_model import Ridge
+    >>> X = np.random.default_rng(0).standard_normal((200, 2))
+    >>> options = {"leakage": 0.1, "errors": "records", "n_fits": 200, "random_state": 0}
+    >>> result = ooc.audit(Ridge(), X, X[:, 0], groups=np.repeat(np.arange(20), 10), **options)
+    >>> html = render_html(result, about={"data": "<b>records</b>.csv"})
+    >>> "&lt;b&gt;records&lt;/b&gt;.csv" in html, "http:" in html
+    (True, False)
+    """
+    summary = _summary(result)
+    try:
+        import jinja2
+        from markupsafe import Markup
+    except ImportError:
+        raise MissingExtraError("the report needs jinja2: pip install 'outofcluster[report]'.") from None
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_read),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style, script = _read("style.css"), _read("script.js")
+    return environment.get_template("template.html").render(
+        view(summary, dict(about or {})),
+        title=title,
+        # Both are files of this package, and the policy lets the page run them and nothing else.
+        style=Markup(style),
+        script=Markup(script),
+        style_hash=_hash(style),
+        script_hash=_hash(script),
+    )
+
+
+def write_html(
+    result: Any,
+    path: str | os.PathLike[str],
+    *,
+    title: str = "Audit of a cross-validation",
+    about: Mapping[str, str] | None = None,
+) -> Path:
+    """Write the report; the file appears whole or not at all.
+
+    Parameters
+    ----------
+    result : Audit or Summary
+        What to report.
+    path : path
+        File to write, in a folder that exists; a file that is there is replaced.
+    title, about
+        As in `render_html`.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> import outofcluster as ooc
+    >>> from outofcluster.present.report import write_html
+    >>> from sklearn.linear_model import Ridge
+    >>> X = np.random.default_rng(0).standard_normal((200, 2))
+    >>> options = {"leakage": 0.1, "errors": "records", "n_fits": 200, "random_state": 0}
+    >>> result = ooc.audit(Ridge(), X, X[:, 0], groups=np.repeat(np.arange(20), 10), **options)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     size = write_html(result, Path(folder) / "report.html").stat().st_size
+    >>> size < 200_000
+    True
+    """
+    check_destination("path", path)
+    return write_whole("path", path, render_html(result, title=title, about=about))
+
+
+def _summary(result: Any) -> Summary:
+    summary = getattr(result, "summary", result)
+    if not isinstance(summary, Summary):
+        raise InputError(f"result must be an Audit or a Summary, got {type(result).__name__}.")
+    return summary
+
+
+def _read(name: str) -> str:
+    return (resources.files("outofcluster.present.report") / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,267 @@
+"""A summary in the words of a report: what a reader without statistics should know, in the order they ask."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from outofcluster.auditing.summary import Summary
+from outofcluster.inference.estimates import Estimate, between, decimals
+from outofcluster.present.report.chart import curve_chart, interval_chart, sensitivity_chart, slider_end
+from outofcluster.present.words import added, loss_name, share_of
+
+__all__ = ["headline", "view"]
+
+_SEVERITIES = {"severe": "Severe", "warning": "Warning", "info": "Note"}
+_SIDES = {"train": "training", "validation": "held-out"}
+_PRINTED_RATES = (0.0, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
+
+
+def headline(summary: Summary) -> str:
+    """The answer in one sentence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import outofcluster as ooc
+    >>> from outofcluster.present.report import headline
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X, groups = rng.standard_normal((200, 2)), np.repeat(np.arange(20), 10)
+    >>> options = {"errors": "records", "n_fits": 100, "random_state": 0}
+    >>> result = ooc.audit(LogisticRegression(), X, X[:, 0] + X[:, 1] > 0, groups=groups, **options)
+    >>> headline(result.summary)
+    'Cross-validation shows a loss of 0.025; how far that is from the truth depends on the leakage rate, which ...'
+    """
+    # One digit less than in the table: this is the sentence that is said aloud.
+    digits = max(decimals(*summary.estimates.values()) - 1, 0)
+    naive, corrected = summary.naive, summary.corrected
+    if corrected is None:
+        return (
+            f"Cross-validation shows a loss of {naive.value:.{digits}f}; how far that is from the truth depends on the "
+            "leakage rate, which was not given."
+        )
+    where = "on new clusters" if summary.units == "clusters" else "on these clusters, had nothing leaked"
+    value, shown = f"{corrected.value:.{digits}f}", f"{naive.value:.{digits}f}"
+    width = corrected.interval[1] - corrected.interval[0]
+    interval = f" (95 % interval {between(corrected, digits)})" if math.isfinite(width) else ""
+    # Neither the noise of the fits nor the interval lets a smaller difference be told from none.
+    least = max(2 * corrected.se_monte_carlo, 0.05 * width if math.isfinite(width) else 0.0)
+    if value == shown or abs(corrected.value - naive.value) <= least:
+        close = f"cross-validation shows {shown}."
+        return f"Leakage changes little here: expect a loss of about {value}{interval} {where}; {close}"
+    return f"Expect a loss of about {value}{interval} {where}, not the {shown} that cross-validation shows."
+
+
+def view(summary: Summary, about: Mapping[str, str]) -> dict[str, Any]:
+    """All that the template needs, as plain data."""
+    digits = decimals(*summary.estimates.values())
+    severe = [finding for finding in summary.findings if finding.severity == "severe"]
+    return {
+        "headline": headline(summary),
+        "caution": f"{_count(len(severe), 'severe finding')} below: read that first." if severe else "",
+        "summary": summary,
+        "loss": loss_name(summary.loss),
+        "where": "on new clusters" if summary.units == "clusters" else "had nothing leaked",
+        "digits": digits,
+        "estimates": _estimates(summary, digits),
+        "said": [line for line in (summary.verdict, summary.assumption, summary.scope) if line],
+        "test": summary.test,
+        "curve": _curve(summary, digits),
+        "sensitivity": _sensitivity(summary, digits),
+        "findings": [{"word": _SEVERITIES.get(f.severity, f.severity), **_of(f)} for f in summary.findings],
+        "folds": _folds(summary, digits),
+        "methods": _methods(summary),
+        "provenance": _provenance(summary, about),
+        "json": summary.to_dict(),
+    }
+
+
+def _of(finding: Any) -> dict[str, str]:
+    return {
+        "code": finding.code,
+        "severity": finding.severity,
+        "message": finding.message,
+        "remedy": finding.remedy,
+    }
+
+
+def _estimates(summary: Summary, digits: int) -> list[dict[str, Any]]:
+    explained = [
+        "what the cross-validation shows",
+        "what folds that ignore clusters show",
+        "what to expect on new clusters" if summary.units == "clusters" else "had nothing leaked",
+    ]
+    spans = interval_chart([(estimate.value, estimate.interval) for estimate in summary.estimates.values()])
+    rows = zip(summary.estimates.items(), explained, spans, strict=False)
+    return [
+        {
+            "name": name,
+            "explained": words,
+            "value": f"{estimate.value:.{digits}f}",
+            "interval": between(estimate, digits),
+            "span": span,
+            "main": place == 2,
+        }
+        for place, ((name, estimate), words, span) in enumerate(rows)
+    ]
+
+
+def _curve(summary: Summary, digits: int) -> dict[str, Any]:
+    levels, losses = np.array(summary.levels), np.array(summary.losses)
+    axis = f"share of {added(summary.errors)}"
+    if summary.curve is not None:
+        levels, losses = np.array(summary.curve.at), np.array(summary.curve.observed)
+        axis = f"share of {share_of(summary.errors)}"
+    falls = "falls" if losses[-1] < losses[0] else "goes"
+    described = (
+        f"In the resamples the loss {falls} from {losses[0]:.{digits}f} at {_percent(levels[0])} to "
+        f"{losses[-1]:.{digits}f} at {_percent(levels[-1])} ({axis})."
+    )
+    corrected, moved = summary.corrected, 0.0
+    if corrected is not None and summary.curve is not None:
+        described += (
+            f" Extended to no leakage the curve reaches {corrected.value:.{digits}f} ({between(corrected, digits)}), "
+            f"beside {summary.naive.value:.{digits}f} as cross-validated."
+        )
+        moved = corrected.value - summary.curve.loss[0]
+    return {
+        "charts": curve_chart(summary),
+        "axis": axis,
+        "described": described,
+        "moved": f"{moved:+.{digits}f}" if float(f"{moved:.{digits}f}") else "",
+    }
+
+
+def _sensitivity(summary: Summary, digits: int) -> dict[str, Any] | None:
+    over = summary.sensitivity
+    if over is None:
+        return None
+    end, start = slider_end(summary), summary.rate or 0.0
+    shown = over.rates <= end + 1e-9
+    several = summary.leakage is not None and len({leak.rate for leak in summary.leakage}) > 1
+    spread = summary.leakage is not None and any(leak.std for leak in summary.leakage)
+    notes = ["Each rate is taken as exactly known."]
+    if spread:
+        notes = [
+            "Each rate is taken as exactly known; the interval further up also allows for the rate being uncertain."
+        ]
+    if several:
+        notes.append("The same rate is taken for all folds.")
+    if len(over.rates) < 50:
+        notes.append(f"Between the {int(shown.sum())} rates that were computed, a straight line is drawn.")
+    printed = [rate for rate in _PRINTED_RATES if rate <= end]
+    return {
+        "charts": sensitivity_chart(summary),
+        "axis": f"leakage rate: share of {share_of(summary.errors)}",
+        "end": end,
+        "start": start,
+        "notes": " ".join(notes),
+        "described": (
+            f"The corrected loss goes from {over.values[0]:.{digits}f} at no leakage to "
+            f"{over.values[shown][-1]:.{digits}f} at {_percent(float(over.rates[shown][-1]))}, within an interval."
+        ),
+        "rows": [_at(summary, rate, digits) for rate in printed],
+        "data": {
+            "rates": over.rates.tolist(),
+            "values": _known(over.values),
+            "low": _known(over.low),
+            "high": _known(over.high),
+            "naive": summary.naive.value,
+            "start": start,
+            "digits": digits,
+        },
+    }
+
+
+def _known(values: Any) -> list[float | None]:
+    return [float(value) if math.isfinite(value) else None for value in values]
+
+
+def _at(summary: Summary, rate: float, digits: int) -> tuple[str, str, str]:
+    over = summary.sensitivity
+    assert over is not None
+    value, low, high = (float(np.interp(rate, over.rates, part)) for part in (over.values, over.low, over.high))
+    estimate = Estimate(value, (low, high), math.nan, math.nan)
+    return _percent(rate), f"{value:.{digits}f}", between(estimate, digits)
+
+
+def _folds(summary: Summary, digits: int) -> list[tuple[str, str, str, str, str]]:
+    leaks = summary.leakage or (None,) * len(summary.by_fold)
+    return [
+        (
+            str(fold.fold),
+            f"{fold.naive:.{digits}f}",
+            f"{fold.n_train:,}",
+            f"{fold.n_validation:,}",
+            "not given" if leak is None else _percent(leak.rate),
+        )
+        for fold, leak in zip(summary.by_fold, leaks, strict=True)
+    ]
+
+
+def _methods(summary: Summary) -> list[str]:
+    folds, fits = len(summary.by_fold), summary.fits
+    resampled = (
+        f"{fits:,} further models were fitted to resamples of the training records, in which a growing share of "
+        "records was drawn from the held-out clusters. Each was scored on held-out records it had not seen."
+        if summary.errors == "records"
+        else f"{fits:,} further models were fitted with a growing share of the held-out clusters cut in two: one "
+        "piece of such a cluster joined training, the other was scored."
+    )
+    if len(summary.sizes) > 1:
+        few = " and ".join(f"{size:,}" for size in summary.sizes[1:])
+        resampled += (
+            f" Some were trained on {few} records only: such sets often hold no leaked record at all, which shows how "
+            "the curve runs near no leakage."
+        )
+    said = [
+        f"The model was cross-validated over {_count(folds, 'fold')}, each cluster on one side only. That gives the "
+        f"loss as it is ({loss_name(summary.loss)}; smaller is better).",
+        "The clusters are known imperfectly. Where a cluster was missed in part, records of it can train a model that "
+        "is scored on the rest, and the loss comes out too low. Nothing in a cross-validation shows that.",
+        f"To measure what leakage does to this very model, {resampled}",
+        "The losses at those levels make a curve. It is extended back, past the leakage that is there, to none.",
+        "How much the curve rises on that last stretch is the optimism of the cross-validation. Added to the loss as "
+        "it is, that makes the corrected loss.",
+        "The test asks whether training on records of the held-out clusters lowers their loss at all. It needs no "
+        "leakage rate, and finding an effect does not mean that anything leaked.",
+    ]
+    if summary.leakage is None:
+        said[3:5] = ["The losses at those levels show how much leakage would matter. How much there is was not given."]
+    return said
+
+
+def _provenance(summary: Summary, about: Mapping[str, str]) -> list[tuple[str, str]]:
+    rows = list(about.items())
+    rows += [
+        ("model", summary.estimator),
+        ("loss", summary.loss),
+        ("errors", f"{summary.errors} (what leaks)"),
+        ("units", f"{summary.units}: intervals are for {summary.estimand}"),
+        ("method", summary.method),
+    ]
+    if summary.leakage is not None:
+        given = {(leak.rate, leak.std) for leak in summary.leakage}
+        said = [f"{rate:g}" if std is None else f"{rate:g} ± {std:g}" for rate, std in sorted(given, key=str)]
+        rows.append(("leakage", ", ".join(said) + f", of the {_SIDES[summary.leakage[0].of]} records"))
+    rows += [
+        ("fits", f"{summary.fits:,} over {_count(len(summary.by_fold), 'fold')}"),
+        ("levels", ", ".join(f"{level:.4g}" for level in summary.levels)),
+        ("training sets", ", ".join(f"{size:,} records" for size in summary.sizes)),
+        ("seeds", "; ".join(f"fold {f.fold}: {', '.join(map(str, f.seeds))}" for f in summary.by_fold)),
+        ("outofcluster", summary.version),
+    ]
+    rows += [(name, version) for name, version in summary.versions.items() if name != "outofcluster"]
+    return [(name, words) for name, words in rows if words]
+
+
+def _percent(share: float) -> str:
+    return f"{round(100 * share, 1):g} %"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,0 +1,7 @@
+"""Compiled loops that draw, fit and score common linear models, for millions of small fits."""
+
+from outofcluster.sampling.kernels._draw import draw_records
+from outofcluster.sampling.kernels._find import find_kernel
+from outofcluster.sampling.kernels._kernel import BlockResult, Kernel
+
+__all__ = ["BlockResult", "Kernel", "draw_records", "find_kernel"]

@@ -1,0 +1,144 @@
+"""Dense linear algebra for small symmetric matrices, in loops that compile to vector instructions.
+
+The compiler takes several columns at a time where the inner loop runs along a row, but does not reassociate a sum: so
+products with a vector go through a copy by columns. Rows are padded with zeros to a multiple of eight, and several of
+them are added at once, so that the target is loaded and stored less often. A symmetric matrix is held in the rows of
+its upper triangle, each from the start of the block of columns on that has the diagonal.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from outofcluster.sampling.kernels._compile import compiled
+from outofcluster.sampling.kernels._tile import TILE_COLUMNS, TILE_ROWS, add_tile
+
+__all__ = ["PADDING", "add_outer", "add_rows", "by_columns", "factor", "padded", "products", "set_diagonal", "solve"]
+
+PADDING = 4
+"""Spare places that a list of rows to add needs at its end."""
+_NEAR = 2048
+"""Numbers in the rows that are added to all tiles in turn: with their weighted copies they fit the nearest cache."""
+
+
+def padded(width: int) -> int:
+    """The least whole number of tiles that holds a width."""
+    return (width + TILE_COLUMNS - 1) // TILE_COLUMNS * TILE_COLUMNS
+
+
+@compiled
+def set_diagonal(H: Any, q: int, value: float) -> None:
+    """The multiple of the identity of order q."""
+    H[:] = 0.0
+    for a in range(q):
+        H[a, a] = value
+
+
+@compiled
+def add_outer(H: Any, q: int, Z: Any, picked: Any, weights: Any, count: int, weighted: Any) -> None:
+    """H += Σ weights[k] z zᵀ over the rows z = Z[picked[k]]; ``weighted`` is room for rows times their weights."""
+    p = Z.shape[1]
+    chunk = max(16, _NEAR // p)
+    for first in range(0, count, chunk):
+        rows = picked[first : min(first + chunk, count)]
+        for k in range(rows.size):
+            z, w, product = Z[rows[k]], weights[first + k], weighted[k]
+            for b in range(p):
+                product[b] = w * z[b]
+        for a in range(0, q, TILE_ROWS):
+            for b in range(a // TILE_COLUMNS * TILE_COLUMNS, p, TILE_COLUMNS):
+                add_tile(H, a, b, weighted, Z, rows, rows.size)
+
+
+@compiled
+def add_rows(out: Any, Z: Any, picked: Any, weights: Any, count: int) -> None:
+    """The sum out += Σ weights[k] Z[picked[k]]; overwrites the spare places of the lists."""
+    _fill_four(picked, weights, count)
+    for k in range(0, count, 4):
+        z0, z1, z2, z3 = Z[picked[k]], Z[picked[k + 1]], Z[picked[k + 2]], Z[picked[k + 3]]
+        w0, w1, w2, w3 = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
+        for b in range(out.size):
+            out[b] += (w0 * z0[b] + w1 * z1[b]) + (w2 * z2[b] + w3 * z3[b])
+
+
+@compiled
+def _fill_four(picked: Any, weights: Any, count: int) -> None:
+    """Make the number of rows a multiple of four by rows of weight 0."""
+    for k in range(count, (count + 3) // 4 * 4):
+        picked[k] = picked[0]
+        weights[k] = 0.0
+
+
+@compiled
+def by_columns(Z: Any, n: int, q: int, columns: Any) -> None:
+    """Copy the first n rows by columns, a few rows at a time: what is read and written then stays at hand."""
+    for first in range(0, n, 8):
+        last = min(first + 8, n)
+        for j in range(q):
+            for i in range(first, last):
+                columns[j, i] = Z[i, j]
+
+
+@compiled
+def products(columns: Any, q: int, w: Any, constant: float, out: Any) -> None:
+    """The sum of the first q columns weighted by w, plus a constant."""
+    n = out.size
+    out[:] = constant
+    j = 0
+    while j + 4 <= q:
+        x0, x1, x2, x3 = columns[j], columns[j + 1], columns[j + 2], columns[j + 3]
+        w0, w1, w2, w3 = w[j], w[j + 1], w[j + 2], w[j + 3]
+        for i in range(n):
+            out[i] += (w0 * x0[i] + w1 * x1[i]) + (w2 * x2[i] + w3 * x3[i])
+        j += 4
+    while j < q:
+        x0, w0 = columns[j], w[j]
+        for i in range(n):
+            out[i] += w0 * x0[i]
+        j += 1
+
+
+@compiled
+def factor(H: Any, q: int, U: Any, inverse: Any, own: float, largest: float) -> bool:
+    """H = Uᵀ D⁻¹ U, with D the diagonal of U, and its inverse.
+
+    False if H is near singular: a pivot at most ``own`` times its diagonal entry or ``largest`` times the largest one.
+    """
+    top = 0.0
+    for a in range(q):
+        top = max(top, H[a, a])
+        h, u = H[a], U[a]
+        for b in range(h.size):
+            u[b] = h[b]
+    for k in range(q):
+        pivot = U[k, k]
+        if not (pivot > own * H[k, k] and pivot > largest * top and pivot < np.inf):
+            return False
+        r = 1.0 / pivot
+        inverse[k] = r
+        for i in range(k + 1, q):
+            c = U[k, i] * r
+            low = i // TILE_COLUMNS * TILE_COLUMNS
+            u, v = U[k, low:], U[i, low:]
+            for b in range(v.size):
+                v[b] -= c * u[b]
+    return True
+
+
+@compiled
+def solve(U: Any, q: int, inverse: Any, right: Any, x: Any) -> None:
+    """The solution of Uᵀ D⁻¹ U x = right, with zeros in the padding of x."""
+    x[:] = right
+    for k in range(q):
+        t = x[k] * inverse[k]
+        for j in range(k + 1, q):
+            x[j] -= t * U[k, j]
+    for k in range(q - 1, -1, -1):
+        total = x[k]
+        for j in range(k + 1, q):
+            total -= U[k, j] * x[j]
+        x[k] = total * inverse[k]
+    for k in range(q, x.size):
+        x[k] = 0.0

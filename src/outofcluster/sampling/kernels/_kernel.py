@@ -1,0 +1,228 @@
+"""A model, its scaler and its loss as numbers, and the block of replicates they are run on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outofcluster._base.exceptions import InputError
+
+__all__ = ["BlockResult", "Kernel"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class BlockResult:
+    """What a block of replicates gives; the sums are over the replicates that were handled, in their order."""
+
+    losses: Floats
+    """Mean loss over the records of V that were not drawn; NaN where not handled."""
+    redraws: Integers
+    """Draws that had to be rejected; 100 says that no attempt could be used."""
+    handled: NDArray[np.bool_]
+    """Whether the draw could be used and the fit reached its optimum."""
+    train_sums: Floats
+    """For each unit of T, the sums of N, Nt, N², N²t, N²t², NM, NMt, NMt²."""
+    validation_sums: Floats
+    """For each unit of V, the same sums, then those of E, E², NE, NEt, ME, MEt."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A linear model whose draws, fits and scores run in one compiled loop.
+
+    Parameters
+    ----------
+    model : {"squared_hinge", "logistic", "least_squares"}
+        The objective.
+    strength : float
+        C, or alpha in least squares.
+    loss : str
+        Loss of a validation record.
+    classifier : bool
+        Whether y holds the classes 0 and 1.
+    intercept : bool
+        Whether an intercept is fitted.
+    intercept_scaling : float
+        Value of the column that stands for the intercept in the squared hinge.
+    exact : bool
+        Whether there is no penalty, so that a near singular fit is left to scikit-learn.
+    with_mean, with_std : bool
+        Whether the columns of the draw are centred, and scaled, before the fit.
+    """
+
+    model: str
+    strength: float
+    loss: str
+    classifier: bool
+    intercept: bool = True
+    intercept_scaling: float = 1.0
+    exact: bool = False
+    with_mean: bool = False
+    with_std: bool = False
+
+    def start(self, X: Floats, y: Floats, train: Integers) -> Floats:
+        """Coefficients fitted on all of T, from which every replicate's fit starts; zeros if they cannot be fitted."""
+        from outofcluster.sampling.kernels._replicate import standardise
+        from outofcluster.sampling.kernels._work import make_solver, make_work
+
+        n, d = len(train), X.shape[1]
+        coefficients = np.zeros(d + 1)
+        labels = y[train]
+        if self.model == "least_squares" or (self.classifier and labels.min() == labels.max()):
+            return coefficients
+        work = make_work(n, d, 0, 0, replace=True, n_train_units=0, n_validation_units=0)
+        solver = make_solver(n, d)
+        work.rows[:, :d] = X[train]
+        settings = self._settings()
+        standardise(settings, work.rows, n, work.mean, work.scale)
+        if _fit(self.model)(work.rows, labels.astype(float), d, settings, _read_only(coefficients, np.float64), solver):
+            coefficients[:] = solver.w[: d + 1]
+        return coefficients
+
+    def run_block(
+        self,
+        X: Floats,
+        y: Floats,
+        train: Integers,
+        validation: Integers,
+        *,
+        injected: float,
+        n_train: int,
+        replace: bool,
+        key: NDArray[np.uint64],
+        level: int,
+        first_replicate: int,
+        count: int,
+        train_units: Integers,
+        validation_units: Integers,
+        n_train_units: int,
+        n_validation_units: int,
+        start: Floats,
+    ) -> BlockResult:
+        """Draw, fit and score the replicates first_replicate, ..., first_replicate + count - 1 of a level.
+
+        ``train`` and ``validation`` hold rows of X; their units are numbered from 0, and 0 units leave the sums out.
+        Every replicate has a random stream of its own, so that its loss does not depend on the block it is in.
+        """
+        units = (train_units, validation_units, n_train_units, n_validation_units)
+        draw = (injected, n_train, replace, key, level, first_replicate)
+        return self._run(X, y, train, validation, draw, count, units, start)[0]
+
+    def coefficients(
+        self,
+        X: Floats,
+        y: Floats,
+        train: Integers,
+        validation: Integers,
+        *,
+        injected: float,
+        n_train: int,
+        replace: bool,
+        key: NDArray[np.uint64],
+        level: int,
+        replicate: int,
+        start: Floats,
+    ) -> Floats:
+        """Coefficients on the columns of X, and the intercept, of one replicate; NaN if it was not handled."""
+        nothing = np.zeros(0, np.int64)
+        draw = (injected, n_train, replace, key, level, replicate)
+        result, weights = self._run(X, y, train, validation, draw, 1, (nothing, nothing, 0, 0), start)
+        return weights if result.handled[0] else np.full_like(weights, np.nan)
+
+    def _run(
+        self,
+        X: Floats,
+        y: Floats,
+        train: Integers,
+        validation: Integers,
+        draw: tuple[float, int, bool, Any, int, int],
+        count: int,
+        units: tuple[Integers, Integers, int, int],
+        start: Floats,
+    ) -> tuple[BlockResult, Floats]:
+        from outofcluster.sampling.kernels._work import Out, Problem, make_solver, make_work
+
+        injected, n_train, replace, key, level, first = draw
+        train_units, validation_units, n_train_units, n_validation_units = units
+        n_T, n_V, d = len(train), len(validation), X.shape[1]
+        if not replace and n_train > n_T + n_V:
+            raise InputError(
+                f"n_train must be at most {n_T + n_V}, the number of records, without replacement, got {n_train}."
+            )
+        problem = Problem(
+            _read_only(X, np.float64),
+            _read_only(y, np.float64),
+            _read_only(train, np.int64),
+            _read_only(validation, np.int64),
+            _read_only(train_units, np.int64),
+            _read_only(validation_units, np.int64),
+            _read_only(key, np.uint64),
+            int(level),
+            float(injected),
+            bool(replace),
+        )
+        work = make_work(
+            n_train, d, n_T, n_V, replace=replace, n_train_units=n_train_units, n_validation_units=n_validation_units
+        )
+        out = Out(
+            np.full(count, np.nan),
+            np.zeros(count, np.int64),
+            np.zeros(count, np.bool_),
+            np.zeros((n_train_units, 8)),
+            np.zeros((n_validation_units, 14)),
+        )
+        begin = _read_only(start, np.float64)
+        _loop(self.model)(problem, self._settings(), begin, int(first), work, make_solver(n_train, d), out)
+        return BlockResult(*out), work.weights
+
+    def _settings(self) -> Any:
+        from outofcluster.sampling.kernels._work import LOSSES, Settings
+
+        return Settings(
+            float(self.strength),
+            self.intercept,
+            float(self.intercept_scaling),
+            self.exact,
+            self.with_mean,
+            self.with_std,
+            LOSSES.index(self.loss),
+            self.classifier,
+        )
+
+
+def _read_only(values: Any, dtype: Any) -> Any:
+    """A contiguous array, marked read-only: one that is shared between processes is, and would else compile anew."""
+    view = np.ascontiguousarray(values, dtype).view()
+    view.flags.writeable = False
+    return view
+
+
+# The compiler is imported when a kernel runs, and the loop of one model is compiled without those of the others.
+def _loop(model: str) -> Any:
+    if model == "squared_hinge":
+        from outofcluster.sampling.kernels._squared_hinge import run_squared_hinge
+
+        return run_squared_hinge
+    if model == "logistic":
+        from outofcluster.sampling.kernels._logistic import run_logistic
+
+        return run_logistic
+    from outofcluster.sampling.kernels._least_squares import run_least_squares
+
+    return run_least_squares
+
+
+def _fit(model: str) -> Any:
+    if model == "squared_hinge":
+        from outofcluster.sampling.kernels._squared_hinge import fit_squared_hinge
+
+        return fit_squared_hinge
+    from outofcluster.sampling.kernels._logistic import fit_logistic
+
+    return fit_logistic

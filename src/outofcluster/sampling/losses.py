@@ -1,0 +1,333 @@
+r"""The loss a model is scored with, from the ``loss`` argument of the public functions.
+
+Losses of one record with target y, prediction ŷ and predicted probabilities π:
+
+.. math:: 1[y \ne ŷ], \quad (y-ŷ)^2, \quad |y-ŷ|, \quad -\log π_y, \quad
+          (π_1 - 1[y=1])^2 \text{ or } \sum_c (π_c - 1[y=c])^2 .
+
+Decisions. Errors of several outputs are averaged over the outputs; several labels count as one prediction, wrong if
+any of them is. A class that the resample did not hold has probability 0, and log_loss takes probabilities below the
+machine epsilon as that, so that one record costs at most 36.04. Brier's score has its two-class form, with values
+in [0, 1], when y has at most two classes in all, and its several-class form, in [0, 2], otherwise: also in a
+resample that lacks a class, or losses would not be comparable. A scorer of scikit-learn gives a score, greater is
+better, for all records at once: the loss, of a resample, is minus the score.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.validation import Array, first_missing
+
+__all__ = ["LOSSES", "Loss", "resolve_loss"]
+
+LOSSES = ("zero_one", "squared_error", "absolute_error", "log_loss", "brier")
+"""The losses that have a name."""
+
+_EPSILON = float(np.finfo(float).eps)
+_ANY = (-np.inf, np.inf)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """How fitted models are scored.
+
+    Attributes
+    ----------
+    name : str
+        Name of the loss, of the function, or of the scorer's metric.
+    kind : {"per_record", "per_resample"}
+        Whether every record has a loss, or only a set of records.
+    method : {"predict", "predict_proba"}
+        What it asks of the model; a scorer that takes decision values counts as "predict_proba".
+    range : tuple of float
+        Smallest and largest possible value.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from outofcluster.sampling.losses import resolve_loss
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], ["no", "yes", "no", "yes"]
+    >>> loss = resolve_loss(None, LogisticRegression(), y)
+    >>> loss.name
+    'zero_one'
+    >>> model = LogisticRegression().fit(X, y)
+    >>> loss.records(model, X, y)
+    array([0., 1., 1., 0.])
+    >>> loss.resample(model, X, y)
+    0.5
+    """
+
+    name: str
+    kind: Literal["per_record", "per_resample"]
+    method: Literal["predict", "predict_proba"]
+    range: tuple[float, float]
+    function: Callable[..., Any] = field(repr=False)
+    """Of (y, predictions), of (y, probabilities, classes), or the scorer."""
+    custom: bool = field(default=False, repr=False)
+    """Whether the function is the user's, so that what it gives must be checked."""
+
+    def records(self, fitted_estimator: Any, X: Any, y: Any) -> Array:
+        """One loss a record."""
+        if self.kind == "per_resample":
+            raise InputError(
+                f"loss must give one loss a record here, got the scorer {self.name}, which gives one in all."
+            )
+        target = np.asarray(y)
+        if self.method == "predict_proba":
+            classes = getattr(fitted_estimator, "classes_", None)
+            if classes is None:
+                raise InputError(
+                    f"estimator must have classes_ once fitted for loss {self.name!r}, "
+                    f"got {type(fitted_estimator).__name__} without."
+                )
+            probability = np.asarray(fitted_estimator.predict_proba(X), dtype=float)
+            return np.asarray(self.function(_single_column(target), probability, np.asarray(classes)))
+        target, prediction = _single_column(target), _single_column(np.asarray(fitted_estimator.predict(X)))
+        if not self.custom and target.shape != prediction.shape:
+            raise InputError(
+                f"estimator must predict values of the shape of y, {target.shape}, got {prediction.shape} "
+                f"from {type(fitted_estimator).__name__}."
+            )
+        losses = self.function(target, prediction)
+        return _check_custom(self.name, losses, len(target)) if self.custom else np.asarray(losses)
+
+    def resample(self, fitted_estimator: Any, X: Any, y: Any) -> float:
+        """The mean loss of the records, or minus the scorer's score."""
+        if self.kind == "per_record":
+            return float(self.records(fitted_estimator, X, y).mean())
+        score = self.function(fitted_estimator, X, y)
+        if not (isinstance(score, Real | np.number) and np.isfinite(float(score))):
+            raise InputError(f"loss must be a scorer that gives a finite number, got {score!r} from {self.name}.")
+        return -float(score)
+
+
+def resolve_loss(loss: Any, estimator: Any, y: Any) -> Loss:
+    """The loss that an argument stands for, checked against the estimator and the targets before anything is fitted.
+
+    Parameters
+    ----------
+    loss : None, str, callable or scorer
+        None: "zero_one" for classifiers, "squared_error" for regressors. One of "zero_one", "squared_error",
+        "absolute_error", "log_loss", "brier". A function of (y_true, y_pred) that gives one loss a record. Or a
+        scikit-learn scorer, as ``make_scorer`` and ``get_scorer`` make them; its loss is minus its score.
+    estimator : estimator
+        Not fitted, and not changed.
+    y : array of shape (n,) or (n, outputs)
+        Targets.
+
+    Returns
+    -------
+    Loss
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> from sklearn.metrics import get_scorer
+    >>> from outofcluster.sampling.losses import resolve_loss
+    >>> y = [0.1, 0.7, 0.4]
+    >>> resolve_loss(None, Ridge(), y)
+    Loss(name='squared_error', kind='per_record', method='predict', range=(0.0, inf))
+    >>> resolve_loss(get_scorer("neg_median_absolute_error"), Ridge(), y).name
+    'median_absolute_error'
+    """
+    if isinstance(estimator, type):
+        raise InputError(f"estimator must be an instance such as {estimator.__name__}(), got the class itself.")
+    if not hasattr(estimator, "predict"):
+        raise InputError(f"estimator must have a method predict, got {type(estimator).__name__} without.")
+    target = _check_targets(y)
+    if loss is None:
+        loss = _default(estimator)
+    if isinstance(loss, str):
+        return _named(loss, estimator, target)
+    if _is_scorer(loss):
+        return _scorer(loss, estimator)
+    if not callable(loss) or isinstance(loss, type):
+        raise InputError(f"loss must be one of {_listed()}, a function of (y_true, y_pred) or a scorer, got {loss!r}.")
+    return _function(loss, target)
+
+
+def _default(estimator: Any) -> str:
+    if _is_a("classifier", estimator):
+        return "zero_one"
+    if _is_a("regressor", estimator):
+        return "squared_error"
+    name = type(estimator).__name__
+    raise InputError(f"loss must be given for {name}, which is neither classifier nor regressor, got None.")
+
+
+def _is_a(what: str, estimator: Any) -> bool:
+    from sklearn import base
+
+    if not hasattr(estimator, "__sklearn_tags__"):
+        # Older releases of scikit-learn, and estimators that do without its base class.
+        return getattr(estimator, "_estimator_type", None) == what
+    return bool(getattr(base, f"is_{what}")(estimator))
+
+
+def _named(name: str, estimator: Any, target: NDArray[Any]) -> Loss:
+    if name not in LOSSES:
+        from sklearn.metrics import get_scorer_names
+
+        hint = f"; for scikit-learn's scorer pass get_scorer({name!r})" if name in get_scorer_names() else ""
+        raise InputError(f"loss must be one of {_listed()}, a function or a scorer, got {name!r}{hint}.")
+    if name in ("squared_error", "absolute_error"):
+        if not _is_numeric(target):
+            raise InputError(f"y must hold numbers for loss {name!r}, got y[0] = {target.ravel()[0]!r}.")
+        function = _squared_error if name == "squared_error" else _absolute_error
+        return Loss(name, "per_record", "predict", (0.0, np.inf), function)
+    if target.dtype.kind == "f" and (target != np.floor(target)).any():
+        value = target[target != np.floor(target)][0]
+        raise InputError(f"y must hold class labels for loss {name!r}, got numbers such as {value:g}.")
+    if name == "zero_one":
+        return Loss(name, "per_record", "predict", (0.0, 1.0), _zero_one)
+    if not hasattr(estimator, "predict_proba"):
+        raise InputError(
+            f"estimator must have predict_proba for loss {name!r}, got {type(estimator).__name__} without."
+        )
+    if target.ndim > 1:
+        raise InputError(f"y must hold one label a record for loss {name!r}, got shape {target.shape}.")
+    if name == "log_loss":
+        return Loss(name, "per_record", "predict_proba", (0.0, np.inf), _log_loss)
+    if len(set(target.tolist())) <= 2:
+        return Loss(name, "per_record", "predict_proba", (0.0, 1.0), _brier_of_two)
+    return Loss(name, "per_record", "predict_proba", (0.0, 2.0), _brier)
+
+
+def _is_scorer(loss: Any) -> bool:
+    # Scorers have no public class to test for.
+    from sklearn.metrics._scorer import _BaseScorer, _PassthroughScorer
+
+    return isinstance(loss, _BaseScorer | _PassthroughScorer)
+
+
+def _scorer(scorer: Any, estimator: Any) -> Loss:
+    asked = getattr(scorer, "_response_method", "predict")
+    methods = (asked,) if isinstance(asked, str) else tuple(asked)
+    if "default" in methods:
+        methods = ("predict",)
+    metric = _name(getattr(scorer, "_score_func", None) or scorer)
+    if not any(hasattr(estimator, method) for method in methods):
+        wanted = " or ".join(methods)
+        raise InputError(
+            f"estimator must have {wanted} for the scorer {metric}, got {type(estimator).__name__} without."
+        )
+    # Scorers of errors have the sign -1, so that minus the score is the error itself.
+    name = metric if getattr(scorer, "_sign", 1) < 0 else f"minus {metric}"
+    return Loss(name, "per_resample", "predict" if "predict" in methods else "predict_proba", _ANY, scorer, custom=True)
+
+
+def _function(function: Callable[..., Any], target: NDArray[Any]) -> Loss:
+    name = _name(function)
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError:
+        raise InputError(f"loss must be a function of (y_true, y_pred), got {name} with other arguments.") from None
+    except ValueError:
+        pass  # Compiled functions need not tell their arguments.
+    some = target[:5]
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            shape = np.shape(function(some, some))
+        except Exception:
+            # Perfect predictions may be what it cannot take; if it is anything else, the first score shows it.
+            shape = (len(some),)
+    if shape != (len(some),):
+        raise InputError(_wrong_shape(name, (len(some),), shape))
+    return Loss(name, "per_record", "predict", _ANY, function, custom=True)
+
+
+def _name(function: Any) -> str:
+    inner = getattr(function, "func", function)
+    return str(getattr(inner, "__name__", type(inner).__name__))
+
+
+def _check_custom(name: str, losses: Any, n: int) -> Array:
+    try:
+        values = np.asarray(losses, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(f"loss must give numbers, got {type(losses).__name__} from {name}.") from None
+    if values.shape != (n,):
+        raise InputError(_wrong_shape(name, (n,), values.shape))
+    if not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise InputError(f"loss must give finite values, an array of shape ({n},), got {values[row]} from {name}.")
+    return values
+
+
+def _wrong_shape(name: str, wanted: tuple[int, ...], got: tuple[int, ...]) -> str:
+    hint = "; for a metric of all records at once pass make_scorer of it" if got == () else ""
+    return f"loss must give one value a record, an array of shape {wanted}, got shape {got} from {name}{hint}."
+
+
+def _zero_one(y: NDArray[Any], prediction: NDArray[Any]) -> Array:
+    wrong = np.asarray(y != prediction).reshape(len(y), -1).any(axis=1)
+    return np.asarray(wrong, dtype=float)
+
+
+def _squared_error(y: NDArray[Any], prediction: NDArray[Any]) -> Array:
+    return _outputs_mean((y.astype(float) - prediction.astype(float)) ** 2)
+
+
+def _absolute_error(y: NDArray[Any], prediction: NDArray[Any]) -> Array:
+    return _outputs_mean(np.abs(y.astype(float) - prediction.astype(float)))
+
+
+def _outputs_mean(errors: Array) -> Array:
+    return errors if errors.ndim == 1 else np.asarray(errors.mean(axis=1))
+
+
+def _log_loss(y: NDArray[Any], probability: Array, classes: NDArray[Any]) -> Array:
+    own = np.where(y[:, None] == classes, probability, 0).sum(axis=1)
+    # Adding zero turns -0.0, the loss at probability 1, into 0.0.
+    return np.asarray(-np.log(np.clip(own, _EPSILON, 1)) + 0.0)
+
+
+def _brier_of_two(y: NDArray[Any], probability: Array, classes: NDArray[Any]) -> Array:
+    # The last class stands for class 1, also where it is the only one that was seen: π = 1 for it then.
+    return np.asarray((probability[:, -1] - (y == classes[-1])) ** 2)
+
+
+def _brier(y: NDArray[Any], probability: Array, classes: NDArray[Any]) -> Array:
+    own = y[:, None] == classes
+    unseen = ~own.any(axis=1)
+    return np.asarray(((probability - own) ** 2).sum(axis=1) + unseen)
+
+
+def _check_targets(y: Any) -> NDArray[Any]:
+    if y is None:
+        raise InputError("y must hold the targets, got None.")
+    row = first_missing(y)
+    target = np.asarray(y)
+    if target.ndim not in (1, 2) or target.size == 0:
+        raise InputError(f"y must hold one target a record, shape (n,) or (n, outputs), got shape {target.shape}.")
+    if row is not None:
+        raise InputError(f"y must not have missing values, got y[{row}] = {target[row]}.")
+    if target.dtype.kind == "f" and np.isinf(target).any():
+        raise InputError(f"y must be finite, got {target[np.isinf(target)][0]}.")
+    return _single_column(target)
+
+
+def _is_numeric(target: NDArray[Any]) -> bool:
+    if target.dtype.kind == "O":
+        return all(isinstance(value, Real | np.bool_) for value in target.ravel())
+    return target.dtype.kind in "biuf"
+
+
+def _single_column(values: NDArray[Any]) -> NDArray[Any]:
+    """A single column as a vector: against a vector it would broadcast to a square."""
+    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+
+
+def _listed() -> str:
+    return ", ".join(repr(name) for name in LOSSES)

@@ -1,0 +1,187 @@
+"""Several models on the same resamples: paired intervals, the ranking, and what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.model_selection import GroupKFold
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+
+import outofcluster as ooc
+from outofcluster._base.exceptions import FitError, InputError
+
+rng = np.random.default_rng(0)
+groups = np.repeat(np.arange(60), 4)
+level = rng.standard_normal((60, 3))
+X = level[groups] + 0.2 * rng.standard_normal((240, 3))
+label = (level[:, 0] + rng.standard_normal(60) > 0)[groups]
+target = (level @ [1.0, 0.5, 0.0] + rng.standard_normal(60))[groups] + 0.3 * rng.standard_normal(240)
+
+
+def compare(models, y=target, **options):
+    given = {"groups": groups, "leakage": 0.1, "errors": "records", "n_fits": 300, "random_state": 0} | options
+    return ooc.compare(models, X, y, **given)
+
+
+@pytest.fixture(scope="module")
+def ridges():
+    return compare({"light": Ridge(0.1), "heavy": Ridge(30.0)})
+
+
+def test_every_model_gets_the_audit_it_would_get_alone(ridges):
+    alone = ooc.audit(Ridge(30.0), X, target, groups=groups, leakage=0.1, errors="records", n_fits=300, random_state=0)
+    assert ridges.audits["heavy"].corrected == alone.corrected
+    assert ridges.audits["heavy"].naive == alone.naive
+
+
+def test_the_difference_is_that_of_the_values(ridges):
+    difference = ridges.difference("light", "heavy")
+    light, heavy = ridges.audits["light"], ridges.audits["heavy"]
+    assert difference.naive.value == pytest.approx(light.naive.value - heavy.naive.value)
+    assert difference.corrected.value == pytest.approx(light.corrected.value - heavy.corrected.value)
+    back = ridges.difference("heavy", "light")
+    assert back.corrected.value == pytest.approx(-difference.corrected.value)
+    assert back.corrected.se_data == pytest.approx(difference.corrected.se_data)
+
+
+def test_pairing_narrows_the_interval(ridges):
+    """Two ridges see the same hard clusters: the difference is far surer than either loss."""
+    difference = ridges.difference("light", "heavy").corrected
+    apart = np.hypot(ridges.audits["light"].corrected.se_data, ridges.audits["heavy"].corrected.se_data)
+    assert 0 < difference.se_data < 0.5 * apart
+    noise = [ridges.audits[name].corrected.se_monte_carlo for name in ("light", "heavy")]
+    assert difference.se_monte_carlo < np.hypot(*noise)
+
+
+def test_a_model_does_not_differ_from_itself():
+    twins = compare({"a": LinearRegression(), "b": LinearRegression()})
+    difference = twins.difference("a", "b")
+    for estimate in (difference.naive, difference.corrected):
+        assert estimate.value == pytest.approx(0, abs=1e-12)
+        assert estimate.se_data == pytest.approx(0, abs=1e-12)
+        assert estimate.se_monte_carlo == pytest.approx(0, abs=1e-8)
+    assert twins.tipping_point("a", "b") is None
+
+
+@pytest.mark.slow
+def test_the_interval_of_the_difference_is_the_spread_over_data_sets():
+    """The difference over 100 draws of clusters, against what they claim."""
+    models = {"light": Ridge(0.1), "heavy": Ridge(100.0)}
+    values, claimed = [], []
+    for seed in range(100):
+        own = np.random.default_rng(seed)
+        u = own.standard_normal((60, 3))
+        Z = u[groups] + 0.2 * own.standard_normal((240, 3))
+        y = (u @ [1.0, 0.5, 0.0] + own.standard_normal(60))[groups]
+        found = ooc.compare(
+            models,
+            Z,
+            y,
+            groups=groups,
+            cv=[(np.arange(120), np.arange(120, 240))],
+            leakage=0.05,
+            errors="records",
+            n_fits=900,
+            random_state=seed,
+        ).difference("light", "heavy")
+        values.append(found.corrected.value)
+        claimed.append(found.corrected.se_data**2 + found.corrected.se_monte_carlo**2)
+    assert 0.8 < np.sqrt(np.mean(claimed)) / np.std(values) < 1.4
+
+
+def test_correcting_may_change_the_ranking():
+    """A neighbour profits from leaked records, a linear model hardly: with enough leakage they change places."""
+    own = np.random.default_rng(2)
+    coin = (0.5 * level[:, 0] + own.standard_normal(60) > 0)[groups]
+    leaky = groups.copy()
+    cut = own.random(60) < 0.6
+    leaky[cut[groups] & (np.arange(240) % 4 < 2)] += 60
+    models = {"neighbour": KNeighborsClassifier(1), "linear": LogisticRegression()}
+    found = ooc.compare(
+        models,
+        X,
+        coin,
+        groups=leaky,
+        leakage=0.48,
+        errors="fragments",
+        cv=GroupKFold(5, shuffle=True, random_state=0),
+        n_fits=200,
+        random_state=0,
+    )
+    rate = found.tipping_point("neighbour", "linear")
+    assert found.naive_ranking == ("neighbour", "linear")
+    assert found.ranking == ("linear", "neighbour")
+    assert found.ranking_changes
+    assert found.differences[0].changes_sign
+    assert 0 < rate < 0.48
+    at_rate = [found.audits[name].at_leakage(rate).corrected.value for name in models]
+    assert at_rate[0] == pytest.approx(at_rate[1], abs=1e-4)
+    assert "Correcting changes the ranking." in str(found)
+
+
+def test_what_is_written(ridges):
+    data = json.loads(ridges.to_json())
+    assert data["ranking"] == list(ridges.ranking)
+    assert set(data["models"]) == {"light", "heavy"}
+    frame = ridges.to_frame()
+    assert frame.columns.tolist() == ["model", "naive", "corrected", "low", "high"]
+    assert frame["model"].tolist() == list(ridges.ranking)
+    assert "light less heavy" in str(ridges) or "heavy less light" in str(ridges)
+
+
+def test_in_a_notebook_names_are_text():
+    html = compare({"<script>": Ridge(), "b & c": Ridge(30.0)}, n_fits=60)._repr_html_()
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
+    assert "b &amp; c" in html
+
+
+def test_uncertainty_of_the_rate_counts_only_where_models_differ():
+    sure = compare({"a": Ridge(0.1), "b": Ridge(30.0)}).difference("a", "b").corrected
+    unsure = compare({"a": Ridge(0.1), "b": Ridge(30.0)}, leakage=ooc.Leakage(0.1, std=0.05)).difference("a", "b")
+    assert unsure.corrected.se_data > sure.se_data
+    twins = compare({"a": Ridge(), "b": Ridge()}, leakage=ooc.Leakage(0.1, std=0.05)).difference("a", "b")
+    assert twins.corrected.se_data == pytest.approx(0, abs=1e-9)
+
+
+def test_without_a_rate_only_the_losses_as_they_are():
+    found = compare({"a": Ridge(), "b": Ridge(30.0)}, leakage=None)
+    assert found.differences[0].corrected is None
+    assert not found.ranking_changes
+    assert "no leakage rate given" in str(found)
+
+
+class Failing(Ridge):
+    def fit(self, X, y, sample_weight=None):
+        raise RuntimeError("out of order")
+
+
+def test_a_model_that_fails_does_not_cost_the_others():
+    found = compare({"good": Ridge(), "bad": Failing(), "near": KNeighborsRegressor(3)}, n_fits=60)
+    assert set(found.audits) == {"good", "near"}
+    assert "out of order" in found.left_out["bad"]
+    assert "bad was left out" in str(found)
+    with pytest.raises(FitError, match="No model could be audited"):
+        compare({"bad": Failing(), "worse": Failing()}, n_fits=60)
+
+
+@pytest.mark.parametrize(
+    ("models", "words"),
+    [
+        ({"one": Ridge()}, "at least two estimators"),
+        ([Ridge(), Ridge()], "dict of at least two"),
+        ({"a": Ridge(), "b": 3}, r"estimators\['b'\] must be one that scikit-learn can clone"),
+        ({"a": Ridge(), 2: Ridge()}, "strings as names"),
+        ({"a": Ridge(), "b": LogisticRegression()}, "share one loss"),
+    ],
+)
+def test_refused_before_any_fit(models, words, monkeypatch):
+    monkeypatch.setattr(Ridge, "fit", lambda *_: pytest.fail("a model was fitted"))
+    with pytest.raises(InputError, match=words):
+        compare(models, y=label.astype(int))
+
+
+def test_a_model_that_is_not_there(ridges):
+    with pytest.raises(InputError, match="'medium' is not one of the models"):
+        ridges.difference("light", "medium")

@@ -1,0 +1,293 @@
+"""The leakage test: disjoint folds that fit, Welch's numbers, words that claim no more than was shown, level, power."""
+
+import json
+from math import comb
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse, stats
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import GroupShuffleSplit, LeaveOneGroupOut
+from sklearn.naive_bayes import GaussianNB
+
+from outofcluster._base.exceptions import FitError, InputError
+from outofcluster.auditing.effect_test import FoldSizes, _test, detectable_effect, leakage_test
+from outofcluster.split.folds import make_folds
+
+rng = np.random.default_rng(0)
+groups = np.repeat(np.arange(20), 20)
+X = rng.standard_normal((400, 3))
+y = (X[:, 0] + rng.standard_normal(400) > 0).astype(int)
+value = X[:, 0] + rng.standard_normal(400)
+one_split = [(np.arange(200), np.arange(200, 400))]
+
+used = []
+
+
+class Recorder(RegressorMixin, BaseEstimator):
+    """Its one feature is the number of the row: it keeps the rows it is fitted to and asked for."""
+
+    def fit(self, X, y):
+        used.append((X[:, 0].astype(int), None))
+        return self
+
+    def predict(self, X):
+        used[-1] = (used[-1][0], X[:, 0].astype(int))
+        return np.zeros(len(X))
+
+
+class RecordingClassifier(ClassifierMixin, BaseEstimator):
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        used.append(self.classes_)
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.classes_[0])
+
+
+def rows_used(groups, cv, seed=0):
+    used.clear()
+    n = len(groups)
+    target = np.random.default_rng(seed).standard_normal(n)
+    result = leakage_test(Recorder(), np.arange(n)[:, None], target, groups=groups, cv=cv, random_state=seed)
+    return result, list(used), target
+
+
+def check_roles(groups, cv, seed=0):
+    """Every record has one role at most, and the right one; gives the result."""
+    result, pairs, target = rows_used(groups, cv, seed)
+    size, n = result.sizes, len(groups)
+    m = size.n_train_folds
+    assert size.n_validation_folds == m >= 2
+    assert result.losses_train.shape == result.losses_validation.shape == (result.n_folds, m)
+    everything = np.concatenate([rows for pair in pairs for rows in pair])
+    assert len(np.unique(everything)) == len(everything) <= n
+    folds = make_folds(np.zeros(n), None, groups, cv)
+    assert len(pairs) == 2 * m * result.n_folds
+    for i in range(result.n_folds):
+        own = pairs[2 * m * i : 2 * m * (i + 1)]
+        scored = np.concatenate([pair[1] for pair in own])
+        outer = np.concatenate([pair[0] for pair in own[:m]])
+        inner = np.concatenate([pair[0] for pair in own[m:]])
+        assert any(set(scored) | set(inner) <= set(fold.validation) and set(outer) <= set(fold.train) for fold in folds)
+        assert len(outer) == len(inner) == m * size.n_train
+        assert len(scored) == 2 * m * size.n_scored
+        assert len(outer) == size.from_train
+        assert len(inner) + len(scored) == size.from_validation
+    losses = np.array([(target[scored] ** 2).mean() for _, scored in pairs]).reshape(-1, 2, m)
+    np.testing.assert_allclose(result.losses_train, losses[:, 0])
+    np.testing.assert_allclose(result.losses_validation, losses[:, 1])
+    return result
+
+
+@pytest.mark.parametrize(
+    "cv",
+    [None, 2, 3, 10, one_split, GroupShuffleSplit(6, test_size=0.3, random_state=0), GroupShuffleSplit(1)],
+    ids=lambda cv: type(cv).__name__ if not isinstance(cv, int) else str(cv),
+)
+def test_no_record_is_used_twice_over_all_splits(cv):
+    if isinstance(cv, GroupShuffleSplit):
+        cv = list(cv.split(X, y, groups))
+    check_roles(groups, cv)
+
+
+@given(
+    st.lists(st.integers(20, 90), min_size=3, max_size=12),
+    st.integers(2, 6),
+    st.integers(0, 5),
+)
+def test_any_sizes_of_clusters_fit(clusters, cv, seed):
+    check_roles(np.repeat(np.arange(len(clusters)), clusters), min(cv, len(clusters)), seed)
+
+
+def test_sizes_use_what_is_there():
+    result = check_roles(groups, None)
+    size = result.sizes
+    assert result.n_folds == 5
+    assert 5 * (size.from_train + size.from_validation) >= 0.9 * 400
+    # One split: six folds of either kind, all of V̂, and n' close to 2 n_V makes the most of it.
+    size = check_roles(groups, one_split).sizes
+    assert size == FoldSizes(6, 6, 17, 8)
+    # One large hospital among many small ones: the small ones are not what decides.
+    uneven = np.repeat(np.arange(9), [300, 200, 200, 4, 4, 4, 4, 4, 4])
+    result = check_roles(uneven, list(LeaveOneGroupOut().split(uneven, None, uneven)))
+    assert result.n_folds == 3
+    assert result.sizes.from_validation > 100
+
+
+def test_few_records_lower_the_number_of_folds_and_too_few_are_refused():
+    pair = [(np.arange(12), np.arange(12, 42))]
+    result = check_roles(np.repeat([0, 1], [12, 30]), pair)
+    assert result.sizes == FoldSizes(2, 2, 5, 5)
+    with pytest.raises(InputError) as caught:
+        rows_used(np.repeat([0, 1], [12, 29]), [(np.arange(12), np.arange(12, 41))])
+    assert str(caught.value) == (
+        "cv must leave at least 30 validation and 10 training records a split (training folds of 5 records, validation "
+        "folds of 5), got at most 29 and 12; use fewer folds or more records."
+    )
+    with pytest.raises(InputError, match="got at most 30 and 9; use fewer folds"):
+        rows_used(np.repeat([0, 1], [9, 30]), [(np.arange(9), np.arange(9, 39))])
+    with pytest.raises(InputError, match="got at most 20 and 380"):
+        rows_used(groups, LeaveOneGroupOut())
+
+
+def test_one_split_is_welchs_test():
+    result = leakage_test(LinearRegression(), X, value, groups=groups, cv=one_split, random_state=1)
+    assert result.n_folds == 1
+    z, zv = result.losses_train[0], result.losses_validation[0]
+    expected = stats.ttest_ind(z, zv, equal_var=False, alternative="greater")
+    assert result.statistic == pytest.approx(expected.statistic, rel=1e-12)
+    assert result.df == pytest.approx(expected.df, rel=1e-12)
+    assert result.pvalue == pytest.approx(expected.pvalue, rel=1e-10)
+    assert result.difference == pytest.approx(z.mean() - zv.mean())
+    deviations = z.std(ddof=1), zv.std(ddof=1)
+    assert result.detectable == pytest.approx(detectable_effect(6, 6, *deviations))
+
+
+def test_several_splits_are_compared_within():
+    """A level that all losses of a split share changes nothing; the formula of the module's head holds."""
+    z, zv = rng.random((2, 5, 3))
+    shift = 100.0 * rng.random((5, 1))
+    size = FoldSizes(3, 3, 10, 10)
+    plain, shifted = (_test(z + s, zv + s, size, 0.05, "zero_one") for s in (0 * shift, shift))
+    for name in ("statistic", "df", "pvalue", "difference", "detectable"):
+        assert getattr(plain, name) == pytest.approx(getattr(shifted, name), rel=1e-9)
+    s2, sv2 = z.var(axis=1, ddof=1).mean(), zv.var(axis=1, ddof=1).mean()
+    assert plain.statistic == pytest.approx((z.mean() - zv.mean()) / np.sqrt((s2 + sv2) / 15))
+    assert plain.df == pytest.approx(10 * (s2 + sv2) ** 2 / (s2**2 + sv2**2))
+    assert plain.pvalue == pytest.approx(stats.t.sf(plain.statistic, plain.df))
+
+
+def test_losses_without_spread():
+    size = FoldSizes(3, 3, 10, 10)
+    same, more, less = (
+        _test(np.full((2, 3), a), np.full((2, 3), 0.1), size, 0.05, "zero_one") for a in (0.1, 0.3, 0.0)
+    )
+    assert (same.statistic, same.pvalue, same.rejected) == (0, 1, False)
+    assert (less.statistic, less.pvalue) == (-np.inf, 1)
+    assert more.statistic == np.inf
+    assert more.pvalue == pytest.approx(comb(6, 3) ** -2)
+    assert "the losses do not vary" in str(same)
+    assert json.loads(json.dumps(more.to_dict(), allow_nan=False))["statistic"] is None
+
+
+def test_the_words():
+    size = FoldSizes(2, 2, 20, 10)
+    noise = np.array([[0.01, -0.01]] * 3)
+    found = str(_test(0.4 + noise, 0.2 + noise, size, 0.05, "zero_one"))
+    assert found.startswith("A cluster effect was found: training on records of the validation clusters lowers their")
+    assert "e(p0) > e(1)" in found
+    assert "does not show that leakage happened" in found
+    assert "0.4 trained on other clusters, 0.2 trained on the validation clusters, difference 0.2." in found
+    assert "6 + 6 models of 20 records, each scored on 10, over 3 splits." in found
+    result = _test(0.2 + noise, 0.2 + noise, size, 0.05, "zero_one")
+    text = str(result)
+    assert text.startswith("No cluster effect was found")
+    assert "This does not show that there is none" in text
+    assert f"an effect of {result.detectable:.3g} would have been found with a probability of 80%" in text
+    assert "over one split." in str(_test(noise[:1], noise[:1], size, 0.05, "zero_one"))
+
+
+def test_plain_numbers():
+    result = leakage_test(GaussianNB(), X, y, groups=groups, random_state=0, alpha=0.1)
+    plain = json.loads(json.dumps(result.to_dict()))
+    assert plain["pvalue"] == result.pvalue
+    assert plain["losses_train"] == result.losses_train.tolist()
+    assert plain["sizes"]["n_train"] == result.sizes.n_train
+    assert plain["alpha"] == 0.1
+    assert plain["loss"] == "zero_one"
+    assert type(result.rejected) is bool
+    assert result.rejected == (result.pvalue <= 0.1)
+
+
+def test_the_same_for_any_number_of_workers_and_the_seed_matters():
+    forest = RandomForestClassifier(n_estimators=3)
+    results = [leakage_test(forest, X, y, groups=groups, random_state=3, n_jobs=n) for n in (None, 1, 2)]
+    for other in results[1:]:
+        assert other.to_dict() == results[0].to_dict()
+    assert leakage_test(forest, X, y, groups=groups, random_state=4).to_dict() != results[0].to_dict()
+    assert forest.random_state is None
+    assert not hasattr(forest, "estimators_")
+
+
+def test_every_training_fold_has_two_classes():
+    rare = np.arange(400) % 10 == 0
+    used.clear()
+    result = leakage_test(RecordingClassifier(), X, rare, groups=groups, random_state=0)
+    assert len(used) == 2 * result.losses_train.size
+    assert all(len(classes) == 2 for classes in used)
+    # A scorer may need both classes in the validation folds as well.
+    scored = leakage_test(GaussianNB(), X, y, groups=groups, loss=get_scorer("roc_auc"), random_state=0)
+    assert scored.loss == "minus roc_auc_score"
+    assert (scored.losses_train <= 0).all()
+    scored = leakage_test(GaussianNB(), X, rare, groups=groups, cv=2, loss=get_scorer("roc_auc"), random_state=0)
+    assert scored.sizes.n_scored >= 20
+    with pytest.raises(InputError, match="y must hold at least two classes on both sides of a fold of cv"):
+        leakage_test(GaussianNB(), X, groups < 4, groups=groups, cv=one_split)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [sparse.csr_array(X), pd.DataFrame(X), X.tolist()],
+    ids=["sparse", "frame", "list"],
+)
+def test_records_and_labels_of_any_kind(records):
+    expected = leakage_test(LogisticRegression(), X, y, groups=groups, random_state=0)
+    names = pd.Series(np.array(["no", "yes"])[y], index=range(1000, 1400))
+    result = leakage_test(LogisticRegression(), records, names, groups=list(map(str, groups + 10)), random_state=0)
+    np.testing.assert_allclose(result.losses_train, expected.losses_train)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"alpha": 0}, "alpha must be a finite number above 0, got 0."),
+        ({"alpha": 1.5}, "alpha must lie between 0 and 1, got 1.5."),
+        ({"random_state": -1}, "random_state must be a whole number at least 0, got -1."),
+        ({"n_jobs": 0}, "n_jobs must be None or a whole number other than 0, got 0."),
+        ({"groups": None}, "groups must give the cluster of every record, got None."),
+        ({"groups": np.zeros(400)}, "groups must hold at least two clusters, got 1 over 400 records."),
+        ({"y": None}, "y must hold the targets, got None."),
+        ({"y": y[:10]}, "y must have one value for each of the 400 records of X, got 10."),
+        ({"cv": 1}, "cv must be a whole number between 2 and 20, got 1."),
+        ({"estimator": GaussianNB}, "estimator must be an instance such as GaussianNB(), got the class itself."),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_bad_input_gets_one_sentence(changed, message):
+    arguments = {"estimator": GaussianNB(), "X": X, "y": y, "groups": groups} | changed
+    with pytest.raises(InputError) as caught:
+        leakage_test(arguments.pop("estimator"), arguments.pop("X"), arguments.pop("y"), **arguments)
+    assert str(caught.value) == message
+
+
+def test_an_estimator_that_cannot_be_cloned_or_that_fails():
+    class Odd:
+        _estimator_type = "regressor"
+
+        def predict(self, X):
+            return X
+
+    with pytest.raises(InputError, match="estimator must be one that scikit-learn can clone, got Odd"):
+        leakage_test(Odd(), X, value, groups=groups)
+    with pytest.raises(FitError, match="The estimator failed on a training fold: ValueError: Input X contains NaN"):
+        leakage_test(LinearRegression(), np.full_like(X, np.nan), value, groups=groups)
+
+
+def test_detectable_effect_is_checked_and_scales():
+    assert detectable_effect(8, 8, 0.2, 0.2) == pytest.approx(2 * detectable_effect(8, 8, 0.1, 0.1))
+    assert detectable_effect(8, 8, 0, 0) == 0
+    assert detectable_effect(8, 8, 1, 1, power=0.9) > detectable_effect(8, 8, 1, 1, power=0.5)
+    with pytest.raises(InputError, match="n_train_folds must be a whole number at least 2, got 1"):
+        detectable_effect(1, 8, 1, 1)
+    with pytest.raises(InputError, match="deviation_validation must be a finite number at least 0, got -1"):
+        detectable_effect(8, 8, 1, -1)
+    with pytest.raises(InputError, match="power must be above alpha"):
+        detectable_effect(8, 8, 1, 1, power=0.01)

@@ -1,0 +1,174 @@
+"""``outofcluster leakage``: the three ways to a rate, each as in Python, for both error models."""
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from outofcluster.cli import main
+from outofcluster.leakage.rate import Leakage
+
+PAIRS = ("pairs", "visits.csv", "visits.csv", "--groups", "patient", "--probability", "person")
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+    def get(*words):
+        monkeypatch.setattr(sys, "argv", ["outofcluster", "leakage", *words])
+        with pytest.raises(SystemExit) as left:
+            main()
+        return left.value.code or 0, *capsys.readouterr()
+
+    return get
+
+
+@pytest.fixture
+def linked(tmp_path):
+    rng = np.random.default_rng(0)
+    person = np.repeat(np.arange(200), 4)
+    patient = np.where(rng.random(800) < 0.1, 1000 + person, person)
+    frame = pd.DataFrame({"visit": [f"v{i}" for i in range(800)], "person": person, "patient": patient})
+    frame.to_csv(tmp_path / "visits.csv", index=False)
+    return frame
+
+
+def check(out, path, rate):
+    """The printed and the written rates are those that Python gives."""
+    data = json.loads(path.read_text())
+    for errors, of in (("records", "train"), ("fragments", "validation")):
+        expected = rate(of)
+        assert Leakage(**data[errors]) == expected
+        assert str(expected) in out
+        std = "" if expected.std is None else f" --leakage-std {expected.std:.3g}"
+        assert f"audit with: --errors {errors} --leakage {expected.rate:.3g}{std}\n" in out
+
+
+def test_from_audited_records(run, tmp_path, linked):
+    words = ("--true", "person", "--groups", "patient", "--folds", "4", "--json", "o.json")
+    status, out, err = run("audited", "visits.csv", *words)
+    assert (status, err) == (0, "")
+    true, groups = linked["person"].to_numpy(), linked["patient"].to_numpy()
+    check(out, tmp_path / "o.json", lambda of: Leakage.from_audit(true, groups, cv=4, of=of))
+    assert out.startswith("If single records leak:\n    ")
+
+
+@pytest.mark.parametrize("how", ["rows", "ids", "splink", "named"])
+def test_from_pairs(run, tmp_path, linked, how):
+    rng = np.random.default_rng(1)
+    left, right, m = rng.integers(0, 800, 300), rng.integers(0, 800, 300), rng.random(300) ** 3
+    names, words = ["left", "right", "probability"], []
+    one, two = left, right
+    if how != "rows":
+        words = ["--id", "visit"]
+        one, two = (linked["visit"].to_numpy()[rows] for rows in (left, right))
+    if how == "splink":
+        names = ["unique_id_l", "unique_id_r", "match_probability"]
+    if how == "named":
+        names = ["a", "b", "p"]
+        words += ["--left", "a", "--right", "b", "--probability", "p"]
+    pd.DataFrame(dict(zip(names, (one, two, m), strict=True))).to_csv(tmp_path / "pairs.csv", index=False)
+    status, out, err = run("pairs", "pairs.csv", "visits.csv", "--groups", "patient", *words, "--json", "o.json")
+    assert (status, err) == (0, "")
+    groups = linked["patient"].to_numpy()
+    rate = lambda of: Leakage.from_pair_probabilities(left, right, m, groups=groups, cv=5, of=of)  # noqa: E731
+    check(out, tmp_path / "o.json", rate)
+
+
+@pytest.mark.usefixtures("linked")
+def test_from_precision_and_recall(run, tmp_path, linked):
+    numbers = ("--precision", "0.95", "--recall", "0.9", "--recall-std", "0.02", "--json", "o.json")
+    sizes = linked["patient"].value_counts().to_numpy()
+    links = float((sizes * (sizes - 1) / 2).sum())
+
+    def rate(of):
+        counted = {"n_links": links, "n_records": 800, "validation_share": 0.2, "recall_std": 0.02}
+        return Leakage.from_precision_recall(0.95, 0.9, of=of, **counted)
+
+    for words in (("--links", str(links), "--records", "800"), ("--file", "visits.csv", "--groups", "patient")):
+        status, out, err = run("precision-recall", *numbers, *words)
+        assert (status, err) == (0, "")
+        check(out, tmp_path / "o.json", rate)
+
+
+def test_json_on_the_screen_and_rates_beyond_use(run):
+    words = ("--precision", "1", "--recall", "0.7", "--links", "1000", "--records", "1000", "--json", "-")
+    status, out, err = run("precision-recall", *words)
+    assert status == 0
+    assert json.loads(out)["fragments"]["rate"] > 0.5
+    assert "That is more than 50 %, for which nothing can be told." in err
+    assert json.loads(out)["records"]["std"] is None
+
+
+@pytest.mark.usefixtures("linked")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("audited", "visits.csv", "--true", "persn", "--groups", "patient"),
+            "--true must be a column of FILE, got 'persn'",
+        ),
+        (
+            ("audited", "visits.csv", "--true", "person", "--groups", "person"),
+            "must be different columns, got 'person'",
+        ),
+        (("audited", "nowhere.csv", "--true", "a", "--groups", "b"), "FILE must exist, got 'nowhere.csv'."),
+        (
+            ("audited", "visits.csv", "--true", "person", "--groups", "patient", "--folds", "1"),
+            "--folds must be a whole number at least 2, got 1.",
+        ),
+        (
+            ("audited", "visits.csv", "--true", "person", "--groups", "patient", "--json", "no/o.json"),
+            "--json must lie in a folder that exists, got 'no/o.json'.",
+        ),
+        (("pairs", "visits.csv", "visits.csv", "--groups", "patient"), "--left must be a column of PAIRS, got 'left'"),
+        (
+            (*PAIRS, "--left", "visit", "--right", "visit"),
+            "'visit' must hold row numbers from 0 to 799, or give --id, got 'v0'.",
+        ),
+        (
+            (*PAIRS, "--left", "visit", "--right", "visit", "--id", "person"),
+            "--id must be a column without repetitions, got 'person' with 600 of them.",
+        ),
+        (
+            (*PAIRS, "--left", "patient", "--right", "visit", "--id", "visit"),
+            "'patient' must hold values of 'visit', got '",
+        ),
+        (
+            ("precision-recall", "--precision", "1.2", "--recall", "0.9", "--links", "9", "--records", "9"),
+            "--precision must lie",
+        ),
+        (
+            ("precision-recall", "--precision", "1", "--recall", "0.9"),
+            "--links and --records must be given, or --file and",
+        ),
+        (
+            ("precision-recall", "--precision", "1", "--recall", "0.9", "--file", "visits.csv"),
+            "--groups must be given along",
+        ),
+        (
+            (
+                "precision-recall",
+                "--precision",
+                "1",
+                "--recall",
+                "0.9",
+                "--links",
+                "9",
+                "--records",
+                "9",
+                "--folds",
+                "1",
+            ),
+            "--folds must be a whole number at least 2, got 1.",
+        ),
+    ],
+)
+def test_bad_input_is_one_sentence(run, words, message):
+    status, out, err = run(*words)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("outofcluster: ")
+    assert message in err

@@ -1,0 +1,379 @@
+"""Leakage rates: the formulas against brute force over assignments to folds, and what is refused."""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn.model_selection import (
+    GroupKFold,
+    GroupShuffleSplit,
+    LeaveOneGroupOut,
+    LeavePGroupsOut,
+    StratifiedGroupKFold,
+)
+
+from outofcluster._base.exceptions import InputError
+from outofcluster.leakage.rate import Leakage
+
+SIDES = ["train", "validation"]
+# True cluster 0 is whole, 1 in two pieces, 2 in three; approximate cluster "c" mixes 1 and 2.
+true = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2, 3])
+approximate = np.array(list("aaabccddef"))
+split = [([0, 1, 2, 3, 5], [4, 6])]
+
+
+class Repeated:
+    """Two group-wise 3-folds one after another: more splits than folds."""
+
+    def __init__(self, n_splits):
+        self.n_splits = n_splits
+
+    def get_n_splits(self, X=None, y=None, groups=None):
+        return 2 * self.n_splits
+
+    def split(self, X, y=None, groups=None):
+        for seed in range(2):
+            yield from GroupKFold(self.n_splits, shuffle=True, random_state=seed).split(X, y, groups)
+
+
+def counted(fold_of, k, of):
+    """Leaked records and records of the side, summed over folds, for one assignment of clusters to folds."""
+    fold = fold_of[np.unique(approximate, return_inverse=True)[1]]
+    leaked = size = 0
+    for f in range(k):
+        own, other = (fold != f, fold == f) if of == "train" else (fold == f, fold != f)
+        leaked += np.isin(true[own], true[other]).sum()
+        size += own.sum()
+    return leaked, size
+
+
+@pytest.mark.parametrize("of", SIDES)
+@pytest.mark.parametrize("k", [2, 3])
+def test_the_audit_is_the_average_over_all_assignments_to_folds(k, of):
+    outcomes = np.array([counted(np.array(a), k, of) for a in product(range(k), repeat=6)])
+    leaked, size = outcomes.sum(axis=0)
+    assert Leakage.from_audit(true, approximate, cv=k, of=of).rate == pytest.approx(leaked / size, rel=1e-12)
+
+
+def test_the_audit_by_hand():
+    # h is 1 for the true cluster 1 and 2 for 2, "c" "d" "e" holding 2.
+    assert Leakage.from_audit(true, approximate).rate == pytest.approx((2 * 0.2 + 4 * (1 - 0.8**2)) / 10)
+    rho0 = Leakage.from_audit(true, approximate, of="validation")
+    assert rho0.rate == pytest.approx((2 * 0.8 + 4 * (1 - 0.2**2)) / 10)
+    assert rho0.of == "validation"
+    # Ratio estimator over four true clusters.
+    residual = np.array([-3 * 0.184, 2 * (0.2 - 0.184), 4 * (0.36 - 0.184), -0.184])
+    assert Leakage.from_audit(true, approximate).std == pytest.approx(np.sqrt(4 / 3 * (residual**2).sum()) / 10)
+
+
+@pytest.mark.parametrize("of", SIDES)
+def test_fixed_splits_are_counted(of):
+    rows = np.arange(10)
+    fold = np.array([0, 0, 0, 1, 2, 2, 0, 0, 1, 2])
+    pairs = [(rows[fold != f], rows[fold == f]) for f in range(3)]
+    own = 0 if of == "train" else 1
+    shares = [np.isin(true[pair[own]], true[pair[1 - own]]).mean() for pair in pairs]
+    assert Leakage.from_audit(true, approximate, cv=pairs, of=of).rate == pytest.approx(np.mean(shares))
+    assert Leakage.from_audit(true, approximate, cv=iter(pairs[:1]), of=of).rate == pytest.approx(shares[0])
+
+
+@pytest.mark.parametrize(
+    ("cv", "share"),
+    [
+        (None, 1 / 5),
+        (3, 1 / 3),
+        (np.int64(4), 1 / 4),
+        (20, 1 / 20),
+        (GroupKFold(3), 1 / 3),
+        (GroupKFold(20, shuffle=True, random_state=0), 1 / 20),
+        (StratifiedGroupKFold(4), 1 / 4),
+        (GroupShuffleSplit(10, test_size=0.5, random_state=0), 1 / 2),
+        (LeaveOneGroupOut(), 1 / 6),
+        (LeavePGroupsOut(2), 2 / 6),
+        (Repeated(3), 1 / 3),
+    ],
+    ids=str,
+)
+def test_a_splitter_counts_by_its_validation_share(cv, share):
+    wanted = (2 * share + 4 * (1 - (1 - share) ** 2)) / 10
+    assert Leakage.from_audit(true, approximate, cv=cv).rate == pytest.approx(wanted)
+    assert Leakage.from_pair_probabilities([0], [3], [0.5], groups=approximate, cv=cv).rate == pytest.approx(share / 10)
+
+
+def test_a_splitter_keeps_its_random_state():
+    random = np.random.RandomState(0)
+    Leakage.from_audit(true, approximate, cv=GroupShuffleSplit(3, random_state=random))
+    assert random.randint(10**6) == np.random.RandomState(0).randint(10**6)
+
+
+def test_the_audit_that_finds_nothing_or_too_little():
+    clean = Leakage.from_audit(np.repeat(np.arange(100), 3), np.repeat(np.arange(100), 3))
+    assert clean.rate == 0
+    # At most 3.69 of 100 clusters are cut at this level, exact for a Poisson count of 0, and each leaks 1/5.
+    assert clean.interval() == (0, pytest.approx(0.2 / 100 * stats.chi2(2).ppf(0.975) / 2))
+    one = Leakage.from_audit([1, 1, 1], ["a", "a", "b"])
+    assert one.std is None
+    assert one.rate == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [list("xyzw"), [1, "1", 2.5, "x"], pd.date_range("2020", periods=4), pd.Categorical(list("xyzw"))],
+    ids=["str", "mixed", "dates", "categories"],
+)
+def test_labels_of_any_kind(labels):
+    wanted = Leakage.from_audit(true, approximate)
+    given_labels = labels[true] if hasattr(labels, "dtype") else [labels[t] for t in true]
+    assert Leakage.from_audit(given_labels, approximate.tolist()) == wanted
+    assert Leakage.from_audit(pd.Series(given_labels, index=range(5, 15)), pd.Series(approximate)) == wanted
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6)), min_size=2, max_size=30), st.integers(2, 8))
+def test_rates_are_shares_and_grow_with_splitting(labels, k):
+    entity = np.array([e for e, _ in labels] + [9])
+    groups = np.array([g for _, g in labels] + [9])
+    finer = groups.copy()
+    finer[0] = 77
+    for of in SIDES:
+        before = Leakage.from_audit(entity, groups, cv=k, of=of)
+        after = Leakage.from_audit(entity, finer, cv=k, of=of)
+        assert 0 <= before.rate < 1
+        # One record cut off: no fewer pieces for any true cluster, unless the record was the only one of its piece.
+        assert after.rate >= before.rate - 1e-12
+        low, high = before.interval()
+        assert 0 <= low <= before.rate <= high <= 1
+    fewer_folds = Leakage.from_audit(entity, groups, cv=k).rate
+    assert fewer_folds >= Leakage.from_audit(entity, groups, cv=k + 1).rate - 1e-12
+
+
+def belongs(odds):
+    """P(record belongs to one of these clusters), by the definition."""
+    odds = list(odds)
+    return 1.0 if np.inf in odds else sum(odds) / (1 + sum(odds))
+
+
+def brute_pairs(left, right, m, groups, own, other):
+    """Mean of q over the rows ``own`` for candidates among the rows ``other``, written as loops."""
+    total = 0.0
+    for j in own:
+        best = {}
+        for one, two, p in zip(left, right, m, strict=True):
+            for a, v in ((one, two), (two, one)):
+                if a == j and v in other and groups[v] != groups[j]:
+                    best[groups[v]] = max(best.get(groups[v], 0), p)
+        total += belongs(np.inf if p == 1 else p / (1 - p) for p in best.values())
+    return total / len(own)
+
+
+def random_pairs(seed, n_pairs=14, ones=True):
+    rng = np.random.default_rng(seed)
+    groups = np.array([0, 0, 1, 1, 2, 3, 3, 4])
+    left, right = rng.integers(0, 8, n_pairs), rng.integers(0, 8, n_pairs)
+    m = rng.beta(0.5, 1, n_pairs)
+    if ones:
+        m[:2] = 1, 0
+    return left, right, m, groups
+
+
+@pytest.mark.parametrize("of", SIDES)
+@pytest.mark.parametrize("seed", range(5))
+def test_pairs_over_fixed_splits(seed, of):
+    left, right, m, groups = random_pairs(seed)
+    # Rows may be left out of a split, here 7.
+    pairs = [([0, 1, 4], [2, 3, 5, 6]), ([2, 3, 5], [0, 1, 4])]
+    wanted = [brute_pairs(left, right, m, groups, *(p if of == "train" else p[::-1])) for p in pairs]
+    found = Leakage.from_pair_probabilities(left, right, m, groups=groups, cv=pairs, of=of)
+    assert found.rate == pytest.approx(np.mean(wanted))
+    assert found.of == of
+
+
+@pytest.mark.parametrize("of", SIDES)
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("seed", range(2))
+def test_pairs_over_folds_are_the_average_over_all_assignments(seed, k, of):
+    left, right, m, groups = random_pairs(seed)
+    leaked = size = 0
+    rows = np.arange(8)
+    for assignment in product(range(k), repeat=5):
+        fold = np.array(assignment)[groups]
+        for f in range(k):
+            own, other = (fold != f, fold == f) if of == "train" else (fold == f, fold != f)
+            if own.any():
+                leaked += brute_pairs(left, right, m, groups, rows[own], set(rows[other])) * own.sum()
+            size += own.sum()
+    found = Leakage.from_pair_probabilities(left, right, m, groups=groups, cv=k, of=of)
+    assert found.rate == pytest.approx(leaked / size, rel=1e-9)
+
+
+@given(
+    st.lists(st.floats(0, 1) | st.sampled_from([0.0, 1.0, 1e-300, 1 - 1e-15]), min_size=1, max_size=7),
+    st.integers(2, 30),
+    st.sampled_from(SIDES),
+)
+def test_a_record_with_many_candidates_stays_within_its_bounds(m, k, of):
+    """The integral against the sum over all subsets; max m and min(1, Σ m) bound every subset."""
+    d = len(m)
+    share = 1 / k if of == "train" else 1 - 1 / k
+    wanted = low = high = 0.0
+    for there in product([False, True], repeat=d):
+        chance = np.prod([share if t else 1 - share for t in there])
+        present = [p for p, t in zip(m, there, strict=True) if t]
+        wanted += chance * belongs(np.inf if p == 1 else p / (1 - p) for p in present)
+        low += chance * max(present, default=0)
+        high += chance * min(1, sum(present))
+    others = sum(share * p for p in m)
+    found = Leakage.from_pair_probabilities([0] * d, range(1, d + 1), m, groups=range(d + 1), cv=k, of=of)
+    assert found.rate * (d + 1) - others == pytest.approx(wanted, abs=1e-10)
+    assert low - 1e-10 <= found.rate * (d + 1) - others <= high + 1e-10
+
+
+def test_pairs_that_do_not_count():
+    groups = ["a", "a", "b", "c"]
+    wanted = Leakage.from_pair_probabilities([0], [2], [0.4], groups=groups)
+    assert wanted.rate == pytest.approx(2 * 0.4 / 5 / 4)
+    # Inside a cluster, the same pair turned round and less probable, a less probable record of the same cluster.
+    more = Leakage.from_pair_probabilities([0, 0, 2, 3], [2, 1, 0, 3], [0.4, 0.9, 0.3, 0.7], groups=groups)
+    assert more == wanted
+    inside = Leakage.from_pair_probabilities([0, 2], [1, 3], [0.9, 0.9], groups=groups, cv=[([2, 3], [0, 1])])
+    assert (inside.rate, inside.std) == (0, 0)
+
+
+def test_the_standard_error_of_pairs_by_hand():
+    # Between "a" and "b": rows 0 and 1 with 2; each way they match together. Between "a" and "c": one pair.
+    found = Leakage.from_pair_probabilities([0, 1, 0], [2, 2, 3], [0.4, 0.2, 0.1], groups=["a", "a", "b", "c"])
+    together = np.array([np.sqrt(0.24) * 2 + np.sqrt(0.16), 2 * np.sqrt(0.09)]) / 5 / 4
+    assert found.std == pytest.approx(np.sqrt((together**2).sum()))
+    certain = Leakage.from_pair_probabilities([0], [2], [1.0], groups=["a", "a", "b", "c"])
+    assert (certain.rate, certain.std) == (pytest.approx(2 / 5 / 4), 0)
+
+
+def test_precision_and_recall():
+    # 1000 links, 900 of them true, which is 3/4 of all true pairs: 300 missed.
+    counts = {"n_links": 1000, "n_records": 3000, "validation_share": 0.2}
+    p0 = Leakage.from_precision_recall(0.9, 0.75, **counts)
+    assert (p0.rate, p0.std) == (pytest.approx(2 * 0.2 * 300 / 3000), None)
+    rho0 = Leakage.from_precision_recall(0.9, 0.75, **counts, mates=2, of="validation")
+    assert rho0.rate == pytest.approx(2 * 0.8 * 300 / 3000 / 2)
+    assert Leakage.from_precision_recall(0.9, 1.0, **counts).rate == 0
+    both = Leakage.from_precision_recall(0.9, 0.75, **counts, precision_std=0.01, recall_std=0.02)
+
+    def rate(precision, recall):
+        return Leakage.from_precision_recall(precision, recall, **counts).rate
+
+    by_precision = (rate(0.9001, 0.75) - rate(0.8999, 0.75)) / 0.0002 * 0.01
+    by_recall = (rate(0.9, 0.7501) - rate(0.9, 0.7499)) / 0.0002 * 0.02
+    assert both.std == pytest.approx(np.hypot(by_precision, by_recall), rel=1e-5)
+    alone = Leakage.from_precision_recall(0.9, 0.75, **counts, recall_std=0.02)
+    assert alone.std == pytest.approx(abs(by_recall), rel=1e-5)
+
+
+@pytest.mark.parametrize("of", SIDES)
+def test_precision_and_recall_agree_with_the_audit_of_clusters_cut_in_two(of):
+    """Pairs of records, some cut: one mate each, so the formula is exact."""
+    entity = np.repeat(np.arange(500), 2)
+    groups = np.where((np.arange(1000) % 2 == 1) & (entity < 60), entity + 500, entity)
+    audit = Leakage.from_audit(entity, groups, of=of)
+    pairs = Leakage.from_precision_recall(1, 440 / 500, n_links=440, n_records=1000, validation_share=0.2, of=of)
+    assert pairs.rate == pytest.approx(audit.rate)
+
+
+@given(st.floats(0, 0.999), st.floats(0, 2), st.floats(0.01, 0.99))
+def test_intervals(rate, std, level):
+    low, high = Leakage(rate, std).interval(level)
+    assert 0 <= low <= rate <= high <= 1
+    wider = Leakage(rate, std).interval(level + (1 - level) / 2)
+    assert wider[0] <= low
+    assert wider[1] >= high
+    if std == 0:
+        assert (low, high) == pytest.approx((rate, rate), abs=1e-12)
+
+
+def test_an_interval_far_from_the_edges_is_the_normal_one():
+    low, high = Leakage(0.4, 0.001).interval(0.9)
+    assert (low, high) == pytest.approx((0.4 - 1.6449 * 0.001, 0.4 + 1.6449 * 0.001), abs=1e-5)
+
+
+def test_words():
+    assert str(Leakage(0.1)) == "10% of the training records leak (uncertainty unknown)"
+    words = str(Leakage(0.1, 0.02, of="validation"))
+    assert words == "10% ± 2% of the validation records leak (95% interval 6.71% to 14.7%)"
+    assert str(Leakage(0, 0.01)) == "0% ± 1% of the training records leak (95% interval 0% to 3.69%)"
+    assert repr(Leakage(np.float64(0.1))) == "Leakage(rate=0.1, std=None, of='train')"
+    assert Leakage(0.1) == Leakage(0.1)
+
+
+def pairs(left=(0, 1), right=(3, 4), probability=(0.5, 0.5), **options):
+    return Leakage.from_pair_probabilities(left, right, probability, **{"groups": approximate, **options})
+
+
+def rates(precision=0.9, recall=0.9, **options):
+    counts = {"n_links": 100, "n_records": 100, "validation_share": 0.2}
+    return Leakage.from_precision_recall(precision, recall, **{**counts, **options})
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Leakage(1.5), r"rate must lie in \[0, 1\), got 1.5"),
+        (lambda: Leakage(1), r"rate must lie in \[0, 1\), got 1"),
+        (lambda: Leakage(-0.1), "rate must be a finite number at least 0, got -0.1"),
+        (lambda: Leakage(np.nan), "rate must be a finite number at least 0, got nan"),
+        (lambda: Leakage("0.1"), "rate must be a number at least 0, got '0.1'"),
+        (lambda: Leakage(0.1, -1), "std must be a finite number at least 0, got -1"),
+        (lambda: Leakage(0.1, np.inf), "std must be a finite number at least 0, got inf"),
+        (lambda: Leakage(0.1, of="test"), "of must be 'train' or 'validation', got 'test'"),
+        (lambda: Leakage(0.1).interval(), "std must be known for an interval, got None"),
+        (lambda: Leakage(0.1, 0.1).interval(1), "level must lie between 0 and 1, got 1"),
+        (lambda: Leakage(0.1, 0.1).interval(0), "level must be a finite number above 0, got 0"),
+        (lambda: Leakage.from_audit(None, approximate), r"label for each of groups' 10 records, got shape \(\)"),
+        (lambda: Leakage.from_audit(true[:4], approximate), r"true_groups must hold a label .* got shape \(4,\)"),
+        (lambda: Leakage.from_audit([*true[:9], None], approximate), r"missing labels, got true_groups\[9\] = None"),
+        (lambda: Leakage.from_audit([np.nan, *true[1:]], approximate), r"missing labels, got true_groups\[0\] = nan"),
+        (lambda: Leakage.from_audit(true, [*approximate[:9], None]), r"missing labels, got groups\[9\] = None"),
+        (lambda: Leakage.from_audit(true, None), "groups must give the cluster of every record, got None"),
+        (lambda: Leakage.from_audit(true, ["a"] * 10), "groups must hold at least two clusters, got 1 over 10"),
+        (lambda: Leakage.from_audit(true, approximate, of="all"), "of must be 'train' or 'validation', got 'all'"),
+        (lambda: Leakage.from_audit(true, approximate, cv=1), "cv must be a whole number at least 2, got 1"),
+        (lambda: Leakage.from_audit(true, approximate, cv="5"), "cv must be None, a number of folds, a splitter or"),
+        (lambda: Leakage.from_audit(true, approximate, cv=GroupKFold), "cv must be None, a number of folds, a spl"),
+        (lambda: Leakage.from_audit(true, approximate, cv=[]), "cv must give at least one pair of train and test"),
+        (lambda: Leakage.from_audit(true, approximate, cv=[([0], [1])]), "cluster 'a' on both sides of fold 0"),
+        (lambda: Leakage.from_audit(true, approximate, cv=LeavePGroupsOut(9)), "cv must be able to split these clus"),
+        (
+            lambda: Leakage.from_audit(true, approximate, cv=[([3], [4])]),
+            "true_groups must leave records that do not leak, got a leakage of 1",
+        ),
+        (lambda: pairs(left=[0]), r"left must hold one row number for each of 2 pairs, got int64 \(1,\)"),
+        (lambda: pairs(right=[0.5, 1]), r"right must hold one row number for each of 2 pairs, got float64"),
+        (lambda: pairs(right=[3, 10]), "right must hold rows between 0 and 9, got 10"),
+        (lambda: pairs(left=[-1, 3]), "left must hold rows between 0 and 9, got -1"),
+        (lambda: pairs(probability=[0.5, 1.1]), r"probability must lie in \[0, 1\], got probability\[1\] = 1.1"),
+        (lambda: pairs(probability=[0.5, np.nan]), r"probability must be finite, got probability\[1\] = nan"),
+        (lambda: pairs([], [], []), "probability must be a non-empty array"),
+        (lambda: pairs(groups=["a"] * 10), "groups must hold at least two clusters, got 1"),
+        (lambda: pairs(of="both"), "of must be 'train' or 'validation', got 'both'"),
+        (lambda: pairs([3], [4], [1], cv=[([3], [4])]), "probability must leave records that do not leak"),
+        (lambda: rates(precision=1.2), r"precision must lie in \[0, 1\], got 1.2"),
+        (lambda: rates(recall=0), r"recall must lie in \(0, 1\], got 0"),
+        (lambda: rates(recall=np.nan), "recall must be a finite number at least 0, got nan"),
+        (lambda: rates(validation_share=1), r"validation_share must lie in \(0, 1\), got 1"),
+        (lambda: rates(n_links=-1), "n_links must be a finite number at least 0, got -1"),
+        (lambda: rates(n_records=0), "n_records must be a whole number at least 1, got 0"),
+        (lambda: rates(mates=0.5), "mates must be a finite number at least 1, got 0.5"),
+        (lambda: rates(recall_std=-1), "recall_std must be a finite number at least 0, got -1"),
+        (lambda: rates(of="x"), "of must be 'train' or 'validation', got 'x'"),
+        (lambda: rates(recall=0.1), "recall must leave fewer missed pairs than the 100 records .* implies 810 of them"),
+    ],
+)
+def test_what_is_refused(call, message):
+    with pytest.raises(InputError, match=message) as raised:
+        call()
+    assert "\n" not in str(raised.value)
+
+
+def test_in_a_notebook():
+    assert "<p>8% ± 1% of the training records leak" in Leakage(0.08, std=0.01)._repr_html_()

@@ -1,0 +1,454 @@
+"""The compiled loops against numpy's generator, scikit-learn's fits and sums written out."""
+
+import itertools
+import pickle
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import expit
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+from outofcluster._base.exceptions import InputError
+from outofcluster.sampling.kernels import Kernel, draw_records, find_kernel
+from outofcluster.sampling.kernels._compiled_draw import draw, identity_orders
+from outofcluster.sampling.kernels._philox import fill_uniforms
+
+KEY = np.array([0x243F6A8885A308D3, 2**64 - 5], np.uint64)
+LEVEL = 4
+
+
+def generator(replicate, key=KEY, level=LEVEL):
+    return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, level, replicate]))
+
+
+def problem(*, classifier, d=4, n_T=60, n_V=25, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_T + n_V + 10, d)) @ rng.normal(size=(d, d)) + rng.normal(size=d)
+    f = (X - X.mean(0)) @ rng.normal(size=d) + rng.normal(size=len(X)) + 0.3
+    rows = rng.permutation(len(X))
+    return X, (f > 0).astype(float) if classifier else f, rows[:n_T], rows[n_T : n_T + n_V]
+
+
+def arguments(*, injected=0.3, n_train=40, replace=True, units=None):
+    t_units, v_units = units if units is not None else (np.zeros(0, np.int64), np.zeros(0, np.int64))
+    return {
+        "injected": injected,
+        "n_train": n_train,
+        "replace": replace,
+        "key": KEY,
+        "level": LEVEL,
+        "train_units": t_units,
+        "validation_units": v_units,
+        "n_train_units": int(t_units.max()) + 1 if len(t_units) else 0,
+        "n_validation_units": int(v_units.max()) + 1 if len(v_units) else 0,
+    }
+
+
+def replay(data, replicate, *, classifier, injected=0.3, n_train=40, replace=True):
+    """The accepted draw of a replicate, and the number of those rejected, by the reference in numpy."""
+    _, y, train, validation = data
+    rng = generator(replicate)
+    for redraws in range(100):
+        t, v = draw_records(rng, injected, n_train, len(train), len(validation), replace)
+        rows = np.concatenate([train[t], validation[v]])
+        if len(np.unique(v)) < len(validation) and (not classifier or len(np.unique(y[rows])) == 2):
+            return t, v, rows, redraws
+    raise AssertionError
+
+
+def fit(estimator, X, y):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return estimator.fit(X, y)
+
+
+def tight_models():
+    for intercept in (True, False):
+        yield LinearSVC(fit_intercept=intercept, C=0.7, dual=False, tol=1e-12, max_iter=100_000), True
+        yield (
+            LogisticRegression(fit_intercept=intercept, C=2.0, solver="newton-cholesky", tol=1e-13, max_iter=1000),
+            True,
+        )
+        yield Ridge(fit_intercept=intercept, alpha=0.5), False
+        yield LinearRegression(fit_intercept=intercept), False
+        yield RidgeClassifier(fit_intercept=intercept, alpha=3.0), True
+    yield LinearSVC(intercept_scaling=7.0, C=10.0, dual=False, tol=1e-12, max_iter=100_000), True
+
+
+SCALERS = [None, (True, True), (True, False), (False, True)]
+CASES = [
+    pytest.param(model, classifier, scaler, id=f"{type(model).__name__}-{model.fit_intercept}-{scaler}-{k}")
+    for k, ((model, classifier), scaler) in enumerate(itertools.product(tight_models(), SCALERS))
+]
+LOSSES = {True: ("zero_one", "log_loss", "brier"), False: ("squared_error", "absolute_error")}
+
+
+def scaled(model, scaler):
+    return model if scaler is None else make_pipeline(StandardScaler(with_mean=scaler[0], with_std=scaler[1]), model)
+
+
+def effective(estimator, d):
+    """Coefficients on the columns given, and the intercept, read off the decision values."""
+    predict = getattr(estimator, "decision_function", estimator.predict)
+    constant = predict(np.zeros((1, d)))
+    return np.append(predict(np.eye(d)) - constant, constant)
+
+
+def loss_of(estimator, loss, X, y):
+    if loss == "zero_one":
+        return (estimator.predict(X) != y).astype(float)
+    if loss in ("log_loss", "brier"):
+        p = estimator.predict_proba(X)[:, 1]
+        if loss == "brier":
+            return (p - y) ** 2
+        p = np.clip(p, np.finfo(float).eps, 1 - np.finfo(float).eps)
+        return -np.where(y == 1, np.log(p), np.log(1 - p))
+    error = estimator.predict(X) - y
+    return error**2 if loss == "squared_error" else np.abs(error)
+
+
+@pytest.mark.parametrize("key", [(0, 0), (1, 2), (2**64 - 1, 2**63 + 12345)])
+@pytest.mark.parametrize(("level", "replicate"), [(0, 0), (3, 17), (2**40, 2**33 + 1)])
+def test_the_uniforms_are_those_of_numpy(key, level, replicate):
+    key = np.array(key, np.uint64)
+    expected = generator(replicate, key, level).random(3001)
+    for first, last in [(0, 3001), (1, 2), (2, 2990), (7, 100), (11, 12), (400, 404)]:
+        out = np.full(last - first, np.nan)
+        fill_uniforms(key, level, replicate, first, out)
+        assert np.array_equal(out, expected[first:last])
+
+
+@pytest.mark.parametrize("replace", [True, False])
+@pytest.mark.parametrize("a", [0.0, 1e-3, 0.3, 0.97, 1.0])
+@pytest.mark.parametrize(("n", "n_T", "n_V"), [(1, 1, 1), (20, 30, 25), (20, 7, 25), (20, 30, 6), (20, 15, 6)])
+def test_the_compiled_draw_is_the_reference(replace, a, n, n_T, n_V):
+    orders = identity_orders(n_T, n_V, replace)
+    buffers = np.zeros(2 * n), orders, np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
+    for replicate in range(50):
+        rng = generator(replicate)
+        for attempt in range(3):
+            t, v = draw_records(rng, a, n, n_T, n_V, replace)
+            m = draw(KEY, LEVEL, replicate, attempt, a, n_T, n_V, replace, *buffers)
+            assert m == len(v)
+            assert np.array_equal(buffers[3][: n - m], t)
+            assert np.array_equal(buffers[4][:m], v)
+    assert all(np.array_equal(order, np.arange(order.size)) for order in orders)
+
+
+@given(
+    a=st.floats(0, 1), n=st.integers(1, 30), n_T=st.integers(1, 40), n_V=st.integers(1, 40), seed=st.integers(0, 2**32)
+)
+def test_a_draw_without_replacement_has_no_record_twice(a, n, n_T, n_V, seed):
+    n = min(n, n_T + n_V)
+    t, v = draw_records(np.random.default_rng(seed), a, n, n_T, n_V, False)
+    assert len(t) + len(v) == n
+    assert len(np.unique(t)) == len(t)
+    assert len(np.unique(v)) == len(v)
+    assert set(t) <= set(range(n_T))
+    assert set(v) <= set(range(n_V))
+
+
+def test_the_shuffle_is_that_of_the_algorithm():
+    rng, again = np.random.default_rng(5), np.random.default_rng(5)
+    t, v = draw_records(rng, 0.4, 12, 9, 8, False)
+    m = min(max(int((again.random(12) < 0.4).sum()), 3), 8)
+    for size, count, drawn in ((8, m, v), (9, 12 - m, t)):
+        order = list(range(size))
+        for k in range(count):
+            j = k + min(int(again.random() * (size - k)), size - k - 1)
+            order[k], order[j] = order[j], order[k]
+        assert drawn.tolist() == order[:count]
+
+
+@pytest.mark.parametrize(("model", "classifier", "scaler"), CASES)
+def test_coefficients_and_losses_are_those_of_scikit_learn(model, classifier, scaler):
+    data = problem(classifier=classifier)
+    X, y, train, validation = data
+    estimator = scaled(model, scaler)
+    kernels = {loss: find_kernel(estimator, loss, classifier=classifier) for loss in LOSSES[classifier]}
+    kernels = {loss: kernel for loss, kernel in kernels.items() if kernel is not None}
+    assert list(kernels) == (["zero_one"] if classifier and not hasattr(model, "predict_proba") else [*kernels])
+    assert kernels
+    any_kernel = next(iter(kernels.values()))
+    start = any_kernel.start(X, y, train)
+    count = 12
+    blocks = {
+        loss: kernel.run_block(*data, first_replicate=3, count=count, start=start, **arguments())
+        for loss, kernel in kernels.items()
+    }
+    options = {k: v for k, v in arguments().items() if not k.endswith("units")}
+    for k in range(count):
+        _, v, rows, redraws = replay(data, 3 + k, classifier=classifier)
+        fitted = fit(estimator, X[rows], y[rows])
+        coefficients = any_kernel.coefficients(*data, replicate=3 + k, start=start, **options)
+        expected = effective(fitted, X.shape[1])
+        assert np.allclose(coefficients, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+        left = np.delete(validation, v)
+        for loss, block in blocks.items():
+            assert block.handled[k]
+            assert block.redraws[k] == redraws
+            assert block.losses[k] == pytest.approx(loss_of(fitted, loss, X[left], y[left]).mean(), rel=1e-5)
+
+
+@pytest.mark.parametrize("d", [1, 3, 7, 8, 15, 31, 32, 40])
+@pytest.mark.parametrize("kind", ["squared_hinge", "logistic", "least_squares"])
+def test_every_width_is_fitted(kind, d):
+    """The padding and the blocks of the linear algebra change with the number of columns."""
+    data = problem(classifier=True, d=d, n_T=90)
+    X, y, train, _ = data
+    model = {
+        "squared_hinge": LinearSVC(dual=False, tol=1e-12, max_iter=100_000),
+        "logistic": LogisticRegression(solver="newton-cholesky", tol=1e-13, max_iter=1000),
+        "least_squares": RidgeClassifier(),
+    }[kind]
+    kernel = find_kernel(model, "zero_one", classifier=True)
+    for replace in (True, False):
+        options = {
+            k: v for k, v in arguments(n_train=71, replace=replace, injected=0.2).items() if not k.endswith("units")
+        }
+        found = kernel.coefficients(*data, replicate=1, start=kernel.start(X, y, train), **options)
+        *_, rows, _ = replay(data, 1, classifier=True, n_train=71, replace=replace, injected=0.2)
+        expected = effective(fit(model, X[rows], y[rows]), d)
+        assert np.allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("C", [1e-4, 1.0, 1e4, 1e6])
+@pytest.mark.parametrize("kind", ["squared_hinge", "logistic"])
+def test_the_optimum_is_reached_from_any_start_and_at_any_scale(kind, C):
+    """The gradient vanishes, also with columns of very different sizes and classes that can be separated."""
+    data = problem(classifier=True, d=5)
+    X, y, train, validation = data
+    for target in (y, (X[:, 0] > np.median(X[:, 0])).astype(float)):
+        given = X * np.array([100.0, 1.0, 0.01, 3.0, 1.0]), target, train, validation
+        kernel = Kernel(kind, C, "zero_one", True)
+        options = {k: v for k, v in arguments().items() if not k.endswith("units")}
+        starts = [kernel.start(*given[:3]), np.zeros(6), np.full(6, -3.0)]
+        found = [kernel.coefficients(*given, replicate=0, start=start, **options) for start in starts]
+        *_, rows, _ = replay(given, 0, classifier=True)
+        z = np.column_stack([given[0][rows], np.ones(len(rows))]) * (2 * target[rows, None] - 1)
+        for w in found:
+            margins = z @ w
+            penalty = w * (1 if kind == "squared_hinge" else np.append(np.ones(5), 0))
+            pull = 2 * np.maximum(0, 1 - margins) if kind == "squared_hinge" else expit(-margins)
+            gradient = penalty - C * (z.T @ pull)
+            size = np.abs(penalty) + C * (np.abs(z).T @ np.abs(pull)) + C * 1e-12 * np.abs(z).sum(0)
+            assert np.abs(gradient / size).max() < 1e-7
+
+
+def test_separated_classes_with_a_large_penalty_on_errors_are_handled():
+    """On all of T, Newton's steps alone are too many here: the start takes the stages of C."""
+    rng = np.random.default_rng(36)
+    shape = rng.normal(size=(384, 45))
+    y = (shape @ rng.normal(size=45) > 0).astype(float)
+    data = shape * 10 ** rng.uniform(-3, 3, 45), y, np.arange(284), np.arange(284, 384)
+    kernel = Kernel("squared_hinge", 1e5, "zero_one", True)
+    start = kernel.start(*data[:3])
+    assert start.any()
+    assert kernel.run_block(*data, first_replicate=0, count=20, start=start, **arguments(n_train=150)).handled.all()
+
+
+@pytest.mark.parametrize("replace", [True, False])
+@pytest.mark.parametrize(
+    ("model", "loss", "classifier"),
+    [
+        (make_pipeline(StandardScaler(), LinearSVC()), "zero_one", True),
+        (LogisticRegression(), "log_loss", True),
+        (Ridge(), "squared_error", False),
+    ],
+    ids=["svc", "logistic", "ridge"],
+)
+def test_blocks_do_not_change_a_bit(model, loss, classifier, replace):
+    data = problem(classifier=classifier)
+    kernel = pickle.loads(pickle.dumps(find_kernel(model, loss, classifier=classifier)))
+    start = kernel.start(*data[:3])
+    options = arguments(replace=replace) | {"start": start}
+    whole = kernel.run_block(*data, first_replicate=0, count=30, **options)
+    single = [kernel.run_block(*data, first_replicate=r, count=1, **options).losses[0] for r in range(30)]
+    assert np.array_equal(whole.losses, single)
+    assert whole.train_sums.shape == (0, 8)
+    assert whole.validation_sums.shape == (0, 14)
+    with_units = arguments(replace=replace, units=(np.arange(60), np.arange(25)))
+    assert np.array_equal(
+        whole.losses, kernel.run_block(*data, first_replicate=0, count=30, start=start, **with_units).losses
+    )
+
+
+@pytest.mark.parametrize("replace", [True, False])
+@pytest.mark.parametrize("per_record", [True, False])
+def test_the_sums_are_those_written_out(replace, per_record):
+    data = problem(classifier=False)
+    X, y, _, validation = data
+    rng = np.random.default_rng(1)
+    units = (np.arange(60), np.arange(25)) if per_record else (rng.integers(0, 9, 60), rng.integers(0, 6, 25))
+    kernel = find_kernel(Ridge(), "squared_error", classifier=False)
+    count = 9
+    options = arguments(replace=replace, units=units)
+    block = kernel.run_block(*data, first_replicate=0, count=count, start=kernel.start(*data[:3]), **options)
+    train_sums = np.zeros((options["n_train_units"], 8))
+    validation_sums = np.zeros((options["n_validation_units"], 14))
+    for r in range(count):
+        drawn_t, drawn_v, rows, _ = replay(data, r, classifier=False, replace=replace)
+        model = Ridge().fit(X[rows], y[rows])
+        losses = (model.predict(X[validation]) - y[validation]) ** 2
+        left = np.setdiff1d(np.arange(25), drawn_v)
+        t = losses[left].mean()
+        assert block.losses[r] == pytest.approx(t, rel=1e-9)
+        for sums, unit, drawn in ((train_sums, units[0], drawn_t), (validation_sums, units[1], drawn_v)):
+            N = np.bincount(unit[drawn], minlength=len(sums)).astype(float)
+            M = float(len(drawn))
+            sums[:, :8] += np.stack([N, N * t, N**2, N**2 * t, N**2 * t**2, N * M, N * M * t, N * M * t**2], axis=1)
+        E = np.bincount(units[1][left], (losses[left] - t) / len(left), minlength=len(validation_sums))
+        validation_sums[:, 8:] += np.stack([E, E**2, N * E, N * E * t, M * E, M * E * t], axis=1)
+    assert np.allclose(block.train_sums, train_sums, rtol=1e-8, atol=1e-9)
+    assert np.allclose(block.validation_sums, validation_sums, rtol=1e-8, atol=1e-9)
+
+
+def test_draws_that_cannot_be_used_are_drawn_again():
+    X, y, train, validation = problem(classifier=True)
+    y = np.zeros_like(y)
+    y[train[:2]] = 1
+    data = X, y, train, validation[:3]
+    kernel = find_kernel(LinearSVC(), "zero_one", classifier=True)
+    options = arguments(n_train=10) | {"start": kernel.start(*data[:3])}
+    block = kernel.run_block(*data, first_replicate=0, count=40, **options)
+    expected = [replay(data, r, classifier=True, n_train=10)[3] for r in range(40)]
+    assert block.redraws.tolist() == expected
+    assert max(expected) > 0
+    assert block.handled.all()
+
+
+def test_a_replicate_without_a_usable_draw_is_not_handled_and_not_summed():
+    X, y, train, validation = problem(classifier=True)
+    data = X, np.ones_like(y), train, validation
+    kernel = find_kernel(LinearSVC(), "zero_one", classifier=True)
+    options = arguments(units=(np.arange(60), np.arange(25)))
+    block = kernel.run_block(*data, first_replicate=0, count=3, start=kernel.start(*data[:3]), **options)
+    assert not block.handled.any()
+    assert block.redraws.tolist() == [100] * 3
+    assert np.isnan(block.losses).all()
+    assert not block.train_sums.any()
+    assert not block.validation_sums.any()
+
+
+def test_a_singular_regression_is_left_to_scikit_learn():
+    X, y, train, validation = problem(classifier=False)
+    X = np.column_stack([X, X[:, 0] + X[:, 1]])
+    data = X, y, train, validation
+    kernel = find_kernel(LinearRegression(), "squared_error", classifier=False)
+    options = arguments() | {"start": kernel.start(*data[:3])}
+    assert not kernel.run_block(*data, first_replicate=0, count=5, **options).handled.any()
+    ridge = find_kernel(Ridge(), "squared_error", classifier=False)
+    assert ridge.run_block(*data, first_replicate=0, count=5, **options).handled.all()
+
+
+@pytest.mark.parametrize("value", [0.0, 3.3, 1e8])
+def test_a_constant_column_has_scale_one(value):
+    X, y, train, validation = problem(classifier=False)
+    data = np.column_stack([X, np.full(len(X), value)]), y, train, validation
+    model = make_pipeline(StandardScaler(), Ridge())
+    kernel = find_kernel(model, "squared_error", classifier=False)
+    options = arguments() | {"start": kernel.start(*data[:3])}
+    block = kernel.run_block(*data, first_replicate=0, count=5, **options)
+    for r in range(5):
+        _, v, rows, _ = replay(data, r, classifier=False)
+        left = np.delete(validation, v)
+        expected = loss_of(model.fit(data[0][rows], y[rows]), "squared_error", data[0][left], y[left]).mean()
+        assert block.losses[r] == pytest.approx(expected, rel=1e-8)
+
+
+def test_more_records_than_there_are_cannot_be_drawn_without_replacement():
+    data = problem(classifier=False)
+    kernel = find_kernel(Ridge(), "squared_error", classifier=False)
+    options = arguments(n_train=86, replace=False) | {"start": kernel.start(*data[:3])}
+    with pytest.raises(InputError, match="n_train must be at most 85"):
+        kernel.run_block(*data, first_replicate=0, count=1, **options)
+
+
+class Subclass(LinearSVC):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("estimator", "loss", "classifier"),
+    [
+        (Subclass(), "zero_one", True),
+        (LinearSVC(), "log_loss", True),
+        (LinearSVC(), "zero_one", False),
+        (LinearSVC(loss="hinge"), "zero_one", True),
+        (LinearSVC(penalty="l1"), "zero_one", True),
+        (LinearSVC(multi_class="crammer_singer"), "zero_one", True),
+        (LinearSVC(class_weight="balanced"), "zero_one", True),
+        (LogisticRegression(solver="liblinear"), "zero_one", True),
+        (LogisticRegression(C=np.inf), "zero_one", True),
+        (LogisticRegression(l1_ratio=0.5, solver="saga"), "zero_one", True),
+        (LogisticRegression(penalty=None), "zero_one", True),
+        (LogisticRegression(class_weight={0: 1, 1: 2}), "zero_one", True),
+        (LogisticRegression(), "squared_error", True),
+        (Ridge(alpha=np.array([1.0, 2.0])), "squared_error", False),
+        (Ridge(alpha=-1.0), "squared_error", False),
+        (Ridge(positive=True), "squared_error", False),
+        (Ridge(), "zero_one", False),
+        (Ridge(), "squared_error", True),
+        (RidgeClassifier(class_weight="balanced"), "zero_one", True),
+        (LinearRegression(positive=True), "squared_error", False),
+        (make_pipeline(StandardScaler(), StandardScaler(), Ridge()), "squared_error", False),
+        (make_pipeline("passthrough", Ridge()), "squared_error", False),
+        (Pipeline([("ridge", Ridge())], memory="folder"), "squared_error", False),
+        (object(), "squared_error", False),
+    ],
+)
+def test_there_is_no_kernel_for(estimator, loss, classifier):
+    assert find_kernel(estimator, loss, classifier=classifier) is None
+
+
+def test_solvers_of_the_same_objective_share_a_kernel():
+    kernels = {
+        find_kernel(LogisticRegression(solver=solver, C=3), "brier", classifier=True)
+        for solver in ("lbfgs", "newton-cg", "newton-cholesky", "sag", "saga")
+    }
+    assert kernels == {Kernel("logistic", 3.0, "brier", True)}
+    assert find_kernel(make_pipeline(Ridge()), "squared_error", classifier=False) == find_kernel(
+        Ridge(), "squared_error", classifier=False
+    )
+
+
+def test_arrays_shared_between_processes_are_read_only():
+    data = problem(classifier=False)
+    kernel = find_kernel(Ridge(), "squared_error", classifier=False)
+    options = arguments() | {"start": kernel.start(*data[:3]), "first_replicate": 0, "count": 3}
+    expected = kernel.run_block(*data, **options).losses
+    for values in data:
+        values.flags.writeable = False
+    assert np.array_equal(kernel.run_block(np.asfortranarray(data[0]), *data[1:], **options).losses, expected)
+
+
+def test_looking_for_a_kernel_does_not_import_the_compiler():
+    code = "import sys, outofcluster.sampling.kernels as k; k.find_kernel(None, '', classifier=True)"
+    code += "; print('numba' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "False"
+
+
+def test_machine_code_of_other_sources_is_deleted(tmp_path):
+    from outofcluster.sampling.kernels._compile import drop_stale_code
+
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "a.py").write_text("one")
+    code = tmp_path / "__pycache__" / "a.f-1.nbc"
+    code.write_text("machine code")
+    drop_stale_code(tmp_path)
+    assert not code.exists()
+    code.write_text("machine code")
+    drop_stale_code(tmp_path)
+    assert code.exists()
+    (tmp_path / "a.py").write_text("two")
+    drop_stale_code(tmp_path)
+    assert not code.exists()
