@@ -2,6 +2,7 @@
 
 from outofcluster import datasets
 from outofcluster._base.exceptions import FitError, InputError, MissingExtraError, NotFittedError, SolverError
+from outofcluster._base.version import __version__
 from outofcluster.auditing.comparison import Comparison, Difference, compare
 from outofcluster.auditing.effect_test import LeakageTest, leakage_test
 from outofcluster.auditing.findings import Finding
@@ -23,8 +24,6 @@ from outofcluster.inference.estimates import Estimate, Sensitivity
 from outofcluster.leakage.rate import Leakage
 from outofcluster.sampling import LossSamples, sample_losses
 from outofcluster.split.simulation import simulate_leakage
-
-__version__ = "0.1.0.dev0"
 
 __all__ = [
     "Audit",

@@ -52,7 +52,7 @@ def _not_strict(token: str) -> Any:
 
 def check_schema(data: Any, known: int) -> None:
     """Refuse data of another schema, naming the versions."""
-    from outofcluster import __version__
+    from outofcluster._base.version import __version__
 
     if not isinstance(data, Mapping):
         raise InputError(f"data must be a dict as to_dict gives it, got {type(data).__name__}.")

@@ -235,7 +235,7 @@ class Audit:
     @cached_property
     def _brief(self) -> Summary:
         """The summary without what printing does not need."""
-        from outofcluster import __version__
+        from outofcluster._base.version import __version__
 
         return Summary(
             version=__version__,

@@ -76,7 +76,7 @@ def _group() -> Any:
     except ImportError:
         raise MissingExtraError("the command line needs click and rich: pip install 'outofcluster[cli]'.") from None
 
-    from outofcluster import __version__
+    from outofcluster._base.version import __version__
 
     class Commands(click.Group):
         """Looks commands up in their files."""

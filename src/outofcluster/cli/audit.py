@@ -157,7 +157,7 @@ class _Kept:
         """A place that the same command finds again."""
         if checkpoint is not None:
             return cls(checkpoint, None)
-        from outofcluster import __version__
+        from outofcluster._base.version import __version__
 
         name = hashlib.sha256(repr([__version__, *parts]).encode()).hexdigest()[:24]
         cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"

@@ -15,7 +15,7 @@ _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "clarabel", "matplotlib"
 @cache
 def versions() -> dict[str, str | None]:
     """Versions of Python, of this package and of what it stands on; None for what is not installed."""
-    from outofcluster import __version__
+    from outofcluster._base.version import __version__
 
     found: dict[str, str | None] = {"python": platform.python_version(), "outofcluster": __version__}
     for name in _PACKAGES:
