@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
+from outofcluster._base.randomness import RandomState, seed_of
 from outofcluster._base.validation import Array, check_choice, check_integer, check_number
 
 __all__ = ["Patients", "make_patients"]
@@ -69,7 +70,7 @@ def make_patients(
     target: Literal["classification", "regression"] = "classification",
     signal: float = 0.7,
     record_noise: float = 0.25,
-    random_state: int | None = None,
+    random_state: RandomState = None,
 ) -> Patients:
     """Patients with several records each, some of whom the linkage splits in two.
 
@@ -90,8 +91,8 @@ def make_patients(
         How much the profile tells of the target: what can be learnt for new patients.
     record_noise : float, default=0.25
         Standard deviation of a record around its patient's profile; the smaller, the easier patients are recognised.
-    random_state : int, optional
-        Seed.
+    random_state : int, RandomState or Generator, optional
+        The seed, or numpy's generator from which to draw one.
 
     Returns
     -------
@@ -122,8 +123,7 @@ def make_patients(
     check_choice("target", target, ("classification", "regression"))
     strength = check_number("signal", signal, least=0)
     spread = check_number("record_noise", record_noise, least=0)
-    seed = None if random_state is None else check_integer("random_state", random_state, least=0)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed_of(random_state))
 
     sizes = rng.integers(fewest, most + 1, count)
     profile = rng.standard_normal((count, d))

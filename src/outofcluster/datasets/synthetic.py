@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from scipy.special import gamma, gammainc
 
 from outofcluster._base.exceptions import InputError
+from outofcluster._base.randomness import RandomState, seed_of
 from outofcluster._base.validation import Array, check_integer, check_number, check_vector
 from outofcluster.datasets._bunch import Bunch
 
@@ -100,7 +101,7 @@ def make_partition(
     slopes: tuple[float, float] = (1.0, 2.0),
     half_widths: tuple[float, float] = (1.0, 10.0),
     noise: float = 0.5,
-    random_state: int | None = None,
+    random_state: RandomState = None,
 ) -> Bunch:
     """Records of the synthetic study: two parts with a line through the origin in each, and the known e_0.
 
@@ -110,8 +111,8 @@ def make_partition(
         Records of the part that trains, at least 3, and of the part that is held out.
     slopes, half_widths, noise
         As for `partition_losses`.
-    random_state : int, optional
-        Seed.
+    random_state : int, RandomState or Generator, optional
+        The seed, or numpy's generator from which to draw one.
 
     Returns
     -------
@@ -131,8 +132,7 @@ def make_partition(
     """
     n, slope, width, deviation = _checked("n_train", n_train, slopes, half_widths, noise)
     held_out = check_integer("n_validation", n_validation, least=1)
-    seed = None if random_state is None else check_integer("random_state", random_state, least=0)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed_of(random_state))
     part = np.repeat([0, 1], [n, held_out])
     x = rng.uniform(-1, 1, len(part)) * np.array(width)[part]
     return Bunch(

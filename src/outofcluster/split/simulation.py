@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import check_choice, check_integer, check_number
+from outofcluster._base.randomness import RandomState, seed_of
+from outofcluster._base.validation import check_choice, check_number
 from outofcluster.split.folds import Clusters, Rows
 
 __all__ = ["SimulatedLeakage", "simulate_leakage"]
@@ -62,7 +63,7 @@ def simulate_leakage(
     of: Literal["train", "validation", "moved"] = "train",
     direction: Literal["to_train", "to_validation"] = "to_train",
     unit: Literal["records", "fragments"] = "records",
-    random_state: int | None = None,
+    random_state: RandomState = None,
 ) -> SimulatedLeakage:
     """Put records on the wrong side of a split at a wanted rate, as a wrong clustering would.
 
@@ -83,8 +84,8 @@ def simulate_leakage(
     unit : {"records", "fragments"}, default="records"
         "records": single records move, and take the label of a random cluster of the other side. "fragments": a cluster
         of at least two records is cut in two, and one piece moves, with a label of its own.
-    random_state : int, optional
-        Seed.
+    random_state : int, RandomState or Generator, optional
+        The seed, or numpy's generator from which to draw one.
 
     Returns
     -------
@@ -109,8 +110,7 @@ def simulate_leakage(
         raise InputError(
             f"of must be {direction.removeprefix('to_')!r} or 'moved' for direction {direction!r}, got {of!r}."
         )
-    seed = None if random_state is None else check_integer("random_state", random_state, least=0)
-    rng = np.random.default_rng(np.random.SeedSequence(seed))
+    rng = np.random.default_rng(seed_of(random_state))
 
     gives = held_out if direction == "to_train" else ~held_out
     giving = gives[clusters.codes]
