@@ -1,6 +1,5 @@
 """What holds for every curve method of the package."""
 
-import copy
 import inspect
 import pickle
 
@@ -9,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
+from sklearn.base import clone
 
 import outofcluster as ooc
 from outofcluster import curves
@@ -42,7 +42,7 @@ b = 0.2 + 0.1 * np.exp(-4 * p) + 1e-3 * np.random.default_rng(0).standard_normal
 
 
 def fresh(name):
-    return copy.copy(EVERY[name])
+    return EVERY[name].unfitted()
 
 
 def test_no_curve_is_missing_here():
@@ -173,6 +173,63 @@ def test_unfitted_says_so(name):
     for call in (lambda: curve.e0_, lambda: curve.values(0), lambda: curve.influence_, lambda: curve.to_bezier()):
         with pytest.raises(NotFittedError, match="is not fitted yet; call fit_points first"):
             call()
+
+
+@every_curve
+def test_clones_and_new_parameters(name):
+    curve = fresh(name).fit_points(p, b, 12)
+    for other in (clone(curve), curve.unfitted()):
+        assert type(other) is type(curve)
+        assert repr(other) == repr(curve)
+        assert other is not curve
+        with pytest.raises(NotFittedError):
+            _ = other.e0_
+    params = curve.get_params()
+    assert list(params) == list(inspect.signature(type(curve)).parameters)
+    assert all(getattr(curve, parameter) is value for parameter, value in params.items())
+    assert type(curve)(**params).fit_points(p, b, 12).e0_ == curve.e0_
+    assert curve.set_params(**params) is curve
+    before = repr(curve)
+    with pytest.raises(
+        InputError, match=f"{type(curve).__name__} has no parameter 'wrong'; its parameters are: .*\\.$"
+    ):
+        curve.set_params(**params, wrong=1)
+    assert repr(curve) == before
+
+
+@every_curve
+def test_a_curve_takes_what_it_says_it_needs(name):
+    curve = fresh(name)
+    needs = curve.needs
+    sizes, negative = np.repeat([40, 12], [5, 4]), b - 0.25
+    if needs.sizes:
+        assert curve.fit_points(p, b, sizes).n_ == 40
+    else:
+        with pytest.raises(InputError, match="n must be one whole number"):
+            curve.fit_points(p, b, sizes)
+    if needs.nonnegative:
+        with pytest.raises(InputError, match="b must be non-negative"):
+            curve.fit_points(p, negative, 12)
+    else:
+        assert np.isfinite(curve.fit_points(p, negative, 12).e0_)
+    assert needs.levels == ("automatic" if name == "auto" else "extrapolation")
+
+
+def test_needs_follow_the_parameters():
+    for curve, parameter in ((ooc.TrendFilterCurve(), "nonnegative"), (ooc.SketchCurve(), "monotone")):
+        assert curve.needs.nonnegative
+        assert not curve.set_params(**{parameter: False}).needs.nonnegative
+
+
+@every_curve
+def test_knowing_the_range_of_the_loss(name):
+    curve = fresh(name)
+    inside = curve.within((0.0, 1.0))
+    if name == "auto":
+        assert (curve.largest, inside.largest) == (np.inf, 1.0)
+        assert inside.within((0.0, 0.5)) is inside
+    else:
+        assert inside is curve
 
 
 @every_curve

@@ -1,7 +1,7 @@
-"""Curve methods: from losses b at levels p to the curve e_0, …, e_n. One file a method."""
+"""Curve methods: from losses b at levels p to the curve e_0, …, e_n. One file per method."""
 
 from outofcluster.curves.auto import AutoCurve
-from outofcluster.curves.base import Curve
+from outofcluster.curves.base import Curve, Needs
 from outofcluster.curves.basis import BasisCurve
 from outofcluster.curves.bezier import Bezier
 from outofcluster.curves.completely_monotone import CompletelyMonotoneCurve
@@ -17,6 +17,7 @@ __all__ = [
     "CompletelyMonotoneCurve",
     "Curve",
     "LeastSquaresCurve",
+    "Needs",
     "PolynomialCurve",
     "SketchCurve",
     "TrendFilterCurve",

@@ -37,9 +37,9 @@ A h is an expectation over the binomial distribution, whose cost does not depend
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,7 @@ from scipy.special import logsumexp
 
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.validation import Array, Points
-from outofcluster.curves.base import Curve, Solution
+from outofcluster.curves.base import Curve, Needs, Solution
 from outofcluster.curves.families import expected_falls, falls, log_prior
 
 __all__ = ["AutoCurve"]
@@ -87,7 +87,25 @@ class AutoCurve(Curve):
 
     largest: float = field(default=math.inf, repr=False)
 
-    _several_sizes: ClassVar[bool] = True
+    @property
+    def needs(self) -> Needs:
+        """Levels and sizes of its own; it may be fitted to any losses."""
+        return Needs("automatic", sizes=True, nonnegative=False)
+
+    def within(self, loss_range: tuple[float, float]) -> AutoCurve:
+        """The same curve, with ``largest`` set to the loss's bound where it was infinite.
+
+        Parameters
+        ----------
+        loss_range : tuple of float
+            The smallest and the largest value that the loss can take; infinite where there is no bound.
+
+        Returns
+        -------
+        AutoCurve
+            The curve itself where ``largest`` is given already, else a new one that is not fitted.
+        """
+        return replace(self, largest=loss_range[1]) if self.largest == math.inf else self
 
     def _solve(self, points: Points) -> AverageSolution:
         points.require_levels(3, "a learning curve")

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,7 +21,28 @@ from outofcluster._base.exceptions import InputError, NotFittedError
 from outofcluster._base.validation import Array, Points, check_indices, check_number, check_points
 from outofcluster.curves.bezier import Bezier
 
-__all__ = ["Curve", "LinearSolution", "LinearSystem", "Samples", "Solution"]
+__all__ = ["Curve", "LinearSolution", "LinearSystem", "Needs", "Samples", "Solution"]
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a curve asks of the samples that it is fitted to.
+
+    Attributes
+    ----------
+    levels : {"extrapolation", "automatic"}
+        Which design of levels suits the curve: the optimal design for polynomials
+        (:mod:`outofcluster.design.extrapolation`), or the levels and sizes of the automatic curve
+        (:mod:`outofcluster.design.automatic`).
+    sizes : bool
+        Whether the curve learns from training sets of several sizes.
+    nonnegative : bool
+        Whether the curve can be fitted only to losses that are not negative.
+    """
+
+    levels: Literal["extrapolation", "automatic"] = "extrapolation"
+    sizes: bool = False
+    nonnegative: bool = False
 
 
 class Samples(Protocol):
@@ -172,8 +193,9 @@ class LinearSolution(Solution):
         return self.system.influence(self.at_zero - self.system.design[self.points.lowest])
 
 
+@dataclass(eq=False)
 class Curve(ABC):
-    """Common base of the curve methods.
+    """Common base of the curve methods: dataclasses, whose fields are the parameters.
 
     Attributes
     ----------
@@ -198,9 +220,73 @@ class Curve(ABC):
         Variance of the optimism over the curves that the method averages; 0 for a single curve.
     """
 
-    _solution: Solution | None = None
-    _several_sizes: ClassVar[bool] = False
-    """Whether losses of training sets of several sizes can be fitted together."""
+    _solution: Solution | None = field(default=None, init=False, repr=False)
+
+    @property
+    def needs(self) -> Needs:
+        """What the curve asks of the samples that it is fitted to."""
+        return Needs()
+
+    def within(self, loss_range: tuple[float, float]) -> Curve:
+        """The same curve, knowing what values the loss can take.
+
+        Parameters
+        ----------
+        loss_range : tuple of float
+            The smallest and the largest value that the loss can take; infinite where there is no bound.
+
+        Returns
+        -------
+        Curve
+            The curve itself where it has no use for the range, else a new one that is not fitted.
+        """
+        return self
+
+    def unfitted(self) -> Self:
+        """A new curve with the same parameters that is not fitted.
+
+        Returns
+        -------
+        Curve
+            The new curve.
+        """
+        return replace(self)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name, as scikit-learn's ``clone`` reads them.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Without effect: no parameter of a curve has parameters of its own.
+
+        Returns
+        -------
+        dict
+            The parameters, each the very object that the curve was made with.
+        """
+        return {parameter.name: getattr(self, parameter.name) for parameter in fields(self) if parameter.init}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters, which count from the next fit on.
+
+        Parameters
+        ----------
+        **params : dict
+            New values by name.
+
+        Returns
+        -------
+        self
+        """
+        names = list(self.get_params())
+        for name in params:
+            if name not in names:
+                allowed = ", ".join(names) or "none at all"
+                raise InputError(f"{type(self).__name__} has no parameter {name!r}; its parameters are: {allowed}.")
+        for name, value in params.items():
+            setattr(self, name, value)
+        return self
 
     def fit_points(
         self,
@@ -231,7 +317,7 @@ class Curve(ABC):
         -------
         self
         """
-        if np.ndim(n) and not self._several_sizes:
+        if np.ndim(n) and not self.needs.sizes:
             raise InputError(f"n must be one whole number for {type(self).__name__}, got {n!r}.")
         points = check_points(p, b, n, weights, standard_errors)
         self._solution = self._solve(points)

@@ -23,7 +23,7 @@ from scipy.optimize import nnls
 
 from outofcluster._base.exceptions import SolverError
 from outofcluster._base.validation import Array, Points, check_number
-from outofcluster.curves.base import Curve, Solution
+from outofcluster.curves.base import Curve, Needs, Solution
 from outofcluster.curves.operator import BinomialOperator
 
 __all__ = ["CompletelyMonotoneCurve"]
@@ -54,6 +54,11 @@ class CompletelyMonotoneCurve(Curve):
     """
 
     max_amplification: float = 4.0
+
+    @property
+    def needs(self) -> Needs:
+        """Losses that are not negative."""
+        return Needs(nonnegative=True)
 
     def _solve(self, points: Points) -> MixtureSolution:
         cap = check_number("max_amplification", self.max_amplification, least=1)

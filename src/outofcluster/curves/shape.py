@@ -17,7 +17,7 @@ exactly where the method is linear in b, else by refitting to losses drawn aroun
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -203,7 +203,7 @@ def _value_covariance(curve: Curve, positions: Any, errors: Array, seed: int) ->
 
     def refit(b: Array) -> Array:
         # A second curve with the same parameters: the caller's stays as it was fitted.
-        return np.asarray(replace(curve).fit_points(points.p, b, points.n, points.weights).values(positions))  # type: ignore[type-var]
+        return np.asarray(curve.unfitted().fit_points(points.p, b, points.n, points.weights).values(positions))
 
     if curve.influence_ is not None:
         weights = np.stack([refit(unit) for unit in np.eye(len(errors))], axis=1)

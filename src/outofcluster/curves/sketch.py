@@ -38,7 +38,7 @@ from outofcluster._base.validation import Array, Points, check_choice, check_fla
 from outofcluster.curves._groups import Groups, adjacent_groups, medoid_groups
 from outofcluster.curves._representation import grid
 from outofcluster.curves._solvers.trend import Shape, minimise_trend
-from outofcluster.curves.base import Curve, LinearSystem, Solution
+from outofcluster.curves.base import Curve, LinearSystem, Needs, Solution
 from outofcluster.curves.operator import BinomialOperator
 
 __all__ = ["SketchCurve"]
@@ -100,6 +100,11 @@ class SketchCurve(Curve):
     first_alone: bool = True
     row_sketch: int | None = None
     random_state: int | None = None
+
+    @property
+    def needs(self) -> Needs:
+        """Losses that are not negative where the curve is monotone, which keeps it above 0."""
+        return Needs(nonnegative=bool(self.monotone))
 
     @property
     def error_bound_(self) -> float:

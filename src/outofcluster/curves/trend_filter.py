@@ -32,7 +32,7 @@ from outofcluster._base.exceptions import InputError
 from outofcluster._base.validation import Array, Points, check_choice, check_flag, check_integer, check_number
 from outofcluster.curves._representation import Representation, grid, spline
 from outofcluster.curves._solvers.trend import Shape, minimise_trend
-from outofcluster.curves.base import Curve, Solution
+from outofcluster.curves.base import Curve, Needs, Solution
 from outofcluster.curves.operator import BinomialOperator
 
 __all__ = ["TrendFilterCurve"]
@@ -94,6 +94,11 @@ class TrendFilterCurve(Curve):
     convex: bool = False
     scale: Literal["p", "index"] = "p"
     n_pieces: int = 128
+
+    @property
+    def needs(self) -> Needs:
+        """Losses that are not negative where the curve must not be."""
+        return Needs(nonnegative=bool(self.nonnegative))
 
     @property
     def penalty_(self) -> float:
