@@ -4,10 +4,12 @@ The contracts on imports are in pyproject.toml, under tool.importlinter.
 """
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from importlinter.cli import lint_imports
 
 import outofcluster
@@ -61,3 +63,19 @@ def test_every_public_name_is_documented_with_an_example():
         exception = isinstance(public, type) and issubclass(public, Exception)
         if not (name.startswith("__") or exception or name in MADE_BY_FUNCTIONS):
             assert ">>>" in public.__doc__, name
+
+
+@pytest.mark.slow
+def test_workers_find_the_estimators_of_tests_beside_another_package_called_tests(tmp_path):
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "__init__.py").touch()
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    files = [ROOT / "tests" / "sampling" / name for name in ("test_sampling_input.py", "test_samples_file.py")]
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-k", "worker or interrupted", *files],
+        env=os.environ | {"PYTHONPATH": path},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stdout

@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 
 import outofcluster as ooc
+from ooc_test_estimators import Interrupted
 from outofcluster._base.exceptions import FitError, InputError
 from outofcluster.sampling.checkpoint import Batch, Checkpoint
 
@@ -94,18 +95,6 @@ def test_runs_that_do_not_belong_together_are_not_merged(options, message):
 
 
 # --- checkpoints --------------------------------------------------------------------------------------
-
-
-class Interrupted(GaussianNB):
-    """Stops the whole run, as Ctrl-C would, at its k-th fit in this process."""
-
-    fits, at = 0, None
-
-    def fit(self, X, y):
-        Interrupted.fits += 1
-        if Interrupted.fits == Interrupted.at:
-            raise KeyboardInterrupt
-        return super().fit(X, y)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

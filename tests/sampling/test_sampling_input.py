@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 import sklearn
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import get_scorer
@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import outofcluster as ooc
+from ooc_test_estimators import Counting, FailsOnSome
 from outofcluster._base.exceptions import FitError, InputError
 
 rng = np.random.default_rng(0)
@@ -29,25 +30,6 @@ def sample(estimator=None, data=X, target=y, **options):
 
 def numbers(samples):
     return np.concatenate(samples.losses)
-
-
-class Counting(ClassifierMixin, BaseEstimator):
-    """Counts its fits, and fails at the one that it is told to."""
-
-    fits = 0
-
-    def __init__(self, fail_at=None):
-        self.fail_at = fail_at
-
-    def fit(self, X, y, sample_weight=None):
-        Counting.fits += 1
-        if self.fail_at is not None and Counting.fits >= self.fail_at:
-            raise ArithmeticError("no luck")
-        self.classes_ = np.unique(y)
-        return self
-
-    def predict(self, X):
-        return np.zeros(len(X), dtype=int)
 
 
 @pytest.mark.parametrize(
@@ -197,15 +179,6 @@ def test_dummy_estimators_and_no_sums():
     assert samples.train_sums.shape[1] == 0
     with pytest.raises(InputError, match="without the jackknife's sums"):
         samples.jackknife()
-
-
-class FailsOnSome(Counting):
-    """Fails on about one resample in thirty, in whichever process it is."""
-
-    def fit(self, X, y, sample_weight=None):
-        if X[0, 0] > 1.9:
-            raise ArithmeticError("no luck")
-        return super().fit(X, y)
 
 
 def test_a_failure_in_a_worker_is_the_first_one_whatever_the_number_of_workers():

@@ -1,0 +1,49 @@
+"""Estimators that tests send to worker processes.
+
+A worker imports an estimator's module by its name. Test modules are named `tests.sampling.…`, and any installed package
+may bring a top-level `tests` of its own, so what workers import has a module with a name that nobody else uses.
+"""
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.naive_bayes import GaussianNB
+
+
+class Counting(ClassifierMixin, BaseEstimator):
+    """Counts its fits in this process, and fails at the one that it is told to."""
+
+    fits = 0
+
+    def __init__(self, fail_at=None):
+        self.fail_at = fail_at
+
+    def fit(self, X, y, sample_weight=None):
+        Counting.fits += 1
+        if self.fail_at is not None and Counting.fits >= self.fail_at:
+            raise ArithmeticError("no luck")
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        return np.zeros(len(X), dtype=int)
+
+
+class FailsOnSome(Counting):
+    """Fails on about one resample in thirty, in whichever process it is."""
+
+    def fit(self, X, y, sample_weight=None):
+        if X[0, 0] > 1.9:
+            raise ArithmeticError("no luck")
+        return super().fit(X, y)
+
+
+class Interrupted(GaussianNB):
+    """Stops the whole run, as Ctrl-C would, at its k-th fit in this process."""
+
+    fits, at = 0, None
+
+    def fit(self, X, y):
+        Interrupted.fits += 1
+        if Interrupted.fits == Interrupted.at:
+            raise KeyboardInterrupt
+        return super().fit(X, y)
