@@ -224,7 +224,7 @@ def linkage_truth(rng: Rng, of: str, *, split: bool = False, cut: float = 0.15) 
 def audited(rng: Rng, n_entities: int, of: str, *, split: bool = False, cut: float = 0.15) -> Leakage:
     """The rate estimated from so many audited entities, for 5 folds or for one split."""
     entity, groups = link(rng, n_entities, cut)
-    return Leakage.from_audit(entity, groups, cv=hold_out(rng, groups)[1] if split else 5, of=of)  # type: ignore[arg-type]
+    return Leakage.from_true_groups(entity, groups, cv=hold_out(rng, groups)[1] if split else 5, of=of)  # type: ignore[arg-type]
 
 
 def matches(rng: Rng, n_clusters: int = 300, size: int = 3, n_pairs: int = 90) -> tuple[tuple[Any, Any, Any], Any, Any]:

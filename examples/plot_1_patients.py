@@ -30,7 +30,7 @@ print(patients)
 # the rate is a share of the held-out records (``of="validation"``).
 looked_up = np.random.default_rng(0).choice(400, 100, replace=False)
 rows = np.isin(patients.entities, looked_up)
-leakage = ooc.Leakage.from_audit(patients.entities[rows], patients.groups[rows], cv=5, of="validation")
+leakage = ooc.Leakage.from_true_groups(patients.entities[rows], patients.groups[rows], cv=5, of="validation")
 print(leakage)
 
 # %%

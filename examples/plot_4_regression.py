@@ -17,7 +17,7 @@ from outofcluster.present.display import FoldsDisplay, LossCurveDisplay
 law = {"n_records": (2, 8), "n_features": 5, "target": "regression", "signal": 1.2, "record_noise": 0.3}
 customers = ooc.datasets.make_patients(220, split_share=0.4, random_state=1, **law)
 split = np.isin(customers.entities, np.arange(80))
-leakage = ooc.Leakage.from_audit(customers.entities[split], customers.groups[split], cv=4, of="validation")
+leakage = ooc.Leakage.from_true_groups(customers.entities[split], customers.groups[split], cv=4, of="validation")
 print(leakage)
 
 # %%

@@ -40,7 +40,7 @@ print(truth)
 # Whole true clusters, drawn at random.
 rng = np.random.default_rng(1)
 rows = np.isin(entities, rng.choice(600, 150, replace=False))
-audited = {of: ooc.Leakage.from_audit(entities[rows], groups[rows], cv=5, of=of) for of in truth}
+audited = {of: ooc.Leakage.from_true_groups(entities[rows], groups[rows], cv=5, of=of) for of in truth}
 
 # %%
 # Match probabilities

@@ -52,7 +52,7 @@ def test_from_audited_records(run, tmp_path, linked):
     status, out, err = run("audited", "visits.csv", *words)
     assert (status, err) == (0, "")
     true, groups = linked["person"].to_numpy(), linked["patient"].to_numpy()
-    check(out, tmp_path / "o.json", lambda of: Leakage.from_audit(true, groups, cv=4, of=of))
+    check(out, tmp_path / "o.json", lambda of: Leakage.from_true_groups(true, groups, cv=4, of=of))
     assert out.startswith("If single records leak:\n    ")
 
 

@@ -53,21 +53,21 @@ def counted(fold_of, k, of):
 
 @pytest.mark.parametrize("of", SIDES)
 @pytest.mark.parametrize("k", [2, 3])
-def test_the_audit_is_the_average_over_all_assignments_to_folds(k, of):
+def test_audited_records_give_the_average_over_all_assignments_to_folds(k, of):
     outcomes = np.array([counted(np.array(a), k, of) for a in product(range(k), repeat=6)])
     leaked, size = outcomes.sum(axis=0)
-    assert Leakage.from_audit(true, approximate, cv=k, of=of).rate == pytest.approx(leaked / size, rel=1e-12)
+    assert Leakage.from_true_groups(true, approximate, cv=k, of=of).rate == pytest.approx(leaked / size, rel=1e-12)
 
 
-def test_the_audit_by_hand():
+def test_audited_records_by_hand():
     # h is 1 for the true cluster 1 and 2 for 2, "c" "d" "e" holding 2.
-    assert Leakage.from_audit(true, approximate).rate == pytest.approx((2 * 0.2 + 4 * (1 - 0.8**2)) / 10)
-    rho0 = Leakage.from_audit(true, approximate, of="validation")
+    assert Leakage.from_true_groups(true, approximate).rate == pytest.approx((2 * 0.2 + 4 * (1 - 0.8**2)) / 10)
+    rho0 = Leakage.from_true_groups(true, approximate, of="validation")
     assert rho0.rate == pytest.approx((2 * 0.8 + 4 * (1 - 0.2**2)) / 10)
     assert rho0.of == "validation"
     # Ratio estimator over four true clusters.
     residual = np.array([-3 * 0.184, 2 * (0.2 - 0.184), 4 * (0.36 - 0.184), -0.184])
-    assert Leakage.from_audit(true, approximate).std == pytest.approx(np.sqrt(4 / 3 * (residual**2).sum()) / 10)
+    assert Leakage.from_true_groups(true, approximate).std == pytest.approx(np.sqrt(4 / 3 * (residual**2).sum()) / 10)
 
 
 @pytest.mark.parametrize("of", SIDES)
@@ -77,8 +77,8 @@ def test_fixed_splits_are_counted(of):
     pairs = [(rows[fold != f], rows[fold == f]) for f in range(3)]
     own = 0 if of == "train" else 1
     shares = [np.isin(true[pair[own]], true[pair[1 - own]]).mean() for pair in pairs]
-    assert Leakage.from_audit(true, approximate, cv=pairs, of=of).rate == pytest.approx(np.mean(shares))
-    assert Leakage.from_audit(true, approximate, cv=iter(pairs[:1]), of=of).rate == pytest.approx(shares[0])
+    assert Leakage.from_true_groups(true, approximate, cv=pairs, of=of).rate == pytest.approx(np.mean(shares))
+    assert Leakage.from_true_groups(true, approximate, cv=iter(pairs[:1]), of=of).rate == pytest.approx(shares[0])
 
 
 @pytest.mark.parametrize(
@@ -100,22 +100,22 @@ def test_fixed_splits_are_counted(of):
 )
 def test_a_splitter_counts_by_its_validation_share(cv, share):
     wanted = (2 * share + 4 * (1 - (1 - share) ** 2)) / 10
-    assert Leakage.from_audit(true, approximate, cv=cv).rate == pytest.approx(wanted)
+    assert Leakage.from_true_groups(true, approximate, cv=cv).rate == pytest.approx(wanted)
     assert Leakage.from_pair_probabilities([0], [3], [0.5], groups=approximate, cv=cv).rate == pytest.approx(share / 10)
 
 
 def test_a_splitter_keeps_its_random_state():
     random = np.random.RandomState(0)
-    Leakage.from_audit(true, approximate, cv=GroupShuffleSplit(3, random_state=random))
+    Leakage.from_true_groups(true, approximate, cv=GroupShuffleSplit(3, random_state=random))
     assert random.randint(10**6) == np.random.RandomState(0).randint(10**6)
 
 
-def test_the_audit_that_finds_nothing_or_too_little():
-    clean = Leakage.from_audit(np.repeat(np.arange(100), 3), np.repeat(np.arange(100), 3))
+def test_an_audit_that_finds_nothing_or_too_little():
+    clean = Leakage.from_true_groups(np.repeat(np.arange(100), 3), np.repeat(np.arange(100), 3))
     assert clean.rate == 0
     # At most 3.69 of 100 clusters are cut at this level, exact for a Poisson count of 0, and each leaks 1/5.
     assert clean.interval() == (0, pytest.approx(0.2 / 100 * stats.chi2(2).ppf(0.975) / 2))
-    one = Leakage.from_audit([1, 1, 1], ["a", "a", "b"])
+    one = Leakage.from_true_groups([1, 1, 1], ["a", "a", "b"])
     assert one.std is None
     assert one.rate == pytest.approx(0.2)
 
@@ -126,10 +126,10 @@ def test_the_audit_that_finds_nothing_or_too_little():
     ids=["str", "mixed", "dates", "categories"],
 )
 def test_labels_of_any_kind(labels):
-    wanted = Leakage.from_audit(true, approximate)
+    wanted = Leakage.from_true_groups(true, approximate)
     given_labels = labels[true] if hasattr(labels, "dtype") else [labels[t] for t in true]
-    assert Leakage.from_audit(given_labels, approximate.tolist()) == wanted
-    assert Leakage.from_audit(pd.Series(given_labels, index=range(5, 15)), pd.Series(approximate)) == wanted
+    assert Leakage.from_true_groups(given_labels, approximate.tolist()) == wanted
+    assert Leakage.from_true_groups(pd.Series(given_labels, index=range(5, 15)), pd.Series(approximate)) == wanted
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6)), min_size=2, max_size=30), st.integers(2, 8))
@@ -139,15 +139,15 @@ def test_rates_are_shares_and_grow_with_splitting(labels, k):
     finer = groups.copy()
     finer[0] = 77
     for of in SIDES:
-        before = Leakage.from_audit(entity, groups, cv=k, of=of)
-        after = Leakage.from_audit(entity, finer, cv=k, of=of)
+        before = Leakage.from_true_groups(entity, groups, cv=k, of=of)
+        after = Leakage.from_true_groups(entity, finer, cv=k, of=of)
         assert 0 <= before.rate < 1
         # One record cut off: no fewer pieces for any true cluster, unless the record was the only one of its piece.
         assert after.rate >= before.rate - 1e-12
         low, high = before.interval()
         assert 0 <= low <= before.rate <= high <= 1
-    fewer_folds = Leakage.from_audit(entity, groups, cv=k).rate
-    assert fewer_folds >= Leakage.from_audit(entity, groups, cv=k + 1).rate - 1e-12
+    fewer_folds = Leakage.from_true_groups(entity, groups, cv=k).rate
+    assert fewer_folds >= Leakage.from_true_groups(entity, groups, cv=k + 1).rate - 1e-12
 
 
 def belongs(odds):
@@ -276,7 +276,7 @@ def test_precision_and_recall_agree_with_the_audit_of_clusters_cut_in_two(of):
     """Pairs of records, some cut: one mate each, so the formula is exact."""
     entity = np.repeat(np.arange(500), 2)
     groups = np.where((np.arange(1000) % 2 == 1) & (entity < 60), entity + 500, entity)
-    audit = Leakage.from_audit(entity, groups, of=of)
+    audit = Leakage.from_true_groups(entity, groups, of=of)
     pairs = Leakage.from_precision_recall(1, 440 / 500, n_links=440, n_records=1000, validation_share=0.2, of=of)
     assert pairs.rate == pytest.approx(audit.rate)
 
@@ -327,24 +327,51 @@ def rates(precision=0.9, recall=0.9, **options):
         (lambda: Leakage(0.1, np.inf), "std must be a finite number at least 0, got inf"),
         (lambda: Leakage(0.1, of="test"), "of must be 'train' or 'validation', got 'test'"),
         (lambda: Leakage(0.1).interval(), "std must be known for an interval, got None"),
-        (lambda: Leakage(0.1, 0.1).interval(1), "level must lie between 0 and 1, got 1"),
-        (lambda: Leakage(0.1, 0.1).interval(0), "level must be a finite number above 0, got 0"),
-        (lambda: Leakage.from_audit(None, approximate), r"label for each of groups' 10 records, got shape \(\)"),
-        (lambda: Leakage.from_audit(true[:4], approximate), r"true_groups must hold a label .* got shape \(4,\)"),
-        (lambda: Leakage.from_audit([*true[:9], None], approximate), r"missing labels, got true_groups\[9\] = None"),
-        (lambda: Leakage.from_audit([np.nan, *true[1:]], approximate), r"missing labels, got true_groups\[0\] = nan"),
-        (lambda: Leakage.from_audit(true, [*approximate[:9], None]), r"missing labels, got groups\[9\] = None"),
-        (lambda: Leakage.from_audit(true, None), "groups must give the cluster of every record, got None"),
-        (lambda: Leakage.from_audit(true, ["a"] * 10), "groups must hold at least two clusters, got 1 over 10"),
-        (lambda: Leakage.from_audit(true, approximate, of="all"), "of must be 'train' or 'validation', got 'all'"),
-        (lambda: Leakage.from_audit(true, approximate, cv=1), "cv must be a whole number at least 2, got 1"),
-        (lambda: Leakage.from_audit(true, approximate, cv="5"), "cv must be None, a number of folds, a splitter or"),
-        (lambda: Leakage.from_audit(true, approximate, cv=GroupKFold), "cv must be None, a number of folds, a spl"),
-        (lambda: Leakage.from_audit(true, approximate, cv=[]), "cv must give at least one pair of train and test"),
-        (lambda: Leakage.from_audit(true, approximate, cv=[([0], [1])]), "cluster 'a' on both sides of fold 0"),
-        (lambda: Leakage.from_audit(true, approximate, cv=LeavePGroupsOut(9)), "cv must be able to split these clus"),
+        (lambda: Leakage(0.1, 0.1).interval(1), r"confidence_level must lie in \(0, 1\), got 1"),
+        (lambda: Leakage(0.1, 0.1).interval(0), r"confidence_level must lie in \(0, 1\), got 0"),
         (
-            lambda: Leakage.from_audit(true, approximate, cv=[([3], [4])]),
+            lambda: Leakage.from_true_groups(None, approximate),
+            "true_groups must give the cluster of every record, got None",
+        ),
+        (
+            lambda: Leakage.from_true_groups(true[:4], approximate),
+            r"true_groups must hold one label for each of the 10 records, got shape \(4,\)",
+        ),
+        (
+            lambda: Leakage.from_true_groups([*true[:9], None], approximate),
+            r"missing labels, got true_groups\[9\] = None",
+        ),
+        (
+            lambda: Leakage.from_true_groups([np.nan, *true[1:]], approximate),
+            r"missing labels, got true_groups\[0\] = nan",
+        ),
+        (lambda: Leakage.from_true_groups(true, [*approximate[:9], None]), r"missing labels, got groups\[9\] = None"),
+        (lambda: Leakage.from_true_groups(true, None), "groups must give the cluster of every record, got None"),
+        (lambda: Leakage.from_true_groups(true, ["a"] * 10), "groups must hold at least two clusters, got 1 over 10"),
+        (
+            lambda: Leakage.from_true_groups(true, approximate, of="all"),
+            "of must be 'train' or 'validation', got 'all'",
+        ),
+        (lambda: Leakage.from_true_groups(true, approximate, cv=1), "cv must be a whole number at least 2, got 1"),
+        (
+            lambda: Leakage.from_true_groups(true, approximate, cv="5"),
+            "cv must be None, a number of folds, a splitter or",
+        ),
+        (
+            lambda: Leakage.from_true_groups(true, approximate, cv=GroupKFold),
+            "cv must be None, a number of folds, a spl",
+        ),
+        (
+            lambda: Leakage.from_true_groups(true, approximate, cv=[]),
+            "cv must give at least one pair of train and test",
+        ),
+        (lambda: Leakage.from_true_groups(true, approximate, cv=[([0], [1])]), "cluster 'a' on both sides of fold 0"),
+        (
+            lambda: Leakage.from_true_groups(true, approximate, cv=LeavePGroupsOut(9)),
+            "cv must be able to split these clus",
+        ),
+        (
+            lambda: Leakage.from_true_groups(true, approximate, cv=[([3], [4])]),
             "true_groups must leave records that do not leak, got a leakage of 1",
         ),
         (lambda: pairs(left=[0]), r"left must hold one row number for each of 2 pairs, got int64 \(1,\)"),
@@ -377,3 +404,25 @@ def test_what_is_refused(call, message):
 
 def test_in_a_notebook():
     assert "<p>8% ± 1% of the training records leak" in Leakage(0.08, std=0.01)._repr_html_()
+
+
+def test_as_a_frame():
+    leakage = Leakage(0.08, std=0.01, of="validation")
+    frame = leakage.to_frame(confidence_level=0.9)
+    assert frame.columns.tolist() == ["rate", "std", "of", "low", "high"]
+    assert frame.to_numpy().tolist() == [[0.08, 0.01, "validation", *leakage.interval(0.9)]]
+    unknown = Leakage(0.08).to_frame()
+    assert unknown[["std", "low", "high"]].isna().all(axis=None)
+    assert unknown["rate"].tolist() == [0.08]
+
+
+def test_old_names_work_on_with_a_warning():
+    with pytest.warns(
+        DeprecationWarning, match=r"Leakage\.from_audit is now called Leakage\.from_true_groups"
+    ) as caught:
+        old = Leakage.from_audit(true, approximate, cv=3, of="validation")
+    assert old == Leakage.from_true_groups(true, approximate, cv=3, of="validation")
+    with pytest.warns(DeprecationWarning, match="level= is now called confidence_level=") as more:
+        assert old.interval(level=0.9) == old.interval(confidence_level=0.9)
+    # The warning points at the line that uses the old name.
+    assert {warning.filename for warning in (*caught, *more)} == {__file__}

@@ -187,6 +187,14 @@ def check_number(name: str, value: Any, *, least: float, strict: bool = False) -
     return number
 
 
+def check_share(name: str, value: Any, within: str = "[0, 1]") -> float:
+    """A number between 0 and 1; a round bracket in ``within``, such as "[0, 1)", leaves that end out."""
+    share = check_number(name, value, least=0)
+    if share > 1 or (share == 1 and within[-1] == ")") or (share == 0 and within[0] == "("):
+        raise InputError(f"{name} must lie in {within}, got {share:g}.")
+    return share
+
+
 def check_choice(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
     """One of a few values."""
     if value not in allowed:

@@ -105,7 +105,7 @@ def run_demo(*, n_fits: int = 200, seed: int = 0) -> Demo:
     patients = make_patients(_PATIENTS, split_share=_SPLIT_SHARE, random_state=_number(data_state), **_LAW)  # type: ignore[arg-type]
     sample = np.random.default_rng(look_up).choice(_PATIENTS, _LOOKED_UP, replace=False)
     rows = np.isin(patients.entities, sample)
-    leakage = Leakage.from_audit(patients.entities[rows], patients.groups[rows], cv=_FOLDS, of="validation")
+    leakage = Leakage.from_true_groups(patients.entities[rows], patients.groups[rows], cv=_FOLDS, of="validation")
     model = KNeighborsClassifier(5, weights="distance")
     result = audit(
         model,

@@ -57,7 +57,7 @@ def from_audited(file: str, true_column: str, groups: str, folds: int, encoding:
     if true_column == groups:
         raise InputError(f"--true and --groups must be different columns, got {groups!r} for both.")
     true, approximate = column(frame, true_column, "--true"), column(frame, groups, "--groups")
-    _show(lambda of: Leakage.from_audit(true, approximate, cv=folds, of=of), json_path)
+    _show(lambda of: Leakage.from_true_groups(true, approximate, cv=folds, of=of), json_path)
 
 
 @command.command(

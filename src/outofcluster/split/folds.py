@@ -18,18 +18,11 @@ from numpy.typing import NDArray
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.validation import check_integer, first_missing
 
-__all__ = [
-    "Clusters",
-    "Fold",
-    "check_fold",
-    "label_array",
-    "make_folds",
-    "read_pairs",
-]
+__all__ = ["DEFAULT_FOLDS", "Clusters", "Fold", "Rows", "check_labels", "is_splitter", "make_folds", "read_folds"]
 
 Rows = NDArray[np.int64]
 
-_DEFAULT_FOLDS = 5
+DEFAULT_FOLDS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,36 +72,45 @@ def make_folds(X: Any, y: Any, groups: Any, cv: Any = None) -> tuple[Fold, ...]:
     clusters = Clusters.of(groups, n)
     if y is not None and _n_records("y", y) != n:
         raise InputError(f"y must have one value for each of the {n} records of X, got {_n_records('y', y)}.")
-    folds = tuple(check_fold(i, pair, clusters) for i, pair in enumerate(read_pairs(X, y, clusters, cv)))
+    return read_folds(X, y, clusters, cv)
+
+
+def read_folds(X: Any, y: Any, clusters: Clusters, cv: Any) -> tuple[Fold, ...]:
+    """Checked folds of clusters that are known already; X and y may be None where ``cv`` holds pairs of rows."""
+    folds = tuple(_check_fold(i, pair, clusters) for i, pair in enumerate(_read_pairs(X, y, clusters, cv)))
     if not folds:
         raise InputError("cv must give at least one pair of train and test rows, got none.")
     return folds
 
 
-def read_pairs(X: Any, y: Any, clusters: Clusters, cv: Any) -> list[Any]:
+def is_splitter(cv: Any) -> bool:
+    """Whether ``cv`` is an object that splits, rather than its class, a number or pairs of rows."""
+    return hasattr(cv, "split") and not isinstance(cv, str | type)
+
+
+def _read_pairs(X: Any, y: Any, clusters: Clusters, cv: Any) -> Iterable[Any]:
     """The pairs of rows that a splitter, a number or an iterable stands for, not yet checked."""
-    wanted = "None, a number of folds, a splitter or an iterable of (train, test) row indices"
     splitter = cv
     if cv is None or isinstance(cv, int | float | np.number | np.bool_):
         from sklearn.model_selection import GroupKFold
 
         most = len(clusters.names)
-        number = min(_DEFAULT_FOLDS, most) if cv is None else check_integer("cv", cv, least=2, most=most)
-        splitter = GroupKFold(number)
-    if hasattr(splitter, "split") and not isinstance(splitter, str | type):
+        splitter = GroupKFold(min(DEFAULT_FOLDS, most) if cv is None else check_integer("cv", cv, least=2, most=most))
+    if is_splitter(splitter):
         with warnings.catch_warnings():
-            # What this warns of is refused below, with the cluster named, if it matters.
+            # A splitter that ignores groups is refused below, with the cluster named, if it splits one.
             warnings.filterwarnings("ignore", message="The groups parameter is ignored")
             try:
                 return list(splitter.split(X, y, clusters.sortable))
             except (ValueError, TypeError) as error:
                 raise InputError(f"cv must be able to split these records, but {cv!r} says: {error}") from error
     if isinstance(cv, str | bytes | type) or not isinstance(cv, Iterable):
-        raise InputError(f"cv must be {wanted}, got {cv!r}.")
-    return list(cv)
+        allowed = "None, a number of folds, a splitter or an iterable of (train, test) row indices"
+        raise InputError(f"cv must be {allowed}, got {cv!r}.")
+    return cv
 
 
-def check_fold(i: int, pair: Any, clusters: Clusters) -> Fold:
+def _check_fold(i: int, pair: Any, clusters: Clusters) -> Fold:
     """A fold whose rows exist, are on one side each, and split no cluster."""
     if isinstance(pair, str | bytes) or not hasattr(pair, "__len__") or len(pair) != 2:
         raise InputError(f"cv must give pairs (train, test) of row indices, got {type(pair).__name__} as fold {i}.")
@@ -118,8 +120,8 @@ def check_fold(i: int, pair: Any, clusters: Clusters) -> Fold:
     both = validation[_marked(train, n)[validation]]
     if len(both):
         raise InputError(f"cv must not train and test on the same record, got row {both[0]} on both sides of fold {i}.")
-    marked = [_marked(clusters.codes[rows], len(clusters.names)) for rows in (train, validation)]
-    shared = np.flatnonzero(marked[0] & marked[1])
+    trains, held_out = (_marked(clusters.codes[rows], len(clusters.names)) for rows in (train, validation))
+    shared = np.flatnonzero(trains & held_out)
     if len(shared):
         raise InputError(
             f"cv must keep every cluster on one side, got records of cluster {clusters.names[shared[0]]!r} on both "
@@ -135,17 +137,17 @@ def _marked(codes: Rows, n: int) -> NDArray[np.bool_]:
 
 
 def _check_rows(i: int, side: str, rows: Any, n: int) -> Rows:
-    given = np.asarray(rows)
-    if given.ndim != 1 or len(given) == 0:
-        raise InputError(f"cv must give at least one {side} row a fold, got shape {given.shape} in fold {i}.")
-    if given.dtype.kind not in "iu":
-        raise InputError(f"cv must give row indices, whole numbers, got {given.dtype} as {side} rows of fold {i}.")
-    outside = (given < 0) | (given >= n)
+    array = np.asarray(rows)
+    if array.ndim != 1 or len(array) == 0:
+        raise InputError(f"cv must give at least one {side} row per fold, got shape {array.shape} in fold {i}.")
+    if array.dtype.kind not in "iu":
+        raise InputError(f"cv must give row indices, whole numbers, got {array.dtype} as {side} rows of fold {i}.")
+    outside = (array < 0) | (array >= n)
     if outside.any():
-        raise InputError(f"cv must give rows between 0 and {n - 1}, got {side} row {given[outside][0]} in fold {i}.")
-    if _marked(given, n).sum() < len(given):
-        raise InputError(f"cv must give every row at most once a side, got repeated {side} rows in fold {i}.")
-    return given.astype(np.int64)
+        raise InputError(f"cv must give rows between 0 and {n - 1}, got {side} row {array[outside][0]} in fold {i}.")
+    if _marked(array, n).sum() < len(array):
+        raise InputError(f"cv must give every row at most once per side, got repeated {side} rows in fold {i}.")
+    return array.astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,16 +162,8 @@ class Clusters:
 
     @classmethod
     def of(cls, groups: Any, n: int | None) -> Clusters:
-        """Clusters of checked labels; n is how many there must be, where that is known."""
-        if groups is None:
-            raise InputError("groups must give the cluster of every record, got None.")
-        labels = label_array(groups)
-        if labels.ndim != 1 or (n is not None and len(labels) != n):
-            wanted = "one label a record" if n is None else f"one label for each of the {n} records"
-            raise InputError(f"groups must hold {wanted}, got shape {labels.shape}.")
-        row = first_missing(labels)
-        if row is not None:
-            raise InputError(f"groups must not have missing labels, got groups[{row}] = {labels[row]}.")
+        """Clusters of checked labels; n is how many labels there must be, where that is known."""
+        labels = check_labels("groups", groups, n)
         try:
             unique, codes = np.unique(labels, return_inverse=True)
             names, sortable = unique.tolist(), labels
@@ -182,17 +176,29 @@ class Clusters:
         return cls(labels, codes.astype(np.int64), names, sortable)
 
 
-def label_array(groups: Any) -> NDArray[Any]:
-    """Labels as an array that keeps their types."""
-    if hasattr(groups, "dtype"):
-        return np.asarray(groups)
+def check_labels(name: str, labels: Any, n: int | None) -> NDArray[Any]:
+    """One label per record, none missing, as an array that keeps their types; n is the number of records, if known."""
+    if labels is None:
+        raise InputError(f"{name} must give the cluster of every record, got None.")
     try:
-        array = np.asarray(groups)
+        array = np.asarray(labels)
     except ValueError:
-        raise InputError(f"groups must hold one label a record, got {type(groups).__name__} of uneven parts.") from None
+        raise InputError(
+            f"{name} must hold one label per record, got {type(labels).__name__} of uneven parts."
+        ) from None
     # In a list, a number or NaN next to a string would become a string, and be taken for a label.
-    if array.dtype.kind in "US" and not all(isinstance(label, str | bytes) for label in groups):
-        return np.asarray(groups, dtype=object)
+    if (
+        not hasattr(labels, "dtype")
+        and array.dtype.kind in "US"
+        and not all(isinstance(x, str | bytes) for x in labels)
+    ):
+        array = np.asarray(labels, dtype=object)
+    if array.ndim != 1 or (n is not None and len(array) != n):
+        wanted = "one label per record" if n is None else f"one label for each of the {n} records"
+        raise InputError(f"{name} must hold {wanted}, got shape {array.shape}.")
+    row = first_missing(array)
+    if row is not None:
+        raise InputError(f"{name} must not have missing labels, got {name}[{row}] = {array[row]}.")
     return array
 
 
@@ -203,4 +209,4 @@ def _n_records(name: str, values: Any) -> int:
     try:
         return len(values)
     except TypeError:
-        raise InputError(f"{name} must hold one row a record, got {type(values).__name__}.") from None
+        raise InputError(f"{name} must hold one row per record, got {type(values).__name__}.") from None

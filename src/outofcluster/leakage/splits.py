@@ -1,0 +1,68 @@
+"""Which records can leak where: the argument ``cv`` of all sources of a leakage rate, and the side that is counted."""
+
+from __future__ import annotations
+
+import copy
+from itertools import islice
+from typing import Any, Literal
+
+import numpy as np
+
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.validation import check_choice, check_integer
+from outofcluster.split.folds import DEFAULT_FOLDS, Clusters, Fold, Rows, is_splitter, read_folds
+
+__all__ = ["Side", "below_one", "check_side", "counted_and_other", "read_split"]
+
+Side = Literal["train", "validation"]
+
+_SPLITS_SEEN = 100
+"""Splits of a splitter that is not a K-fold from which its validation share is read."""
+
+
+def check_side(of: Any) -> None:
+    """Refuse anything but the two sides of a split."""
+    check_choice("of", of, ("train", "validation"))
+
+
+def read_split(cv: Any, clusters: Clusters) -> float | tuple[Fold, ...]:
+    """The validation share where ``cv`` is a number of folds or a splitter, or the splits themselves where it has rows.
+
+    Parameters
+    ----------
+    cv : int, splitter, iterable of pairs (train, test), or None
+        None stands for 5 folds.
+    clusters : Clusters
+        The approximate clusters that are split.
+
+    Returns
+    -------
+    float or tuple of Fold
+    """
+    if cv is None or isinstance(cv, int | float | np.number | np.bool_):
+        return 1 / (DEFAULT_FOLDS if cv is None else check_integer("cv", cv, least=2))
+    if not is_splitter(cv):
+        return read_folds(None, None, clusters, cv)
+    # One row per cluster is enough to see which share of the clusters is held out.
+    rows = np.arange(len(clusters.names))
+    try:
+        number = getattr(cv, "n_splits", None)
+        if number is not None and not hasattr(cv, "test_size") and cv.get_n_splits(rows, rows, rows) == number:
+            return 1 / check_integer("cv", number, least=2)
+        # Shuffled, repeated and leave-some-out splitters make more splits than 1/share; a copy keeps their state.
+        splits = copy.deepcopy(cv).split(rows, np.zeros(len(rows), dtype=int), rows)
+        return float(np.mean([len(test) / (len(train) + len(test)) for train, test in islice(splits, _SPLITS_SEEN)]))
+    except (ValueError, TypeError) as error:
+        raise InputError(f"cv must be able to split these clusters, but {cv!r} says: {error}") from error
+
+
+def counted_and_other(fold: Fold, of: Side) -> tuple[Rows, Rows]:
+    """The rows whose leakage is counted, and those on the other side."""
+    return (fold.train, fold.validation) if of == "train" else (fold.validation, fold.train)
+
+
+def below_one(rate: float, name: str) -> float:
+    """The rate, unless every record leaks; ``name`` is the argument that says so."""
+    if rate > 1 - 1e-12:
+        raise InputError(f"{name} must leave records that do not leak, got a leakage of {rate:g}.")
+    return rate
