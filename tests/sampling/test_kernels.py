@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from outofcluster._base.exceptions import InputError
-from outofcluster.sampling.kernels import Kernel, draw_records, find_kernel
+from outofcluster.sampling.kernels import Kernel, Units, draw_records, find_kernel
 from outofcluster.sampling.kernels._compiled_draw import draw, identity_orders
 from outofcluster.sampling.kernels._philox import fill_uniforms
 
@@ -37,18 +37,16 @@ def problem(*, classifier, d=4, n_T=60, n_V=25, seed=0):
     return X, (f > 0).astype(float) if classifier else f, rows[:n_T], rows[n_T : n_T + n_V]
 
 
-def arguments(*, injected=0.3, n_train=40, replace=True, units=None):
-    t_units, v_units = units if units is not None else (np.zeros(0, np.int64), np.zeros(0, np.int64))
+def arguments(*, injected=0.3, n_train=40, replace=True, units=()):
+    """Arguments of a block; ``units`` are partitions, each the units of T and those of V."""
     return {
         "injected": injected,
         "n_train": n_train,
         "replace": replace,
         "key": KEY,
         "level": LEVEL,
-        "train_units": t_units,
-        "validation_units": v_units,
-        "n_train_units": int(t_units.max()) + 1 if len(t_units) else 0,
-        "n_validation_units": int(v_units.max()) + 1 if len(v_units) else 0,
+        "train_units": tuple(Units(of, np.bincount(of)) for of, _ in units),
+        "validation_units": tuple(Units(of, np.bincount(of)) for _, of in units),
     }
 
 
@@ -273,27 +271,25 @@ def test_blocks_do_not_change_a_bit(model, loss, classifier, replace):
     whole = kernel.run_block(*data, first_replicate=0, count=30, **options)
     single = [kernel.run_block(*data, first_replicate=r, count=1, **options).losses[0] for r in range(30)]
     assert np.array_equal(whole.losses, single)
-    assert whole.train_sums.shape == (0, 8)
-    assert whole.validation_sums.shape == (0, 14)
-    with_units = arguments(replace=replace, units=(np.arange(60), np.arange(25)))
+    assert whole.train_sums == whole.validation_sums == ()
+    with_units = arguments(replace=replace, units=[(np.arange(60), np.arange(25))])
     assert np.array_equal(
         whole.losses, kernel.run_block(*data, first_replicate=0, count=30, start=start, **with_units).losses
     )
 
 
 @pytest.mark.parametrize("replace", [True, False])
-@pytest.mark.parametrize("per_record", [True, False])
-def test_the_sums_are_those_written_out(replace, per_record):
+def test_the_sums_are_those_written_out(replace):
     data = problem(classifier=False)
     X, y, _, validation = data
     rng = np.random.default_rng(1)
-    units = (np.arange(60), np.arange(25)) if per_record else (rng.integers(0, 9, 60), rng.integers(0, 6, 25))
+    partitions = [(np.arange(60), np.arange(25)), (rng.integers(0, 9, 60), rng.integers(0, 6, 25))]
     kernel = find_kernel(Ridge(), "squared_error", classifier=False)
     count = 9
-    options = arguments(replace=replace, units=units)
-    block = kernel.run_block(*data, first_replicate=0, count=count, start=kernel.start(*data[:3]), **options)
-    train_sums = np.zeros((options["n_train_units"], 8))
-    validation_sums = np.zeros((options["n_validation_units"], 14))
+    options = {"first_replicate": 0, "count": count, "start": kernel.start(*data[:3])}
+    block = kernel.run_block(*data, **options, **arguments(replace=replace, units=partitions))
+    train_sums = [np.zeros((60, 8)), np.zeros((9, 8))]
+    validation_sums = [np.zeros((25, 14)), np.zeros((6, 14))]
     for r in range(count):
         drawn_t, drawn_v, rows, _ = replay(data, r, classifier=False, replace=replace)
         model = Ridge().fit(X[rows], y[rows])
@@ -301,14 +297,20 @@ def test_the_sums_are_those_written_out(replace, per_record):
         left = np.setdiff1d(np.arange(25), drawn_v)
         t = losses[left].mean()
         assert block.losses[r] == pytest.approx(t, rel=1e-9)
-        for sums, unit, drawn in ((train_sums, units[0], drawn_t), (validation_sums, units[1], drawn_v)):
-            N = np.bincount(unit[drawn], minlength=len(sums)).astype(float)
-            M = float(len(drawn))
-            sums[:, :8] += np.stack([N, N * t, N**2, N**2 * t, N**2 * t**2, N * M, N * M * t, N * M * t**2], axis=1)
-        E = np.bincount(units[1][left], (losses[left] - t) / len(left), minlength=len(validation_sums))
-        validation_sums[:, 8:] += np.stack([E, E**2, N * E, N * E * t, M * E, M * E * t], axis=1)
-    assert np.allclose(block.train_sums, train_sums, rtol=1e-8, atol=1e-9)
-    assert np.allclose(block.validation_sums, validation_sums, rtol=1e-8, atol=1e-9)
+        for k, units in enumerate(partitions):
+            for sums, unit, drawn in ((train_sums[k], units[0], drawn_t), (validation_sums[k], units[1], drawn_v)):
+                N = np.bincount(unit[drawn], minlength=len(sums)).astype(float)
+                M = float(len(drawn))
+                NN, NM = N**2, N * M
+                sums[:, :8] += np.stack([N, N * t, NN, NN * t, NN * t**2, NM, NM * t, NM * t**2], axis=1)
+            E = np.bincount(units[1][left], (losses[left] - t) / len(left), minlength=len(validation_sums[k]))
+            validation_sums[k][:, 8:] += np.stack([E, E**2, N * E, N * E * t, M * E, M * E * t], axis=1)
+    for k, units in enumerate(partitions):
+        assert np.allclose(block.train_sums[k], train_sums[k], rtol=1e-8, atol=1e-9)
+        assert np.allclose(block.validation_sums[k], validation_sums[k], rtol=1e-8, atol=1e-9)
+        alone = kernel.run_block(*data, **options, **arguments(replace=replace, units=[units]))
+        assert np.array_equal(alone.train_sums[0], block.train_sums[k])
+        assert np.array_equal(alone.validation_sums[0], block.validation_sums[k])
 
 
 def test_draws_that_cannot_be_used_are_drawn_again():
@@ -329,13 +331,13 @@ def test_a_replicate_without_a_usable_draw_is_not_handled_and_not_summed():
     X, y, train, validation = problem(classifier=True)
     data = X, np.ones_like(y), train, validation
     kernel = find_kernel(LinearSVC(), "zero_one", classifier=True)
-    options = arguments(units=(np.arange(60), np.arange(25)))
+    options = arguments(units=[(np.arange(60), np.arange(25))])
     block = kernel.run_block(*data, first_replicate=0, count=3, start=kernel.start(*data[:3]), **options)
     assert not block.handled.any()
     assert block.redraws.tolist() == [100] * 3
     assert np.isnan(block.losses).all()
-    assert not block.train_sums.any()
-    assert not block.validation_sums.any()
+    assert not block.train_sums[0].any()
+    assert not block.validation_sums[0].any()
 
 
 def test_a_singular_regression_is_left_to_scikit_learn():

@@ -21,7 +21,7 @@ import numpy as np
 from outofcluster._base.exceptions import FitError
 from outofcluster._base.validation import Array
 from outofcluster.sampling.checkpoint import Batch, Checkpoint
-from outofcluster.sampling.fitting import Block, BlockLosses, Failure, Problem, run_blocks
+from outofcluster.sampling.fitting import Block, BlockLosses, Failure, Problem, Units, run_blocks
 from outofcluster.sampling.plan import Plan
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.samples import TRAIN_SUMS, VALIDATION_SUMS, LossSamples
@@ -48,16 +48,18 @@ class _Level:
         self.losses.append(result.losses)
         self.done += len(result.losses)
         self.redraws += result.redraws
-        self.train_sums = self.train_sums + result.train_sums
-        self.validation_sums = self.validation_sums + result.validation_sums
+        for sums in result.train_sums:
+            self.train_sums = self.train_sums + sums
+        for sums in result.validation_sums:
+            self.validation_sums = self.validation_sums + sums
 
 
 class _Store:
     """Levels in memory and, where there is a checkpoint, on disk: batches of one level, at most a second apart."""
 
     def __init__(self, problem: Problem, n_levels: int, checkpoint: Checkpoint | None, stored: list[Batch]) -> None:
-        train = np.zeros((problem.train_units.count, TRAIN_SUMS))
-        validation = np.zeros((problem.validation_units.count, VALIDATION_SUMS))
+        train = np.zeros((len(_sizes(problem.train_units)), TRAIN_SUMS))
+        validation = np.zeros((len(_sizes(problem.validation_units)), VALIDATION_SUMS))
         self.levels = [_Level(train, validation) for _ in range(n_levels)]
         for batch in stored:
             level = self.levels[batch.level]
@@ -126,8 +128,8 @@ def run(
             redraws=np.array([store.levels[i].redraws for i in kept]),
             size=problem.injection.size,
             units=units,
-            train_sizes=problem.train_units.sizes,
-            validation_sizes=problem.validation_units.sizes,
+            train_sizes=_sizes(problem.train_units),
+            validation_sizes=_sizes(problem.validation_units),
             train_sums=np.array([store.levels[i].train_sums for i in kept]),
             validation_sums=np.array([store.levels[i].validation_sums for i in kept]),
             problem=about,
@@ -153,6 +155,11 @@ def run(
     finally:
         store.flush()
     return samples()
+
+
+def _sizes(partitions: tuple[Units, ...]) -> Any:
+    """Sizes of the units of the one partition there is, or none."""
+    return partitions[0].sizes if partitions else np.zeros(0, dtype=np.int64)
 
 
 def _blocks(problem: Problem, injected: Array, store: _Store, start: Any, stop: Any) -> list[Block]:

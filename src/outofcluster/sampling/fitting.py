@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.validation import Array
 from outofcluster.sampling.injection import Draw, Injection, Records
-from outofcluster.sampling.kernels import Kernel
+from outofcluster.sampling.kernels import Kernel, Units
 from outofcluster.sampling.losses import Loss
 from outofcluster.sampling.samples import TRAIN_SUMS, VALIDATION_SUMS
 
@@ -32,6 +32,7 @@ __all__ = [
     "Failure",
     "Problem",
     "Units",
+    "add_sums",
     "check_cloneable",
     "fit_clone",
     "one_blas_thread",
@@ -43,19 +44,6 @@ __all__ = [
 _MAX_DRAWS = 100
 
 Rows = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Units:
-    """Units of one pool: the unit of each position, and how many records each has."""
-
-    of: Rows
-    sizes: Rows
-
-    @property
-    def count(self) -> int:
-        """Number of units; 0 where no sums are kept."""
-        return len(self.sizes)
 
 
 @dataclass(frozen=True)
@@ -82,8 +70,9 @@ class Problem:
     classifier: bool
     params: dict[str, Any]
     key: NDArray[np.uint64]
-    train_units: Units
-    validation_units: Units
+    train_units: tuple[Units, ...]
+    """Partitions of T that the jackknife's sums are kept for: none, one or two."""
+    validation_units: tuple[Units, ...]
     compiled: Compiled | None
 
 
@@ -99,12 +88,12 @@ class Block:
 
 @dataclass(frozen=True)
 class BlockLosses:
-    """What a block gives: losses, redraws, and its part of the jackknife's sums."""
+    """What a block gives: losses, redraws, and its part of the jackknife's sums, one array for each partition."""
 
     losses: Array
     redraws: int
-    train_sums: Array
-    validation_sums: Array
+    train_sums: tuple[Array, ...]
+    validation_sums: tuple[Array, ...]
 
 
 @dataclass(frozen=True)
@@ -159,14 +148,13 @@ def _run_kernel(problem: Problem, block: Block) -> BlockLosses | Failure:
         level=block.level,
         first_replicate=block.first,
         count=block.count,
-        train_units=problem.train_units.of,
-        validation_units=problem.validation_units.of,
-        n_train_units=problem.train_units.count,
-        n_validation_units=problem.validation_units.count,
+        train_units=problem.train_units,
+        validation_units=problem.validation_units,
         start=compiled.start,
     )
     losses, redraws = result.losses.copy(), int(result.redraws.sum())
-    train_sums, validation_sums = result.train_sums, result.validation_sums
+    train_sums: tuple[Array, ...] = result.train_sums
+    validation_sums: tuple[Array, ...] = result.validation_sums
     # What a kernel cannot do (a singular design, say) is done as scikit-learn does it, with the same draw.
     for i in np.flatnonzero(~result.handled):
         one = _fit_block(problem, Block(block.level, block.injected, block.first + int(i), 1))
@@ -174,15 +162,21 @@ def _run_kernel(problem: Problem, block: Block) -> BlockLosses | Failure:
             return one
         losses[i] = one.losses[0]
         redraws += one.redraws - int(result.redraws[i])
-        train_sums, validation_sums = train_sums + one.train_sums, validation_sums + one.validation_sums
+        train_sums = add_sums(train_sums, one.train_sums)
+        validation_sums = add_sums(validation_sums, one.validation_sums)
     return BlockLosses(losses, redraws, train_sums, validation_sums)
+
+
+def add_sums(one: tuple[Array, ...], other: tuple[Array, ...]) -> tuple[Array, ...]:
+    """The sums of two sets of replicates together, partition by partition."""
+    return tuple(left + right for left, right in zip(one, other, strict=True))
 
 
 def _fit_block(problem: Problem, block: Block) -> BlockLosses | Failure:
     losses = np.empty(block.count)
     redraws = 0
-    train_sums = np.zeros((problem.train_units.count, TRAIN_SUMS))
-    validation_sums = np.zeros((problem.validation_units.count, VALIDATION_SUMS))
+    train_sums = tuple(np.zeros((units.count, TRAIN_SUMS)) for units in problem.train_units)
+    validation_sums = tuple(np.zeros((units.count, VALIDATION_SUMS)) for units in problem.validation_units)
     for k in range(block.count):
         replicate = block.first + k
         stream = np.random.Philox(key=problem.key, counter=[0, 0, block.level, replicate])
@@ -193,17 +187,14 @@ def _fit_block(problem: Problem, block: Block) -> BlockLosses | Failure:
             losses[k], effect = _fit_and_score(problem, rng, draw)
         except Exception as error:
             return Failure(block, replicate, f"{type(error).__name__}: {error}")
-        if problem.train_units.count:
-            _add(train_sums, _counts(draw.from_train, problem.train_units), len(draw.from_train), losses[k])
-        if problem.validation_units.count:
-            counts = _counts(draw.from_validation, problem.validation_units)
-            _add(validation_sums, counts, len(draw.from_validation), losses[k])
+        for sums, units in zip(train_sums, problem.train_units, strict=True):
+            _add(sums, _counts(draw.from_train, units), len(draw.from_train), losses[k])
+        for sums, units in zip(validation_sums, problem.validation_units, strict=True):
+            N, M, t = _counts(draw.from_validation, units), len(draw.from_validation), losses[k]
+            _add(sums, N, M, t)
             if effect is not None:
-                E = np.bincount(problem.validation_units.of[draw.scored], effect, problem.validation_units.count)
-                M, t = len(draw.from_validation), losses[k]
-                validation_sums[:, TRAIN_SUMS:] += np.stack(
-                    [E, E**2, counts * E, counts * E * t, M * E, M * E * t], axis=1
-                )
+                E = np.bincount(units.of[draw.scored], effect, units.count)
+                sums[:, TRAIN_SUMS:] += np.stack([E, E**2, N * E, N * E * t, M * E, M * E * t], axis=1)
     return BlockLosses(losses, redraws, train_sums, validation_sums)
 
 

@@ -216,8 +216,8 @@ def _plan(
 
 def _units(
     units: str, groups: Any, train: Rows, validation: Rows, n_levels: int, injection: Injection
-) -> tuple[str, Units, Units]:
-    """What the jackknife's sums are kept for, and the units of both pools."""
+) -> tuple[str, tuple[Units, ...], tuple[Units, ...]]:
+    """What the jackknife's sums are kept for, and the partitions of both pools into units."""
     check_choice("units", units, ("auto", "clusters", "records", "none"))
     if units == "clusters" and groups is None:
         raise InputError("groups must be given for units='clusters'.")
@@ -225,10 +225,8 @@ def _units(
     if units == "auto":
         kept = "records" if groups is None else "clusters"
     if kept == "none":
-        pools = [
-            Units(np.zeros(len(rows), dtype=np.int64), np.zeros(0, dtype=np.int64)) for rows in (train, validation)
-        ]
-    elif kept == "records":
+        return kept, (), ()
+    if kept == "records":
         pools = [Units(np.arange(len(rows)), np.ones(len(rows), dtype=np.int64)) for rows in (train, validation)]
     else:
         pools = []
@@ -237,7 +235,7 @@ def _units(
             pools.append(Units(labels.astype(np.int64), np.bincount(labels)))
     if units == "auto" and n_levels * sum(pool.count for pool in pools) > _MAX_SUMS:
         return _units("none", groups, train, validation, n_levels, injection)
-    return kept, pools[0], pools[1]
+    return kept, (pools[0],), (pools[1],)
 
 
 def _seed(random_state: int | None) -> int:

@@ -10,10 +10,23 @@ from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
 
-__all__ = ["BlockResult", "Kernel"]
+__all__ = ["BlockResult", "Kernel", "Units"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Units:
+    """A partition of one pool: the unit of each position, and how many records each unit has."""
+
+    of: Integers
+    sizes: Integers
+
+    @property
+    def count(self) -> int:
+        """Number of units."""
+        return len(self.sizes)
 
 
 @dataclass(frozen=True)
@@ -26,10 +39,10 @@ class BlockResult:
     """Draws that had to be rejected; 100 says that no attempt could be used."""
     handled: NDArray[np.bool_]
     """Whether the draw could be used and the fit reached its optimum."""
-    train_sums: Floats
-    """For each unit of T, the sums of N, Nt, N², N²t, N²t², NM, NMt, NMt²."""
-    validation_sums: Floats
-    """For each unit of V, the same sums, then those of E, E², NE, NEt, ME, MEt."""
+    train_sums: tuple[Floats, ...]
+    """For each partition of T, one row per unit: the sums of N, Nt, N², N²t, N²t², NM, NMt, NMt²."""
+    validation_sums: tuple[Floats, ...]
+    """For each partition of V, one row per unit: the same sums, then those of E, E², NE, NEt, ME, MEt."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +89,7 @@ class Kernel:
         labels = y[train]
         if self.model == "least_squares" or (self.classifier and labels.min() == labels.max()):
             return coefficients
-        work = make_work(n, d, 0, 0, replace=True, n_train_units=0, n_validation_units=0)
+        work = make_work(n, d, 0, 0, 0, 0, replace=True)
         solver = make_solver(n, d)
         work.rows[:, :d] = X[train]
         settings = self._settings()
@@ -99,20 +112,17 @@ class Kernel:
         level: int,
         first_replicate: int,
         count: int,
-        train_units: Integers,
-        validation_units: Integers,
-        n_train_units: int,
-        n_validation_units: int,
+        train_units: tuple[Units, ...],
+        validation_units: tuple[Units, ...],
         start: Floats,
     ) -> BlockResult:
         """Draw, fit and score the replicates first_replicate, ..., first_replicate + count - 1 of a level.
 
-        ``train`` and ``validation`` hold rows of X; their units are numbered from 0, and 0 units leave the sums out.
+        ``train`` and ``validation`` hold rows of X; sums are kept for each partition of them into units.
         Every replicate has a random stream of its own, so that its loss does not depend on the block it is in.
         """
-        units = (train_units, validation_units, n_train_units, n_validation_units)
         draw = (injected, n_train, replace, key, level, first_replicate)
-        return self._run(X, y, train, validation, draw, count, units, start)[0]
+        return self._run(X, y, train, validation, draw, count, train_units, validation_units, start)[0]
 
     def coefficients(
         self,
@@ -130,9 +140,8 @@ class Kernel:
         start: Floats,
     ) -> Floats:
         """Coefficients on the columns of X, and the intercept, of one replicate; NaN if it was not handled."""
-        nothing = np.zeros(0, np.int64)
         draw = (injected, n_train, replace, key, level, replicate)
-        result, weights = self._run(X, y, train, validation, draw, 1, (nothing, nothing, 0, 0), start)
+        result, weights = self._run(X, y, train, validation, draw, 1, (), (), start)
         return weights if result.handled[0] else np.full_like(weights, np.nan)
 
     def _run(
@@ -143,13 +152,13 @@ class Kernel:
         validation: Integers,
         draw: tuple[float, int, bool, Any, int, int],
         count: int,
-        units: tuple[Integers, Integers, int, int],
+        train_units: tuple[Units, ...],
+        validation_units: tuple[Units, ...],
         start: Floats,
     ) -> tuple[BlockResult, Floats]:
         from outofcluster.sampling.kernels._work import Out, Problem, make_solver, make_work
 
         injected, n_train, replace, key, level, first = draw
-        train_units, validation_units, n_train_units, n_validation_units = units
         n_T, n_V, d = len(train), len(validation), X.shape[1]
         if not replace and n_train > n_T + n_V:
             raise InputError(
@@ -160,26 +169,30 @@ class Kernel:
             _read_only(y, np.float64),
             _read_only(train, np.int64),
             _read_only(validation, np.int64),
-            _read_only(train_units, np.int64),
-            _read_only(validation_units, np.int64),
+            _read_only(_numbered(train_units, n_T), np.int64),
+            _read_only(_numbered(validation_units, n_V), np.int64),
             _read_only(key, np.uint64),
             int(level),
             float(injected),
             bool(replace),
         )
-        work = make_work(
-            n_train, d, n_T, n_V, replace=replace, n_train_units=n_train_units, n_validation_units=n_validation_units
-        )
+        t_stops = np.cumsum([0, *(units.count for units in train_units)])
+        v_stops = np.cumsum([0, *(units.count for units in validation_units)])
+        work = make_work(n_train, d, n_T, n_V, t_stops[-1], v_stops[-1], replace=replace)
         out = Out(
             np.full(count, np.nan),
             np.zeros(count, np.int64),
             np.zeros(count, np.bool_),
-            np.zeros((n_train_units, 8)),
-            np.zeros((n_validation_units, 14)),
+            np.zeros((t_stops[-1], 8)),
+            np.zeros((v_stops[-1], 14)),
         )
         begin = _read_only(start, np.float64)
         _loop(self.model)(problem, self._settings(), begin, int(first), work, make_solver(n_train, d), out)
-        return BlockResult(*out), work.weights
+        train_sums, validation_sums = (
+            tuple(np.split(sums, stops[1:])[:-1])
+            for sums, stops in ((out.train_sums, t_stops), (out.validation_sums, v_stops))
+        )
+        return BlockResult(out.losses, out.redraws, out.handled, train_sums, validation_sums), work.weights
 
     def _settings(self) -> Any:
         from outofcluster.sampling.kernels._work import LOSSES, Settings
@@ -194,6 +207,16 @@ class Kernel:
             LOSSES.index(self.loss),
             self.classifier,
         )
+
+
+def _numbered(partitions: tuple[Units, ...], size: int) -> Integers:
+    """One row per partition of a pool; the units of each are numbered on from those of the one before it."""
+    numbered = np.zeros((len(partitions), size), np.int64)
+    first = 0
+    for row, units in zip(numbered, partitions, strict=True):
+        row[:] = units.of + first
+        first += units.count
+    return numbered
 
 
 def _read_only(values: Any, dtype: Any) -> Any:

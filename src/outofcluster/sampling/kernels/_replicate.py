@@ -154,17 +154,17 @@ def score(problem: Any, settings: Any, work: Any, m: int, k: int, out: Any) -> N
     out.losses[k] = t
     out.handled[k] = True
     n = work.t_drawn.size
-    if out.train_sums.shape[0]:
-        counts = work.t_unit_counts
+    counts = work.t_unit_counts
+    for partition in range(problem.train_units.shape[0]):
+        units = problem.train_units[partition]
         for i in range(n - m):
-            counts[problem.train_units[work.t_drawn[i]]] += 1
+            counts[units[work.t_drawn[i]]] += 1
         for i in range(n - m):
-            unit = problem.train_units[work.t_drawn[i]]
+            unit = units[work.t_drawn[i]]
             if counts[unit]:
                 _add(out.train_sums[unit], counts[unit], n - m, t)
                 counts[unit] = 0
-    if out.validation_sums.shape[0]:
-        _add_validation(problem.validation_units, work, m, t, left, out.validation_sums)
+    _add_validation(problem.validation_units, work, m, t, left, out.validation_sums)
 
 
 @compiled
@@ -210,11 +210,13 @@ def _add_validation(units: Any, work: Any, m: int, t: float, left: int, sums: An
     counts, excess = work.v_unit_counts, work.v_unit_excess
     counts[:] = 0
     excess[:] = 0.0
-    for v in range(units.size):
-        if work.v_counts[v]:
-            counts[units[v]] += work.v_counts[v]
-        else:
-            excess[units[v]] += work.v_losses[v] - t
+    for partition in range(units.shape[0]):
+        for v in range(units.shape[1]):
+            unit = units[partition, v]
+            if work.v_counts[v]:
+                counts[unit] += work.v_counts[v]
+            else:
+                excess[unit] += work.v_losses[v] - t
     for unit in range(counts.size):
         N, M, E = float(counts[unit]), float(m), excess[unit] / left
         row = sums[unit]

@@ -38,6 +38,7 @@ class Problem(NamedTuple):
     train: Any
     validation: Any
     train_units: Any
+    """One row per partition, the units of all partitions numbered through."""
     validation_units: Any
     key: Any
     level: int
@@ -122,10 +123,8 @@ def make_solver(n: int, d: int) -> Solver:
     )
 
 
-def make_work(
-    n: int, d: int, n_T: int, n_V: int, *, replace: bool, n_train_units: int, n_validation_units: int
-) -> Work:
-    """Buffers for n rows of d columns drawn from pools of n_T and n_V records."""
+def make_work(n: int, d: int, n_T: int, n_V: int, train_units: int, validation_units: int, *, replace: bool) -> Work:
+    """Buffers for n rows of d columns drawn from pools of n_T and n_V records, with so many units."""
     return Work(
         uniforms=np.zeros(2 * n),
         orders=identity_orders(n_T, n_V, replace),
@@ -141,7 +140,7 @@ def make_work(
         v_columns=np.zeros((d, n_V)),
         v_targets=np.zeros(n_V),
         v_losses=np.zeros(n_V),
-        t_unit_counts=np.zeros(n_train_units, np.int64),
-        v_unit_counts=np.zeros(n_validation_units, np.int64),
-        v_unit_excess=np.zeros(n_validation_units),
+        t_unit_counts=np.zeros(train_units, np.int64),
+        v_unit_counts=np.zeros(validation_units, np.int64),
+        v_unit_excess=np.zeros(validation_units),
     )
