@@ -8,15 +8,26 @@ from pathlib import Path
 
 from outofcluster._base.exceptions import InputError
 
-__all__ = ["check_destination", "write_whole"]
+__all__ = ["check_destination", "replace_file", "write_whole"]
 
 
 def check_destination(name: str, path: str | os.PathLike[str]) -> Path:
     """Refuse a file that could not be written, by trying its folder.
 
+    Parameters
+    ----------
+    name : str
+        The argument that names the file, for the message.
+    path : path
+        The file.
+
+    Returns
+    -------
+    Path
+
     Examples
     --------
-    >>> from outofcluster.present.report import check_destination
+    >>> from outofcluster._base.files import check_destination
     >>> check_destination("path", "no such folder/report.html")
     Traceback (most recent call last):
     outofcluster._base.exceptions.InputError: path must lie in a folder that exists, got 'no such folder/report.html'.
@@ -37,13 +48,33 @@ def check_destination(name: str, path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def write_whole(name: str, path: str | os.PathLike[str], text: str) -> Path:
-    """Write a text so that the file is never seen half written; what was there stays if anything fails."""
+def write_whole(name: str, path: str | os.PathLike[str], content: str | bytes) -> Path:
+    """Write a file so that it is never seen half written; what was there stays if anything fails.
+
+    Parameters
+    ----------
+    name : str
+        The argument that names the file, for the message if it cannot be written.
+    path : path
+        The file.
+    content : str or bytes
+        What it shall hold; text is written as UTF-8.
+
+    Returns
+    -------
+    Path
+    """
     target = check_destination(name, path)
+    replace_file(target, content.encode() if isinstance(content, str) else content)
+    return target
+
+
+def replace_file(target: Path, content: bytes) -> None:
+    """Write a file under another name beside its place, and put it there in one step; errors are those of the disk."""
     descriptor, beside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        with open(descriptor, "wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(beside, _mode(target))
@@ -51,7 +82,6 @@ def write_whole(name: str, path: str | os.PathLike[str], text: str) -> Path:
     except BaseException:
         Path(beside).unlink(missing_ok=True)
         raise
-    return target
 
 
 def _mode(target: Path) -> int:
