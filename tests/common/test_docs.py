@@ -15,7 +15,7 @@ import pytest
 import calibration as study
 import outofcluster as ooc
 from outofcluster import cli
-from outofcluster import reproduction as experiments
+from outofcluster import reproduction as paper
 from outofcluster.auditing import findings
 from outofcluster.present import display
 
@@ -72,7 +72,7 @@ def test_the_reference_has_every_public_name():
     public = {f"outofcluster.{name}" for name in ooc.__all__ if name not in ("__version__", "datasets")}
     public |= {f"outofcluster.datasets.{name}" for name in ooc.datasets.__all__}
     public |= {f"outofcluster.present.display.{name}" for name in display.__all__}
-    public |= {f"outofcluster.reproduction.{name}" for name in experiments.__all__}
+    public |= {f"outofcluster.reproduction.{name}" for name in paper.__all__}
     assert public <= listed, public - listed
     for name in listed:
         place, _, last = name.rpartition(".")
@@ -150,9 +150,9 @@ def test_pictures_are_there_for_light_and_dark_pages_and_need_nothing_else():
 
 @pytest.mark.parametrize("page", [page for page in PAGES if ">>>" in page.read_text()], ids=lambda page: page.stem)
 def test_examples_on_pages_give_what_they_say(page):
-    found = doctest.testfile(str(page), module_relative=False, optionflags=FLAGS, encoding="utf-8")
-    assert found.attempted > 0
-    assert found.failed == 0
+    outcome = doctest.testfile(str(page), module_relative=False, optionflags=FLAGS, encoding="utf-8")
+    assert outcome.attempted > 0
+    assert outcome.failed == 0
 
 
 def test_small_pieces_of_markdown():
@@ -198,14 +198,14 @@ def calibrated():
         for name, hit in (("good", 0.95), ("bad", 0.7))
     ]
     cells.append(study.Cell("odd one", "Another.", 20, lambda seed: {"hit": 0.95}, judge))
-    found = [study.judged(cell, 4, 1) for cell in cells]
+    judged = [study.judged(cell, 4, 1) for cell in cells]
     written = {
         "schema": study.SCHEMA,
         "versions": {"python": "3.11"},
         "seed": 1,
         "seeding": "by number",
         "short": ["coverage, bad, rate 0.1: 95 % interval covers, rate known"],
-        "cells": found,
+        "cells": judged,
     }
     return json.loads(json.dumps(written))
 
