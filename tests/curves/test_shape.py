@@ -103,7 +103,7 @@ def test_a_constrained_curve_keeps_its_shape():
         (lambda: ooc.diagnose_points([0.1, 1], [1, 2, 3]), "b must have one loss for each level of p"),
         (lambda: ooc.diagnose_points([0.1, 1], [1, 2], [0.1]), "standard_errors must have one value for each of the 2"),
         (lambda: ooc.diagnose_points([0.1, 1], [1, 2], [0.1, 0]), r"must be positive, got standard_errors\[1\] = 0"),
-        (lambda: ooc.diagnose_points([0.1, 1], [1, 2], alpha=1), "alpha must lie between 0 and 1, got 1"),
+        (lambda: ooc.diagnose_points([0.1, 1], [1, 2], alpha=1), r"alpha must lie in \(0, 1\), got 1"),
         (
             lambda: ooc.diagnose_curve(ooc.PolynomialCurve(1)),
             "PolynomialCurve is not fitted yet; call fit_points first",

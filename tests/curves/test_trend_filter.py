@@ -185,14 +185,14 @@ def test_too_few_levels_and_negative_losses():
 def test_a_solver_that_does_not_converge_raises_with_its_status(monkeypatch):
     import clarabel
 
-    from outofcluster.curves import _cone
+    from outofcluster.curves._solvers import cone
 
     def hurried(_):
         settings = clarabel.DefaultSettings()
         settings.verbose, settings.max_iter = False, 2
         return settings
 
-    monkeypatch.setattr(_cone, "_settings", hurried)
+    monkeypatch.setattr(cone, "_settings", hurried)
     p, b = losses(10)
     with pytest.raises(SolverError, match=r"The trend filter did not converge: Clarabel did not converge: status Max"):
         ooc.TrendFilterCurve().fit_points(p, b, 10**6)

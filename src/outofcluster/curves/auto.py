@@ -46,9 +46,10 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, Points
+from outofcluster._base.validation import Array
 from outofcluster.curves.base import Curve, Needs, Solution
 from outofcluster.curves.families import expected_falls, falls, log_prior
+from outofcluster.curves.points import Points
 
 __all__ = ["AutoCurve"]
 

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from outofcluster._base.exceptions import InputError, NotFittedError
-from outofcluster._base.validation import Array, Points, check_indices, check_number, check_points
+from outofcluster._base.validation import Array, check_share
 from outofcluster.curves.bezier import Bezier
+from outofcluster.curves.points import Points, check_indices, check_points
 
 __all__ = ["Curve", "LinearSolution", "LinearSystem", "Needs", "Samples", "Solution"]
 
@@ -339,9 +340,7 @@ class Curve(ABC):
         -------
         self
         """
-        rate = check_number("leakage", leakage, least=0)
-        if rate >= 1:
-            raise InputError(f"leakage must be below 1, got {rate:g}.")
+        rate = check_share("leakage", leakage, "[0, 1)")
         if not isinstance(samples, Sequence):
             return self.fit_points(
                 samples.levels(rate), samples.means, samples.size, standard_errors=samples.standard_errors

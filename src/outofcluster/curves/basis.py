@@ -18,9 +18,10 @@ import numpy as np
 from scipy.linalg import qr
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, Points
+from outofcluster._base.validation import Array
 from outofcluster.curves.base import Curve, LinearSolution, LinearSystem
 from outofcluster.curves.operator import BinomialOperator
+from outofcluster.curves.points import Points
 
 __all__ = ["BasisCurve"]
 

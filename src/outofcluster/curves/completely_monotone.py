@@ -22,9 +22,10 @@ import numpy as np
 from scipy.optimize import nnls
 
 from outofcluster._base.exceptions import SolverError
-from outofcluster._base.validation import Array, Points, check_number
+from outofcluster._base.validation import Array, check_number
 from outofcluster.curves.base import Curve, Needs, Solution
 from outofcluster.curves.operator import BinomialOperator
+from outofcluster.curves.points import Points
 
 __all__ = ["CompletelyMonotoneCurve"]
 

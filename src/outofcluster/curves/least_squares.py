@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from outofcluster._base.validation import Array, Points
+from outofcluster._base.validation import Array
 from outofcluster.curves.base import Curve, LinearSolution, LinearSystem
 from outofcluster.curves.operator import BinomialOperator
+from outofcluster.curves.points import Points
 
 __all__ = ["LeastSquaresCurve"]
 

@@ -43,7 +43,8 @@ from scipy import sparse
 from scipy.special import betainc, betaincc
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, check_indices, check_integer, check_levels, check_vector
+from outofcluster._base.validation import Array, check_integer, check_vector
+from outofcluster.curves.points import check_indices, check_levels
 
 __all__ = ["BinomialOperator", "binomial_pmf", "legendre_image", "legendre_sequence"]
 

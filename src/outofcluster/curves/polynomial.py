@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, Points, check_integer
+from outofcluster._base.validation import Array, check_integer
 from outofcluster.curves.base import Curve, LinearSolution, LinearSystem
 from outofcluster.curves.operator import legendre_image, legendre_sequence
+from outofcluster.curves.points import Points
 
 __all__ = ["PolynomialCurve"]
 

@@ -25,8 +25,9 @@ from numpy.typing import ArrayLike
 from scipy.special import chdtrc, ndtr
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, check_integer, check_levels, check_number, check_vector
+from outofcluster._base.validation import Array, check_integer, check_share, check_vector
 from outofcluster.curves.base import Curve
+from outofcluster.curves.points import check_levels, check_losses
 
 __all__ = ["ShapeCheck", "ShapeDiagnosis", "Violation", "diagnose_curve", "diagnose_points"]
 
@@ -146,16 +147,13 @@ def diagnose_points(
     Decreasing: no, it rises by 0.03 ± 0.0057 between p = 0.4 and 0.7; more than noise explains (p ≤ 3.4e-07).
     Convex: no, it bulges by 0.055 ± 0.0049 between p = 0.4 and 1; more than noise explains (p ≤ 3e-29).
     """
-    levels, losses = check_levels(p), check_vector("b", b)
-    if len(losses) != len(levels):
-        raise InputError(
-            f"b must have one loss for each level of p, got {len(losses)} losses for {len(levels)} levels."
-        )
+    levels = check_levels(p)
+    losses = check_losses(b, len(levels))
     order = np.argsort(levels)
     covariance = None
     if standard_errors is not None:
         covariance = np.diag(_check_errors(standard_errors, len(levels))[order] ** 2)
-    return _diagnose(levels[order], losses[order], covariance, len(levels), 0.0, _check_alpha(alpha))
+    return _diagnose(levels[order], losses[order], covariance, len(levels), 0.0, check_share("alpha", alpha, "(0, 1)"))
 
 
 def diagnose_curve(
@@ -195,7 +193,9 @@ def diagnose_curve(
         seed = check_integer("random_state", random_state, least=0)
         covariance = _value_covariance(curve, positions, errors, seed)
     rounding = _ROUNDING * float(np.abs(values).max())
-    return _diagnose(positions / points.n, values, covariance, len(points.p), rounding, _check_alpha(alpha))
+    return _diagnose(
+        positions / points.n, values, covariance, len(points.p), rounding, check_share("alpha", alpha, "(0, 1)")
+    )
 
 
 def _value_covariance(curve: Curve, positions: Any, errors: Array, seed: int) -> Array:
@@ -275,10 +275,3 @@ def _check_errors(standard_errors: ArrayLike, m: int) -> Array:
         i = int(errors.argmin())
         raise InputError(f"standard_errors must be positive, got standard_errors[{i}] = {errors[i]:g}.")
     return errors
-
-
-def _check_alpha(alpha: float) -> float:
-    value = check_number("alpha", alpha, least=0, strict=True)
-    if value >= 1:
-        raise InputError(f"alpha must lie between 0 and 1, got {value:g}.")
-    return value

@@ -34,12 +34,13 @@ import numpy as np
 from scipy.linalg import clarkson_woodruff_transform
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, Points, check_choice, check_flag, check_integer, check_number
+from outofcluster._base.validation import Array, check_choice, check_flag, check_integer, check_number
 from outofcluster.curves._groups import Groups, adjacent_groups, medoid_groups
 from outofcluster.curves._representation import grid
 from outofcluster.curves._solvers.trend import Shape, minimise_trend
 from outofcluster.curves.base import Curve, LinearSystem, Needs, Solution
 from outofcluster.curves.operator import BinomialOperator
+from outofcluster.curves.points import Points
 
 __all__ = ["SketchCurve"]
 

@@ -29,11 +29,12 @@ import numpy as np
 from scipy import sparse
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, Points, check_choice, check_flag, check_integer, check_number
+from outofcluster._base.validation import Array, check_choice, check_flag, check_integer, check_number
 from outofcluster.curves._representation import Representation, grid, spline
 from outofcluster.curves._solvers.trend import Shape, minimise_trend
 from outofcluster.curves.base import Curve, Needs, Solution
 from outofcluster.curves.operator import BinomialOperator
+from outofcluster.curves.points import Points
 
 __all__ = ["TrendFilterCurve"]
 

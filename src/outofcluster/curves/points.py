@@ -1,0 +1,169 @@
+"""The checked input of a curve: losses at levels, with the sizes of the training sets and how much each loss counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.validation import Array, check_integer, check_vector, short
+
+__all__ = ["Points", "check_indices", "check_levels", "check_losses", "check_points"]
+
+
+@dataclass(frozen=True)
+class Points:
+    """Losses ``b`` observed at levels ``p``, for training sets of size ``n``.
+
+    Attributes
+    ----------
+    p : array of shape (m,)
+        Levels.
+    b : array of shape (m,)
+        Losses.
+    n : int
+        Size of the training sets; the largest, where there are several.
+    weights : array of shape (m,) or None
+        Weights of the squared residuals; None where all losses count alike, so that the common case costs nothing.
+    errors : array of shape (m,) or None
+        Standard errors of the losses, where they are known.
+    size_of_each : array of int of shape (m,) or None
+        Size of the training sets behind each loss, where there are several sizes.
+    """
+
+    p: Array
+    b: Array
+    n: int
+    weights: Array | None
+    errors: Array | None = None
+    size_of_each: NDArray[np.int64] | None = None
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """The size of the training sets behind each loss."""
+        return np.full(len(self.p), self.n) if self.size_of_each is None else self.size_of_each
+
+    @property
+    def lowest(self) -> int:
+        """The position of the loss with the lowest level, among those of size n."""
+        if self.size_of_each is None:
+            return int(self.p.argmin())
+        return int(np.where(self.size_of_each == self.n, self.p, np.inf).argmin())
+
+    def scaled(self, rows: Array) -> Array:
+        """Rows times the square roots of their weights: the residuals that a least-squares fit minimises."""
+        if self.weights is None:
+            return rows
+        root = np.sqrt(self.weights)
+        return root * rows if rows.ndim == 1 else root[:, None] * rows
+
+    def require_levels(self, needed: int, what: str) -> None:
+        """Refuse fewer levels than a method has parameters."""
+        if len(self.p) < needed:
+            raise InputError(f"p must hold at least {needed} levels for {what}, got {len(self.p)}.")
+
+    def require_nonnegative(self, why: str) -> None:
+        """Refuse negative losses where the curve cannot be negative."""
+        if self.b.min() < 0:
+            i = int(self.b.argmin())
+            raise InputError(f"b must be non-negative {why}, got b[{i}] = {self.b[i]:g}.")
+
+
+def check_points(
+    p: ArrayLike, b: ArrayLike, n: Any, weights: ArrayLike | None = None, errors: ArrayLike | None = None
+) -> Points:
+    """Check levels, losses, one size or several, weights and standard errors together.
+
+    Where no weights are given, the standard errors give them.
+    """
+    if np.ndim(n):
+        return _check_points_of_sizes(p, b, n, weights, errors)
+    levels = check_levels(p)
+    losses = check_losses(b, len(levels))
+    size = check_integer("n", n, least=1)
+    known_errors = None if errors is None else _check_errors(errors, len(levels))
+    if weights is None:
+        return Points(levels, losses, size, _precision_weights(known_errors), known_errors)
+    checked_weights = check_vector("weights", weights)
+    if len(checked_weights) != len(levels):
+        raise InputError(
+            f"weights must have one weight for each level of p, got {len(checked_weights)} for {len(levels)} levels."
+        )
+    if checked_weights.min() <= 0:
+        i = int(checked_weights.argmin())
+        raise InputError(f"weights must be positive, got weights[{i}] = {checked_weights[i]:g}.")
+    return Points(levels, losses, size, checked_weights, known_errors)
+
+
+def _check_points_of_sizes(
+    p: ArrayLike, b: ArrayLike, n: Any, weights: ArrayLike | None, errors: ArrayLike | None
+) -> Points:
+    """Points of several sizes, whose levels are distinct within each size."""
+    levels = check_vector("p", p)
+    sizes = np.array([check_integer(f"n[{i}]", size, least=1) for i, size in enumerate(n)], dtype=np.int64)
+    if len(sizes) != len(levels):
+        raise InputError(f"n must be one size, or one for each level of p, got {len(sizes)} for {len(levels)} levels.")
+    for size in np.unique(sizes):
+        check_levels(levels[sizes == size])
+    # All else is checked as for one size, with other levels that do not repeat.
+    distinct = np.linspace(0, 1, len(levels))
+    return replace(check_points(distinct, b, int(sizes.max()), weights, errors), p=levels, size_of_each=sizes)
+
+
+def check_levels(p: ArrayLike) -> Array:
+    """Distinct levels in [0, 1], in the order in which they were given."""
+    levels = check_vector("p", p, finite=False)
+    # One sort answers everything: NaN goes last, and equal levels become neighbours.
+    ordered = np.sort(levels)
+    if not (ordered[0] >= 0 and ordered[-1] <= 1):
+        i = int(np.flatnonzero(~((levels >= 0) & (levels <= 1)))[0])
+        raise InputError(f"p must lie in [0, 1], got p[{i}] = {levels[i]:g}.")
+    if (ordered[1:] == ordered[:-1]).any():
+        repeated = ordered[1:][ordered[1:] == ordered[:-1]][0]
+        raise InputError(f"p must hold distinct levels, got {repeated:g} more than once; average its losses.")
+    return levels
+
+
+def check_losses(b: ArrayLike, n_levels: int) -> Array:
+    """One finite loss for each level."""
+    losses = check_vector("b", b)
+    if len(losses) != n_levels:
+        raise InputError(f"b must have one loss for each level of p, got {len(losses)} losses for {n_levels} levels.")
+    return losses
+
+
+def check_indices(j: ArrayLike, n: int) -> NDArray[np.int64]:
+    """Whole numbers in [0, n], of any shape: the positions at which a curve has a value."""
+    positions = np.asarray(j)
+    kind = positions.dtype.kind
+    if kind not in "iuf" or (kind == "f" and not (positions == np.floor(positions)).all()):
+        raise InputError(f"j must hold whole numbers between 0 and {n}, got {short(j)}.")
+    if positions.size and (positions.min() < 0 or positions.max() > n):
+        outside = positions[(positions < 0) | (positions > n)].ravel()[0]
+        raise InputError(f"j must hold whole numbers between 0 and {n}, got {outside:g}.")
+    return positions.astype(np.int64)
+
+
+def _check_errors(standard_errors: ArrayLike, n_levels: int) -> Array | None:
+    """Standard errors of the losses; None where one of them is not known (a level with a single replicate)."""
+    errors = check_vector("standard_errors", standard_errors, finite=False)
+    if len(errors) != n_levels:
+        raise InputError(
+            f"standard_errors must have one value for each level of p, got {len(errors)} for {n_levels} levels."
+        )
+    if (errors < 0).any():
+        i = int(np.flatnonzero(errors < 0)[0])
+        raise InputError(f"standard_errors must not be negative, got standard_errors[{i}] = {errors[i]:g}.")
+    return errors if np.isfinite(errors).all() else None
+
+
+def _precision_weights(errors: Array | None) -> Array | None:
+    """Weights 1/σ² with mean 1, none of them without bound where an error is 0; None where no error is known."""
+    if errors is None or errors.max() == 0:
+        return None
+    precision = 1 / np.maximum(errors, 0.05 * np.median(errors[errors > 0])) ** 2
+    weights: Array = precision / precision.mean()
+    return weights
