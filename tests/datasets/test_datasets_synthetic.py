@@ -255,7 +255,7 @@ def test_a_split_patient_makes_the_score_optimistic():
         ({"n_records": (3, 2)}, r"n_records\[1\] must be a whole number at least 3"),
         ({"n_records": "four"}, "n_records must be a whole number"),
         ({"n_features": 0}, "n_features"),
-        ({"split_share": 1.5}, "split_share must be a probability between 0 and 1, got 1.5"),
+        ({"split_share": 1.5}, r"split_share must lie in \[0, 1\], got 1.5"),
         ({"split_share": np.nan}, "split_share"),
         ({"target": "survival"}, "target must be 'classification' or 'regression'"),
         ({"signal": -1}, "signal"),

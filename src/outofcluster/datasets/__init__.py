@@ -2,7 +2,7 @@
 
 The loaders read the raw files of the UCI archive and prepare them as the paper did. Files are looked for in the folder
 ``data_home``, else in the one that the environment variable ``OUTOFCLUSTER_DATA`` names; if neither is given they are
-downloaded once and kept. Every file's sha256 is checked each time it is read.
+downloaded once and kept. The sha256 of every file is checked each time it is read.
 
 >>> from outofcluster import datasets
 >>> datasets.make_partition(15, 1000, random_state=0)

@@ -79,5 +79,5 @@ class Bunch:
 
 
 def rows_of(groups: NDArray[np.str_], wanted: Sequence[str]) -> Rows:
-    """Rows whose cluster is one of the wanted."""
+    """Rows whose cluster is one of those wanted, in increasing order."""
     return np.flatnonzero(np.isin(groups, wanted))

@@ -1,23 +1,20 @@
-"""Where files are looked for: the folder given, else the one the environment names, else the archive itself.
+"""Where files are looked for: in ``data_home``, else in the folder that the environment names, else in the archive.
 
-A folder that was named is taken at its word: a file that it lacks is reported, never fetched from elsewhere.
+If a folder is named, only that folder counts: a file that it lacks is reported, and never downloaded instead.
 """
 
 from __future__ import annotations
 
-import gzip
 import os
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from outofcluster._base.exceptions import InputError
-from outofcluster.datasets._sources import Source, verified
+from outofcluster.datasets import _download
+from outofcluster.datasets._sources import VARIABLE, Source, read_plain_or_gzipped, verified
 
-__all__ = ["VARIABLE", "DataHome", "read_files", "read_plain_or_gzipped"]
-
-VARIABLE = "OUTOFCLUSTER_DATA"
-"""Environment variable that names the folder of the data."""
+__all__ = ["DataHome", "read_files"]
 
 DataHome = str | os.PathLike[str] | None
 
@@ -26,38 +23,24 @@ def read_files(source: Source, names: Sequence[str], data_home: DataHome) -> lis
     """Checked contents of some files of a data set, in the order of their names."""
     if data_home is not None and not isinstance(data_home, str | os.PathLike):
         raise InputError(f"data_home must be the path of a folder or None, got {data_home!r}.")
-    if data_home is not None:
-        return [_find(source, name, Path(data_home), "data_home") for name in names]
-    named = os.environ.get(VARIABLE)
-    if named:
-        return [_find(source, name, Path(named), VARIABLE) for name in names]
-
-    from outofcluster.datasets._download import fetch
-
-    return fetch(source, names)
+    folder, named_by = (os.environ.get(VARIABLE), VARIABLE) if data_home is None else (data_home, "data_home")
+    if data_home is None and not folder:
+        return _download.fetch(source, names)
+    return [_read(source, name, Path(folder or "").expanduser(), named_by) for name in names]
 
 
-def _find(source: Source, name: str, home: Path, told_by: str) -> bytes:
-    folder = home.expanduser()
-    file = f"{source.folder}/{name}"
+def _read(source: Source, name: str, home: Path, named_by: str) -> bytes:
+    file, available = f"{source.folder}/{name}", f"the file is available at {source.page}"
     try:
-        content = read_plain_or_gzipped(folder / source.folder / name)
+        content = read_plain_or_gzipped(home / source.folder / name)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(
-            f"{told_by} must hold a readable {file} (plain or .gz), got {type(error).__name__} in {str(folder)!r}; "
-            f"the file can be had at {source.page}."
+            f"{named_by} must hold a readable {file} (plain or .gz), got {type(error).__name__} in {str(home)!r}; "
+            f"{available}."
         ) from error
     if content is None:
         raise InputError(
-            f"{told_by} must be a folder that holds {file} (plain or .gz), got {str(folder)!r}, where it is missing; "
-            f"the file can be had at {source.page}."
+            f"{named_by} must be a folder that holds {file} (plain or .gz), got {str(home)!r}, where it is missing; "
+            f"{available}."
         )
-    return verified(source, name, content, repr(str(folder)))
-
-
-def read_plain_or_gzipped(path: Path) -> bytes | None:
-    """What a file holds, be it plain or gzipped under its name with ``.gz``; None if there is neither."""
-    if path.is_file():
-        return path.read_bytes()
-    packed = path.with_name(f"{path.name}.gz")
-    return gzip.decompress(packed.read_bytes()) if packed.is_file() else None
+    return verified(source, name, content, repr(str(home)))

@@ -1,28 +1,37 @@
-"""The files of the UCI archive that are used, and the sha256 by which each is known.
+"""The files of the UCI archive that are used, the sha256 by which each is known, and how one is read.
 
-The sums are of the files' content, so a compressed file has the same. They count with line ends of one character;
-a file with those of Windows, in which some copies are published, has the same values and is accepted.
+The sums are taken over the files' content, so a compressed file has the same one. They are for line ends of one
+character; some copies are published with the line ends of Windows, which hold the same values and are accepted.
 """
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 from dataclasses import dataclass
+from pathlib import Path
 
 from outofcluster._base.exceptions import InputError
 
-__all__ = ["ADULT", "DOTA2", "HEART", "LICENCE", "PARKINSON", "SHA256", "Source", "verified"]
+__all__ = ["ADULT", "DOTA2", "HEART", "PARKINSON", "SHA256", "VARIABLE", "Source", "read_plain_or_gzipped", "verified"]
 
-LICENCE = "CC BY 4.0 (attribution: the UCI Machine Learning Repository and {creators})"
+VARIABLE = "OUTOFCLUSTER_DATA"
+"""Environment variable that names the folder of the data."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """One data set of the archive: the folder its files are kept in, its number there, and its packed form."""
+    """One data set of the archive: the folder of its files, its number in the archive, its packed form, its authors."""
 
     folder: str
     number: int
     archive: str
+    creators: str
+
+    @property
+    def licence(self) -> str:
+        """Terms of use, and whom to name."""
+        return f"CC BY 4.0 (attribution: the UCI Machine Learning Repository and {self.creators})"
 
     @property
     def page(self) -> str:
@@ -35,10 +44,11 @@ class Source:
         return f"{self.number}/{self.archive}.zip"
 
 
-HEART = Source("heart", 45, "heart+disease")
-ADULT = Source("adult", 2, "adult")
-PARKINSON = Source("parkinson_speech", 301, "parkinson+speech+dataset+with+multiple+types+of+sound+recordings")
-DOTA2 = Source("dota2", 367, "dota2+games+results")
+HEART = Source("heart", 45, "heart+disease", "A. Janosi, W. Steinbrunn, M. Pfisterer and R. Detrano")
+ADULT = Source("adult", 2, "adult", "B. Becker and R. Kohavi")
+_PARKINSON_ARCHIVE = "parkinson+speech+dataset+with+multiple+types+of+sound+recordings"
+PARKINSON = Source("parkinson_speech", 301, _PARKINSON_ARCHIVE, "B. E. Sakar and others")
+DOTA2 = Source("dota2", 367, "dota2+games+results", "S. Tridgell")
 
 SHA256 = {
     "heart/processed.cleveland.data": "a74b7efa387bc9d108d7d0115d831fe9b414b29ae7124f331b622b4efa0427c8",
@@ -53,15 +63,23 @@ SHA256 = {
 
 
 def verified(source: Source, name: str, content: bytes, place: str) -> bytes:
-    """The content, with line ends of one character, if it is what it should be; ``place`` says where it was found."""
+    """The content, with line ends of one character, if its sum is the right one; ``place`` says where it comes from."""
     expected = SHA256[f"{source.folder}/{name}"]
-    found = hashlib.sha256(content).hexdigest()
-    if found == expected:
+    actual = hashlib.sha256(content).hexdigest()
+    if actual == expected:
         return content
     unix = content.replace(b"\r\n", b"\n")
     if hashlib.sha256(unix).hexdigest() == expected:
         return unix
     raise InputError(
-        f"{source.folder}/{name} must have the sha256 {expected}, got {found} in {place}: the file is not the one that "
-        f"the paper used, which can be had at {source.page}."
+        f"{source.folder}/{name} must have the sha256 {expected}, got {actual} in {place}: the file is not the one "
+        f"that the paper used, which is available at {source.page}."
     )
+
+
+def read_plain_or_gzipped(path: Path) -> bytes | None:
+    """The content of a file, plain or gzipped under its name with ``.gz``; None if there is neither."""
+    if path.is_file():
+        return path.read_bytes()
+    packed = path.with_name(f"{path.name}.gz")
+    return gzip.decompress(packed.read_bytes()) if packed.is_file() else None

@@ -1,23 +1,30 @@
-"""From columns of text to a matrix of features."""
+"""From the text of a file to a matrix of features."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from outofcluster._base.validation import Array
 
-__all__ = ["MISSING", "feature_matrix", "read_rows"]
+__all__ = ["MISSING", "feature_matrix", "read_numbers", "read_rows"]
 
 MISSING = "missing"
-"""The category of what was not recorded."""
+"""The category of values that were not recorded."""
 
 
 def read_rows(content: bytes, separator: str = ",") -> Iterator[list[str]]:
     """The fields of every line that is not blank."""
     return (line.split(separator) for line in content.decode().splitlines() if line)
+
+
+def read_numbers(contents: Iterable[bytes], dtype: DTypeLike = float) -> NDArray[Any]:
+    """The rows of files that hold numbers with commas between them, one file after another."""
+    return np.vstack([np.loadtxt(io.BytesIO(content), delimiter=",", dtype=dtype) for content in contents])
 
 
 def feature_matrix(
@@ -28,15 +35,17 @@ def feature_matrix(
     Parameters
     ----------
     columns : sequence of (name, values)
-        In the order wanted.
+        In the order that the matrix shall have.
     categories : dict
-        The categorical columns. Values are translated by the dict given for a column, and are their own names for None;
+        The categorical columns. Each has a dict that names its values, or None if the values are their own names;
         ``?`` becomes ``missing``. Columns follow the dict's order, or that of the alphabet; ``missing`` comes last.
 
     Returns
     -------
     matrix : array of shape (n, features)
+        The features.
     names : tuple of str
+        The names of its columns.
 
     Examples
     --------

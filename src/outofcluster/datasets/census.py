@@ -6,7 +6,7 @@ import numpy as np
 
 from outofcluster.datasets._bunch import Bunch
 from outofcluster.datasets._files import DataHome, read_files
-from outofcluster.datasets._sources import ADULT, LICENCE
+from outofcluster.datasets._sources import ADULT
 from outofcluster.datasets._table import feature_matrix, read_rows
 
 __all__ = ["load_census"]
@@ -67,6 +67,6 @@ def load_census(*, data_home: DataHome = None) -> Bunch:
         validation_groups=_VALIDATION,
         feature_names=names,
         target_names=("<=50K", ">50K"),
-        licence=LICENCE.format(creators="B. Becker and R. Kohavi"),
+        licence=ADULT.licence,
         DESCR=_DESCR,
     )

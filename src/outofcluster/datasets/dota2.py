@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import Literal
 
 import numpy as np
@@ -10,7 +9,8 @@ import numpy as np
 from outofcluster._base.validation import check_choice, check_flag
 from outofcluster.datasets._bunch import Bunch
 from outofcluster.datasets._files import DataHome, read_files
-from outofcluster.datasets._sources import DOTA2, LICENCE
+from outofcluster.datasets._sources import DOTA2
+from outofcluster.datasets._table import read_numbers
 
 __all__ = ["load_dota2"]
 
@@ -62,12 +62,11 @@ def load_dota2(
     """
     check_choice("subset", subset, tuple(_FILES))
     with_type = check_flag("include_type", include_type)
-    contents = read_files(DOTA2, _FILES[subset], data_home)
-    table = np.vstack([np.loadtxt(io.BytesIO(content), delimiter=",", dtype=np.int16) for content in contents])
+    table = read_numbers(read_files(DOTA2, _FILES[subset], data_home), np.int16)
     first = _TYPE if with_type else _FIRST_HERO
     heroes = tuple(f"hero{i}" for i in range(table.shape[1] - _FIRST_HERO))
     return Bunch(
-        # Floats, for sums of products of small integers overflow without a word.
+        # As floats, because sums of products of small integers overflow without any warning.
         data=table[:, first:].astype(float, order="C"),
         target=(table[:, 0] > 0).astype(np.int64),
         groups=np.array(["type 0", "type 1", "type 2", "type 3"])[table[:, _TYPE]],
@@ -75,6 +74,6 @@ def load_dota2(
         validation_groups=("type 3",),
         feature_names=("type", *heroes) if with_type else heroes,
         target_names=("lost", "won"),
-        licence=LICENCE.format(creators="S. Tridgell"),
+        licence=DOTA2.licence,
         DESCR=_DESCR,
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from outofcluster.datasets._bunch import Bunch
 from outofcluster.datasets._files import DataHome, read_files
-from outofcluster.datasets._sources import HEART, LICENCE
+from outofcluster.datasets._sources import HEART
 from outofcluster.datasets._table import feature_matrix, read_rows
 
 __all__ = ["load_heart"]
@@ -56,9 +56,9 @@ def load_heart(*, data_home: DataHome = None) -> Bunch:
     Parameters
     ----------
     data_home : path, optional
-        Folder that holds ``heart/processed.cleveland.data`` and its three fellows, plain or gzipped. By default the
-        one that the environment variable ``OUTOFCLUSTER_DATA`` names; if it is not set either, the files are
-        downloaded with pooch and kept in its folder for caches.
+        Folder that holds ``heart/processed.cleveland.data`` and the files of the other three hospitals, plain or
+        gzipped. By default the one that the environment variable ``OUTOFCLUSTER_DATA`` names; if it is not set either,
+        the files are downloaded with pooch and kept in its folder for caches.
 
     Returns
     -------
@@ -72,29 +72,29 @@ def load_heart(*, data_home: DataHome = None) -> Bunch:
     (479, 262)
     """
     contents = read_files(HEART, [f"processed.{name}.data" for name in _HOSPITALS.values()], data_home)
-    kept, groups = [], []
+    records, groups = [], []
     for hospital, content in zip(_HOSPITALS, contents, strict=True):
         for row in read_rows(content):
             record = dict(zip(_COLUMNS, row, strict=True))
             del record["ca"]
             if not any(value == "?" and name not in _CATEGORIES for name, value in record.items()):
-                kept.append(record)
+                records.append(record)
                 groups.append(hospital)
     features = [name for name in _COLUMNS if name not in ("ca", "num")]
     # One hospital writes 1.0 where the others write 1.
     columns = [
-        (name, [record[name].removesuffix(".0") if name in _CATEGORIES else record[name] for record in kept])
+        (name, [record[name].removesuffix(".0") if name in _CATEGORIES else record[name] for record in records])
         for name in features
     ]
     data, names = feature_matrix(columns, _CATEGORIES)
     return Bunch(
         data=data,
-        target=np.array([int(float(record["num"]) >= 1) for record in kept]),
+        target=np.array([int(float(record["num"]) >= 1) for record in records]),
         groups=np.array(groups),
         train_groups=("Cleveland", "VA", "Switzerland"),
         validation_groups=("Hungary",),
         feature_names=names,
         target_names=("healthy", "ill"),
-        licence=LICENCE.format(creators="A. Janosi, W. Steinbrunn, M. Pfisterer and R. Detrano"),
+        licence=HEART.licence,
         DESCR=_DESCR,
     )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
 
 from outofcluster.datasets._bunch import Bunch
 from outofcluster.datasets._files import DataHome, read_files
-from outofcluster.datasets._sources import LICENCE, PARKINSON
+from outofcluster.datasets._sources import PARKINSON
+from outofcluster.datasets._table import read_numbers
 
 __all__ = ["load_parkinson"]
 
@@ -44,7 +43,7 @@ def load_parkinson(*, data_home: DataHome = None) -> Bunch:
     data_home : path, optional
         Folder that holds ``parkinson_speech/train_data.txt``, plain or gzipped. By default the one that the environment
         variable ``OUTOFCLUSTER_DATA`` names; if it is not set either, the file is downloaded with pooch and kept in
-        its folder for caches. The archive may hold it in a form that has to be unpacked by hand; then this is said.
+        its folder for caches. If the archive holds it in a form that has to be unpacked by hand, the message says so.
 
     Returns
     -------
@@ -58,7 +57,7 @@ def load_parkinson(*, data_home: DataHome = None) -> Bunch:
     (780, 260)
     """
     (content,) = read_files(PARKINSON, ["train_data.txt"], data_home)
-    table = np.loadtxt(io.BytesIO(content), delimiter=",")
+    table = read_numbers([content])
     people = [str(person) for person in range(1, _SUBJECTS + 1)]
     held_out = tuple(people[::4])
     return Bunch(
@@ -70,6 +69,6 @@ def load_parkinson(*, data_home: DataHome = None) -> Bunch:
         validation_groups=held_out,
         feature_names=_FEATURES,
         target_names=("healthy", "ill"),
-        licence=LICENCE.format(creators="B. E. Sakar and others"),
+        licence=PARKINSON.licence,
         DESCR=_DESCR,
     )

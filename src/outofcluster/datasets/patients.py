@@ -14,9 +14,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.exceptions import InputError
 from outofcluster._base.randomness import RandomState, seed_of
-from outofcluster._base.validation import Array, check_choice, check_integer, check_number
+from outofcluster._base.validation import Array, check_choice, check_integer, check_number, check_share
+from outofcluster.split.simulation import cut_clusters
 
 __all__ = ["Patients", "make_patients"]
 
@@ -117,9 +117,7 @@ def make_patients(
     count = check_integer("n_patients", n_patients, least=2)
     fewest, most = _records_each(n_records)
     d = check_integer("n_features", n_features, least=1)
-    share = check_number("split_share", split_share, least=0)
-    if share > 1:
-        raise InputError(f"split_share must be a probability between 0 and 1, got {share:g}.")
+    share = check_share("split_share", split_share)
     check_choice("target", target, ("classification", "regression"))
     strength = check_number("signal", signal, least=0)
     spread = check_number("record_noise", record_noise, least=0)
@@ -131,7 +129,7 @@ def make_patients(
     entities = np.repeat(np.arange(count), sizes)
     data = profile[entities] + spread * rng.standard_normal((len(entities), d))
     classes = target == "classification"
-    groups, split = _split(entities, sizes, share, rng)
+    groups, split = cut_clusters(entities, sizes >= 2, share, rng)
     return Patients(
         data=data,
         target=(response > 0).astype(np.int64)[entities] if classes else response[entities],
@@ -142,25 +140,10 @@ def make_patients(
         DESCR=_DESCR.format(
             patients=count,
             records=len(entities),
-            split=split,
+            split=int(split.sum()),
             target="whether the patient is ill" if classes else "a measurement",
         ),
     )
-
-
-def _split(
-    entities: NDArray[np.int64], sizes: NDArray[np.int64], share: float, rng: np.random.Generator
-) -> tuple[NDArray[np.int64], int]:
-    """Groups in which some entities are in two, and how many are."""
-    cut = (sizes >= 2) & (rng.random(len(sizes)) < share)
-    piece = np.where(cut, rng.integers(1, np.maximum(sizes, 2)), 0)
-    # The records of each entity in random order, of which the first few leave.
-    order = np.lexsort((rng.random(len(entities)), entities))
-    place = np.arange(len(entities)) - (np.cumsum(sizes) - sizes)[entities]
-    leaves = np.empty(len(entities), dtype=bool)
-    leaves[order] = place < piece[entities]
-    fresh = len(sizes) - 1 + np.cumsum(cut)
-    return np.where(leaves, fresh[entities], entities), int(cut.sum())
 
 
 def _records_each(n_records: Any) -> tuple[int, int]:

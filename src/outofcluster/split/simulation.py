@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.randomness import RandomState, seed_of
-from outofcluster._base.validation import check_choice, check_number
+from outofcluster._base.validation import check_choice, check_number, check_share
 from outofcluster.split.folds import Clusters, Rows
 
-__all__ = ["SimulatedLeakage", "simulate_leakage"]
+__all__ = ["SimulatedLeakage", "cut_clusters", "simulate_leakage"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,10 +115,10 @@ def simulate_leakage(
     gives = held_out if direction == "to_train" else ~held_out
     giving = gives[clusters.codes]
     sizes = np.bincount(clusters.codes)
-    cut = gives & (sizes >= 2)
-    if unit == "fragments" and not cut.any():
+    can_be_cut = gives & (sizes >= 2)
+    if unit == "fragments" and not can_be_cut.any():
         raise InputError("groups must hold a cluster of at least two records on the giving side for unit 'fragments'.")
-    most = int(giving.sum()) if unit == "records" else float(sizes[cut].sum() / 2)
+    most = int(giving.sum()) if unit == "records" else float(sizes[can_be_cut].sum() / 2)
     q = _probability(rate, of, most, int((~giving).sum()))
 
     names: list[Any] = clusters.names
@@ -127,15 +127,9 @@ def simulate_leakage(
         receiving = np.flatnonzero(~gives)
         codes = np.where(moved, rng.choice(receiving, size=len(giving)), clusters.codes)
     else:
-        # The records of a cluster in random order, of which the first few move.
-        piece = np.where(cut & (rng.random(len(sizes)) < q), rng.integers(1, np.maximum(sizes, 2)), 0)
-        order = np.lexsort((rng.random(len(giving)), clusters.codes))
-        place = np.empty(len(order), dtype=np.int64)
-        place[order] = np.arange(len(order)) - (np.cumsum(sizes) - sizes)[clusters.codes[order]]
-        moved = place < piece[clusters.codes]
-        fresh = np.cumsum(piece > 0) - 1 + len(sizes)
-        codes = np.where(moved, fresh[clusters.codes], clusters.codes)
-        names = names + _new_names(names, np.flatnonzero(piece > 0), clusters.labels.dtype.kind)
+        codes, cut = cut_clusters(clusters.codes, can_be_cut, q, rng)
+        moved = codes != clusters.codes
+        names = names + _new_names(names, np.flatnonzero(cut), clusters.labels.dtype.kind)
     if moved.sum() == giving.sum():
         raise InputError(
             f"rate must leave records on the giving side, got {rate:g}, at which all {most:g} of them moved."
@@ -154,13 +148,45 @@ def simulate_leakage(
     )
 
 
+def cut_clusters(
+    codes: Rows, can_be_cut: NDArray[np.bool_], probability: float, rng: np.random.Generator
+) -> tuple[Rows, NDArray[np.bool_]]:
+    """Cut clusters in two, as a linkage does that misses a match.
+
+    Parameters
+    ----------
+    codes : array of int of shape (n,)
+        Number of the cluster of every record, from 0.
+    can_be_cut : array of bool of shape (clusters,)
+        Which clusters can be cut; each of them has at least two records.
+    probability : float
+        With which each of these is cut.
+    rng : Generator
+        Source of randomness.
+
+    Returns
+    -------
+    codes : array of int of shape (n,)
+        As before, except that one piece of every cut cluster, chosen at random, has a new number.
+    cut : array of bool of shape (clusters,)
+        Which clusters were cut; the new numbers follow their order.
+    """
+    sizes = np.bincount(codes)
+    cut = can_be_cut & (rng.random(len(sizes)) < probability)
+    piece = np.where(cut, rng.integers(1, np.maximum(sizes, 2)), 0)
+    # The records of each cluster in random order, of which the first few form the piece.
+    order = np.lexsort((rng.random(len(codes)), codes))
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order)) - (np.cumsum(sizes) - sizes)[codes[order]]
+    new_codes = np.cumsum(cut) - 1 + len(sizes)
+    return np.where(place < piece[codes], new_codes[codes], codes), cut
+
+
 def _probability(rate: float, of: str, most: float, receiving: int) -> float:
     """The probability of moving that gives the wanted rate; ``most`` records are expected to move at probability 1."""
-    wanted = check_number("rate", rate, least=0)
     if of == "moved":
-        if wanted > 1:
-            raise InputError(f"rate must be a probability between 0 and 1, got {wanted:g}.")
-        return wanted
+        return check_share("rate", rate)
+    wanted = check_number("rate", rate, least=0)
     largest = most / (receiving + most)
     if wanted > largest:
         raise InputError(f"rate must be at most {largest:.6g}, the share when all that can move does, got {wanted:g}.")
