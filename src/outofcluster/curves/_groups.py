@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 
 from outofcluster._base.exceptions import InputError, MissingExtraError
 from outofcluster._base.validation import Array
@@ -105,15 +106,12 @@ def medoid_groups(operator: BinomialOperator, n_groups: int, first_alone: bool) 
         raise MissingExtraError("grouping='medoid' needs kmedoids: pip install 'outofcluster[medoids]'.") from None
     start = int(first_alone)
     columns = operator.matrix().T[start:]
-    squares = (columns**2).sum(axis=1)
-    distances = np.sqrt(np.maximum(squares[:, None] + squares - 2 * columns @ columns.T, 0))
-    np.fill_diagonal(distances, 0)
     # Started by BUILD, not at random: the same groups every time.
-    found = kmedoids.fasterpam(distances, n_groups, init="build", n_cpu=1)
-    medoids = np.asarray(found.medoids, dtype=np.int64)
+    clustering = kmedoids.fasterpam(cdist(columns, columns), n_groups, init="build", n_cpu=1)
+    medoids = np.asarray(clustering.medoids, dtype=np.int64)
     order = np.argsort(medoids)
     rank = np.argsort(order)
-    labels = rank[np.asarray(found.labels, dtype=np.int64)] + start
+    labels = rank[np.asarray(clustering.labels, dtype=np.int64)] + start
     if first_alone:
         labels = np.concatenate([[0], labels])
     representative = np.concatenate([np.zeros(start, dtype=np.int64), medoids[order] + start])

@@ -90,12 +90,6 @@ class PolynomialSolution(LinearSolution):
 
 
 def _chebyshev(p: Array, interval: tuple[float, float], degree: int) -> Array:
-    """Chebyshev polynomials of an interval, one column a degree, by their recurrence: also right outside of it."""
+    """The Chebyshev polynomials of an interval at levels, also outside of it: one column per degree."""
     low, high = interval
-    x = (2 * p - (low + high)) / (high - low)
-    basis = np.ones((*x.shape, degree + 1))
-    if degree:
-        basis[..., 1] = x
-    for k in range(1, degree):
-        basis[..., k + 1] = 2 * x * basis[..., k] - basis[..., k - 1]
-    return basis
+    return np.ascontiguousarray(np.polynomial.chebyshev.chebvander((2 * p - (low + high)) / (high - low), degree))
