@@ -189,9 +189,9 @@ def changed(key, value):
         (changed("schema", 2), f"data must follow schema 1, as {MADE_BY} does, got 2, written by {MADE_BY}"),
         (changed("schema", True), "data must follow schema 1, as outofcluster .* does, got True"),
         (without("schema"), f"data must follow schema 1, .* got None, written by {MADE_BY}"),
-        (without("naive"), "data of a summary must be as to_dict gives it, got none for 'naive'"),
+        (without("naive"), "data of a summary must be as to_dict gives it, but 'naive' is missing"),
         (changed("naive", 0.3), "data of an estimate must be as to_dict gives it"),
-        (changed("naive", {"value": 0.3}), "data of an estimate .* got none for 'interval'"),
+        (changed("naive", {"value": 0.3}), "data of an estimate .* but 'interval' is missing"),
         (changed("iid", {"value": 1, "interval": [0, 1, 2], "se_data": 0, "se_monte_carlo": 0}), "of an estimate"),
         (changed("loss", 3), "data of a summary .* 3 is not a string"),
         (changed("losses", "abc"), "data of a summary .* 'abc' is not a list of numbers"),
@@ -199,9 +199,9 @@ def changed(key, value):
         (changed("losses", [10**400]), "data of a summary must be as to_dict gives it"),
         (changed("leakage", [{"rate": 2.0}]), "rate must lie in"),
         (changed("leakage", [{"share": 0.1}]), "data of a summary must be as to_dict gives it"),
-        (changed("by_fold", [{}]), "data of a summary .* got none for 'fold'"),
+        (changed("by_fold", [{}]), "data of a summary .* but 'fold' is missing"),
         (changed("findings", [{"code": "x", "severity": "odd", "message": "", "remedy": ""}]), "'odd' is not a sev"),
-        (changed("test", {}), "data of a summary .* got none for 'sentence'"),
+        (changed("test", {}), "data of a summary .* but 'sentence' is missing"),
         (changed("sensitivity", {"rates": [0], "values": [], "low": [0], "high": [1]}), "its lists differ in length"),
         (changed("loss_range", [0]), "data of a summary must be as to_dict gives it"),
     ],
@@ -219,7 +219,7 @@ def test_other_schemas_and_malformed_data_are_refused_in_one_sentence(result, sp
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "text must be JSON as to_json writes it, got what cannot be read: Expecting property name"),
+        ("{", "text must be JSON as to_json writes it, but it cannot be read: Expecting property name"),
         ('{"schema": NaN}', "NaN is not JSON"),
         ("[1]", "text must be JSON as to_json writes it, an object, got a list"),
         (None, "text must be JSON as to_json writes it"),
@@ -433,7 +433,7 @@ def test_a_leakage_test_and_back(result):
     assert LeakageTest.from_dict(result.summary.test) == result.test
     with pytest.raises(InputError, match=r"data must follow schema 1, .* got 7, of unknown origin"):
         LeakageTest.from_dict(result.test.to_dict() | {"schema": 7})
-    with pytest.raises(InputError, match="data of a leakage test must be as to_dict gives it, got none for 'sizes'"):
+    with pytest.raises(InputError, match="data of a leakage test must be as to_dict gives it, but 'sizes' is missing"):
         LeakageTest.from_dict({key: value for key, value in result.test.to_dict().items() if key != "sizes"})
 
 

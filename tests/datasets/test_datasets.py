@@ -280,9 +280,9 @@ def test_an_altered_file_shows_both_sums(home):
     path = home / "heart" / "processed.va.data"
     expected = hashlib.sha256(path.read_bytes()).hexdigest()
     path.write_bytes(path.read_bytes() + b"1,1,1,1,1,1,1,1,1,1,1,1,1,1\n")
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    actual = hashlib.sha256(path.read_bytes()).hexdigest()
     message = refusal(lambda: datasets.load_heart(data_home=home))
-    for part in ("heart/processed.va.data", expected, found, str(home), "https://archive.ics.uci.edu/dataset/45"):
+    for part in ("heart/processed.va.data", expected, actual, str(home), "https://archive.ics.uci.edu/dataset/45"):
         assert part in message
 
 

@@ -107,17 +107,17 @@ def archive(cache, monkeypatch):
     server.close()
 
 
-def kept(cache):
+def files_in(cache):
     return sorted(str(file.relative_to(cache)) for file in cache.rglob("*") if file.is_file())
 
 
 def test_a_download_is_made_once_and_kept(archive, cache):
     first = datasets.load_heart()
     assert archive.asked == [ADDRESS]
-    assert kept(cache) == [f"heart/{name}" for name in HEART]
+    assert files_in(cache) == [f"heart/{name}" for name in HEART]
     second = datasets.load_heart()
     assert archive.asked == [ADDRESS]
-    # What is kept is a data_home.
+    # The cache can be used as a data_home.
     third = datasets.load_heart(data_home=cache)
     for heart in (first, second, third):
         assert heart.groups.tolist() == [h for h in ("Cleveland", "Hungary", "Switzerland", "VA") for _ in range(2)]
@@ -223,7 +223,7 @@ def test_a_disk_that_fills_up_leaves_no_half_file(archive, cache, monkeypatch):
 
     monkeypatch.setattr(os, "replace", full)
     assert "must be one that can be written" in refusal(datasets.load_heart)
-    assert kept(cache) == []
+    assert files_in(cache) == []
 
 
 def test_pooch_is_asked_for_by_the_name_of_its_extra(monkeypatch):

@@ -127,9 +127,9 @@ def test_an_audit_that_finds_nothing_or_too_little():
 )
 def test_labels_of_any_kind(labels):
     wanted = Leakage.from_true_groups(true, approximate)
-    given_labels = labels[true] if hasattr(labels, "dtype") else [labels[t] for t in true]
-    assert Leakage.from_true_groups(given_labels, approximate.tolist()) == wanted
-    assert Leakage.from_true_groups(pd.Series(given_labels, index=range(5, 15)), pd.Series(approximate)) == wanted
+    same_labels = labels[true] if hasattr(labels, "dtype") else [labels[t] for t in true]
+    assert Leakage.from_true_groups(same_labels, approximate.tolist()) == wanted
+    assert Leakage.from_true_groups(pd.Series(same_labels, index=range(5, 15)), pd.Series(approximate)) == wanted
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6)), min_size=2, max_size=30), st.integers(2, 8))
@@ -186,9 +186,9 @@ def test_pairs_over_fixed_splits(seed, of):
     # Rows may be left out of a split, here 7.
     pairs = [([0, 1, 4], [2, 3, 5, 6]), ([2, 3, 5], [0, 1, 4])]
     wanted = [brute_pairs(left, right, m, groups, *(p if of == "train" else p[::-1])) for p in pairs]
-    found = Leakage.from_pair_probabilities(left, right, m, groups=groups, cv=pairs, of=of)
-    assert found.rate == pytest.approx(np.mean(wanted))
-    assert found.of == of
+    estimate = Leakage.from_pair_probabilities(left, right, m, groups=groups, cv=pairs, of=of)
+    assert estimate.rate == pytest.approx(np.mean(wanted))
+    assert estimate.of == of
 
 
 @pytest.mark.parametrize("of", SIDES)
@@ -205,8 +205,8 @@ def test_pairs_over_folds_are_the_average_over_all_assignments(seed, k, of):
             if own.any():
                 leaked += brute_pairs(left, right, m, groups, rows[own], set(rows[other])) * own.sum()
             size += own.sum()
-    found = Leakage.from_pair_probabilities(left, right, m, groups=groups, cv=k, of=of)
-    assert found.rate == pytest.approx(leaked / size, rel=1e-9)
+    estimate = Leakage.from_pair_probabilities(left, right, m, groups=groups, cv=k, of=of)
+    assert estimate.rate == pytest.approx(leaked / size, rel=1e-9)
 
 
 @given(
@@ -226,9 +226,9 @@ def test_a_record_with_many_candidates_stays_within_its_bounds(m, k, of):
         low += chance * max(present, default=0)
         high += chance * min(1, sum(present))
     others = sum(share * p for p in m)
-    found = Leakage.from_pair_probabilities([0] * d, range(1, d + 1), m, groups=range(d + 1), cv=k, of=of)
-    assert found.rate * (d + 1) - others == pytest.approx(wanted, abs=1e-10)
-    assert low - 1e-10 <= found.rate * (d + 1) - others <= high + 1e-10
+    estimate = Leakage.from_pair_probabilities([0] * d, range(1, d + 1), m, groups=range(d + 1), cv=k, of=of)
+    assert estimate.rate * (d + 1) - others == pytest.approx(wanted, abs=1e-10)
+    assert low - 1e-10 <= estimate.rate * (d + 1) - others <= high + 1e-10
 
 
 def test_pairs_that_do_not_count():
@@ -244,9 +244,9 @@ def test_pairs_that_do_not_count():
 
 def test_the_standard_error_of_pairs_by_hand():
     # Between "a" and "b": rows 0 and 1 with 2; each way they match together. Between "a" and "c": one pair.
-    found = Leakage.from_pair_probabilities([0, 1, 0], [2, 2, 3], [0.4, 0.2, 0.1], groups=["a", "a", "b", "c"])
+    estimate = Leakage.from_pair_probabilities([0, 1, 0], [2, 2, 3], [0.4, 0.2, 0.1], groups=["a", "a", "b", "c"])
     together = np.array([np.sqrt(0.24) * 2 + np.sqrt(0.16), 2 * np.sqrt(0.09)]) / 5 / 4
-    assert found.std == pytest.approx(np.sqrt((together**2).sum()))
+    assert estimate.std == pytest.approx(np.sqrt((together**2).sum()))
     certain = Leakage.from_pair_probabilities([0], [2], [1.0], groups=["a", "a", "b", "c"])
     assert (certain.rate, certain.std) == (pytest.approx(2 / 5 / 4), 0)
 

@@ -261,7 +261,10 @@ def test_seeds():
         (lambda: simulate_leakage(letters, ["a"], -0.1), "rate must be a finite number at least 0, got -0.1"),
         (lambda: simulate_leakage(letters, ["a"], 1.1, of="moved"), r"rate must lie in \[0, 1\], got 1.1"),
         # Two records of twelve can move: at most a share of 2/12 of training.
-        (lambda: simulate_leakage(letters, ["a"], 0.2), "rate must be at most 0.166667, the share when all that can"),
+        (
+            lambda: simulate_leakage(letters, ["a"], 0.2),
+            "rate must be at most 0.166667, the share when everything moves that can",
+        ),
         # One of them as a piece: 1/11.
         (lambda: simulate_leakage(letters, ["a"], 0.1, unit="fragments"), "rate must be at most 0.0909091"),
         (lambda: simulate_leakage(letters, ["a"], 1, of="moved"), "rate must leave records on the giving side, got 1"),

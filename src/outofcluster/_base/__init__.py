@@ -1,1 +1,1 @@
-"""What every room uses: checked arguments, plain data, files written whole, exceptions."""
+"""What every room uses: checks of arguments, seeds, plain data, files that are written whole, and exceptions."""

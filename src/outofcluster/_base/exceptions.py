@@ -1,4 +1,4 @@
-"""What can go wrong, by kind: every exception the package raises on purpose.
+"""Every exception that the package raises on purpose, by the kind of problem.
 
 Each message is one sentence that names the argument, its value and what is allowed.
 """
@@ -11,7 +11,7 @@ class InputError(ValueError):
 
 
 class NotFittedError(ValueError, AttributeError):
-    """A fitted quantity was asked of something that has not been fitted yet."""
+    """A fitted quantity was asked for before anything was fitted."""
 
 
 class SolverError(RuntimeError):
@@ -19,7 +19,7 @@ class SolverError(RuntimeError):
 
 
 class MissingExtraError(ImportError):
-    """An optional dependency is not installed; the message names the extra that brings it."""
+    """An optional dependency is not installed; the message names the extra that installs it."""
 
 
 class FitError(RuntimeError):
@@ -28,7 +28,7 @@ class FitError(RuntimeError):
     Attributes
     ----------
     samples : LossSamples
-        What was computed before it.
+        What was computed before the failure.
     """
 
     def __init__(self, message: str, samples: object) -> None:

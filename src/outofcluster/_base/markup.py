@@ -1,7 +1,7 @@
 """Notebook fragments: small, self-contained pieces of HTML that show results in light and in dark.
 
-Text is escaped where it enters, in the functions of this module, and only what they return counts as markup. So
-a result that names its loss ``<script>`` shows just that. Colours come from the surrounding text and from
+The functions of this module escape all text that they are given, and only what they return counts as markup. So a
+result whose loss is called ``<script>`` shows this name as text. Colours come from the surrounding text and from
 translucent greys; accents have a light and a dark form, by the notebook's theme where it says so, else by the
 reader's system.
 """
@@ -54,7 +54,7 @@ class Markup(str):
 
 
 def fragment(*parts: str) -> str:
-    """The whole: a styled block of the given parts."""
+    """A styled block of HTML that holds the parts."""
     return f'<div class="outofcluster"><style>{_STYLE}</style>{_joined(parts)}</div>'
 
 
@@ -65,7 +65,7 @@ def element(tag: str, *parts: str, css: str = "") -> Markup:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
-    """A table with a line of headings; the first cell of a row is its heading."""
+    """A table with a line of headings; the first cell of each row is the heading of that row."""
     head = element("tr", *(Markup(f'<th scope="col">{_safe(cell)}</th>') for cell in header))
     body = [
         element("tr", Markup(f'<th scope="row">{_safe(first)}</th>'), *(element("td", cell) for cell in cells))

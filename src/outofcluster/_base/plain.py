@@ -1,7 +1,7 @@
-"""Results as plain data and back: numbers, strings, lists and dicts, such as strict JSON can hold.
+"""Results as plain data and back: the numbers, strings, lists and dicts that strict JSON can hold.
 
-What is not finite becomes None, since JSON has no word for it, and None is read as "not known". Floats keep all
-their bits both ways. Reading trusts nothing: what is missing or of another kind is refused in one sentence.
+Numbers that are not finite become None, since JSON has no word for them, and None is read as "not known". Floats keep
+all their bits both ways. Reading trusts nothing: a value that is missing or of another kind is refused in one sentence.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["check_schema", "data_frame", "flag", "number", "numbers", "plain", "
 
 
 def plain(value: Any) -> Any:
-    """Dataclasses as dicts, arrays and tuples as lists, None for what is not finite."""
+    """Dataclasses become dicts, arrays and tuples become lists, and numbers that are not finite become None."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, np.ndarray | np.generic):
@@ -35,12 +35,12 @@ def plain(value: Any) -> Any:
     return value
 
 
-def read_json(given: Any) -> dict[str, Any]:
-    """The object that a JSON text holds."""
+def read_json(written: Any) -> dict[str, Any]:
+    """The object that a text in JSON holds, as a dict."""
     try:
-        data = json.loads(given, parse_constant=_not_strict)
+        data = json.loads(written, parse_constant=_not_strict)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"text must be JSON as to_json writes it, got what cannot be read: {error}.") from None
+        raise InputError(f"text must be JSON as to_json writes it, but it cannot be read: {error}.") from None
     if not isinstance(data, dict):
         raise InputError(f"text must be JSON as to_json writes it, an object, got a {type(data).__name__}.")
     return data
@@ -51,28 +51,28 @@ def _not_strict(token: str) -> Any:
 
 
 def check_schema(data: Any, known: int) -> None:
-    """Refuse data of another schema, naming the versions."""
+    """Refuse data of another schema in a message that names the versions."""
     from outofcluster._base.version import __version__
 
     if not isinstance(data, Mapping):
         raise InputError(f"data must be a dict as to_dict gives it, got {type(data).__name__}.")
-    found = data.get("schema")
-    if type(found) is not int or found != known:
+    schema = data.get("schema")
+    if type(schema) is not int or schema != known:
         by = f"written by outofcluster {data['version']}" if "version" in data else "of unknown origin"
-        raise InputError(f"data must follow schema {known}, as outofcluster {__version__} does, got {found!r}, {by}.")
+        raise InputError(f"data must follow schema {known}, as outofcluster {__version__} does, got {schema!r}, {by}.")
 
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Turn whatever goes wrong with malformed data into one sentence."""
+    """Turn any error that malformed data cause into one sentence; ``what`` names the result that is read."""
     try:
         yield
     except InputError:
         raise
     except KeyError as error:
-        raise InputError(f"data of {what} must be as to_dict gives it, got none for {error}.") from None
+        raise InputError(f"data of {what} must be as to_dict gives it, but {error} is missing.") from None
     except (TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
-        raise InputError(f"data of {what} must be as to_dict gives it, got what does not fit: {error}.") from None
+        raise InputError(f"data of {what} must be as to_dict gives it, but a value does not fit: {error}.") from None
 
 
 def number(value: Any) -> float:
@@ -113,7 +113,7 @@ def flag(value: Any) -> bool:
 
 
 def data_frame(columns: Any, *, asked: str = "to_frame()") -> Any:
-    """A pandas DataFrame, or a sentence that says what was asked for and what brings pandas."""
+    """A pandas DataFrame; without pandas, an error that says what was ``asked`` for and how to install pandas."""
     try:
         import pandas as pd
     except ImportError:

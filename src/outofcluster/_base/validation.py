@@ -1,4 +1,4 @@
-"""Checks of arguments, each failing with one sentence: the argument, its value, what is allowed."""
+"""Checks of arguments. Each fails with one sentence that names the argument, its value and what is allowed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check_integer(name: str, value: Any, *, least: int, most: int | None = None)
 
 
 def check_number(name: str, value: Any, *, least: float, strict: bool = False) -> float:
-    """A finite number at least (or, strictly, above) a bound."""
+    """A finite number that is at least ``least``, or above it if ``strict``."""
     allowed = f"above {least:g}" if strict else f"at least {least:g}"
     try:
         if isinstance(value, bool | np.bool_ | str):

@@ -1,9 +1,9 @@
-"""Patients whose records a linkage partly failed to bring together: for trials of an audit.
+"""Simulated patients, some of whose records a linkage failed to bring together: to try out an audit.
 
 Every patient has a profile u ~ N(0, I); a record is u plus noise. The target follows the first entry of the profile,
-so a learner can predict new patients a little, and known patients much better. The linkage splits some patients:
-one piece of their records, of 1 to s - 1 of s records, gets a group of its own. A splitter that keeps groups whole
-then puts pieces of one patient on both sides, and the score is optimistic.
+so a learner predicts new patients a little, and known patients much better. The linkage splits some patients: a piece
+of 1 to s - 1 of their s records gets a group of its own. A splitter that keeps groups whole can then put the two pieces
+of a patient on different sides, and the score is optimistic.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ the linkage says, `entities` is the truth. Target: {target}, the same for all re
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Patients:
-    """Records of patients, the groups that a linkage put them into, and whose they truly are.
+    """Records of patients, the groups that a linkage put them into, and the true patient of each record.
 
     Attributes
     ----------
@@ -77,20 +77,21 @@ def make_patients(
     Parameters
     ----------
     n_patients : int, default=250
-        True clusters.
+        Number of patients, which are the true clusters.
     n_records : int or pair of int, default=4
-        Records of every patient; for a pair, each number from the first to the second is as likely.
+        Records of every patient; for a pair, all numbers from the first to the second are equally likely.
     n_features : int, default=6
         Length of a profile.
     split_share : float, default=0.15
         Probability that a patient with at least two records is split, between 0 and 1.
     target : {"classification", "regression"}, default="classification"
-        "regression": signal times the first entry of the profile, plus normal noise of variance 1 that is drawn once a
-        patient. "classification": whether that is above 0.
+        "regression": signal times the first entry of the profile, plus normal noise of variance 1 that is drawn once
+        per patient. "classification": whether that is above 0.
     signal : float, default=0.7
-        How much the profile tells of the target: what can be learnt for new patients.
+        How strongly the target depends on the profile, which is what can be learnt for new patients.
     record_noise : float, default=0.25
-        Standard deviation of a record around its patient's profile; the smaller, the easier patients are recognised.
+        Standard deviation of a record around its patient's profile; the smaller it is, the easier it is to recognise
+        a patient.
     random_state : int, RandomState or Generator, optional
         The seed, or numpy's generator from which to draw one.
 

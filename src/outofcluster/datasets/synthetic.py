@@ -72,7 +72,7 @@ def partition_losses(
     slopes : pair of float, default=(1.0, 2.0)
         Slopes of the part that trains and of the part that is held out.
     half_widths : pair of float, default=(1.0, 10.0)
-        x is uniform between minus and plus this, in the two parts.
+        In each of the two parts, x is uniform between minus and plus this number.
     noise : float, default=0.5
         Standard deviation of the noise, in both parts.
 
@@ -109,8 +109,12 @@ def make_partition(
     ----------
     n_train, n_validation : int, default=15 and 1000
         Records of the part that trains, at least 3, and of the part that is held out.
-    slopes, half_widths, noise
-        As for `partition_losses`.
+    slopes : pair of float, default=(1.0, 2.0)
+        Slopes of the part that trains and of the part that is held out.
+    half_widths : pair of float, default=(1.0, 10.0)
+        In each of the two parts, x is uniform between minus and plus this number.
+    noise : float, default=0.5
+        Standard deviation of the noise, in both parts.
     random_state : int, RandomState or Generator, optional
         The seed, or numpy's generator from which to draw one.
 
@@ -165,12 +169,12 @@ def _pair(name: str, values: Any) -> Pair:
 
 
 def _losses(n: int, slopes: Pair, widths: Pair, noise: float, j: NDArray[np.int64]) -> Array:
-    """e_j at the given j, by the trapezoid rule in s = log t."""
+    """The losses e_j by the trapezoid rule in s = log t."""
     t = _grid(n, widths)[:, None]
     stays = n - j
     phi, first, second = (_moment(t, widths[0], k) for k in range(3))
     leaks = _moment(t, widths[1], 0) ** j
-    # Powers below 0 occur with a factor of 0 only.
+    # Powers below 0 occur only with a factor of 0.
     curvature = stays * second * phi ** (stays - 1.0) + stays * (stays - 1) * first**2 * phi ** (stays - 2.0)
     squared_share = _STEP * (t**2 * curvature * leaks).sum(axis=0)
     inverse = _STEP * (t * phi**stays * leaks).sum(axis=0)
@@ -180,7 +184,7 @@ def _losses(n: int, slopes: Pair, widths: Pair, noise: float, j: NDArray[np.int6
 
 
 def _grid(n: int, widths: Pair) -> Array:
-    """Values of t, evenly spaced in log t, that leave out nothing that counts.
+    """Values of t, evenly spaced in log t, that cover all of the integral but a negligible part.
 
     Below, the integrand of E 1/S is at most t, and E 1/S at least 1/(n w²) for the larger w. Above, φ is at most
     0.89/(w√t) for the smaller w, which bounds what is left out by a multiple of t^(1-n/2).

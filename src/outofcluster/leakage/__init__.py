@@ -1,1 +1,1 @@
-"""How much leaks: a rate with its uncertainty, and one file for each source that it can come from."""
+"""How much leaks: a rate with its uncertainty, and one file for each source of such a rate."""

@@ -1,18 +1,18 @@
 r"""Where leaked pieces hide: how the rate among the clusters that can be cut follows from the rate among all.
 
 rho0 is the share of V̂'s records whose cluster also has a piece in T̂. Those records sit in clusters that are
-smaller than they should be, since a piece is missing, and of the smallest, single records, none can be cut and
-scored. So the clusters that sampling scores leak less often than all of V̂ does, down to not at all where every
-entity has two records.
+smaller than they should be, since a piece is missing. The smallest clusters, of a single record, can be neither cut
+nor scored. So the clusters that sampling scores leak less often than V̂ as a whole; where every entity has two records,
+they do not leak at all.
 
 With :math:`n_s` clusters of s records observed, :math:`u_s` of them whole, an entity of size t split with the
 same odds θ whatever its size, and the size of the piece that stays in V̂ uniform on 1, …, t - 1,
 
 .. math:: n_s = u_s + \min\Bigl(n_s, θ \sum_{t > s} \frac{u_t}{t - 1}\Bigr) ,
 
-which is solved from the largest size down. θ follows from rho0 (by bisection), and the rate among the scored
-records is that of the clusters of two records or more, each of which scores half of its records on average.
-What rho0 leaves unexplained, where there are not enough small clusters, counts alike for all sizes.
+which is solved from the largest size down. θ follows from rho0 (by root finding), and the rate among the scored
+records is that of the clusters of two records or more, each of which scores half of its records on average. Where
+there are too few small clusters to explain all of rho0, the rest is spread evenly over all sizes.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ def scored_rate(sizes: NDArray[np.int64], rate: float) -> float:
     Returns
     -------
     float
+        The rate at which the scored records leak.
 
     Examples
     --------
@@ -59,15 +60,15 @@ def scored_rate(sizes: NDArray[np.int64], rate: float) -> float:
     """
     counts = np.bincount(sizes).astype(float)
     records = np.arange(len(counts)) * counts
-    everything = records.sum()
+    n_records = records.sum()
     odds = _LARGEST_ODDS
-    if _leaked(counts, odds).sum() / everything > rate:
-        odds = brentq(lambda x: _leaked(counts, x).sum() / everything - rate, 0, _LARGEST_ODDS, xtol=1e-12)
+    if _leaked(counts, odds).sum() / n_records > rate:
+        odds = brentq(lambda x: _leaked(counts, x).sum() / n_records - rate, 0, _LARGEST_ODDS, xtol=1e-12)
     leaked = _leaked(counts, odds)
-    rest = max(rate - leaked.sum() / everything, 0.0)
-    evenly = rest / (1 - leaked.sum() / everything) if rest > 1e-9 else 0.0
-    told = float(leaked[2:].sum() / records[2:].sum()) if records[2:].any() else 0.0
-    return told + (1 - told) * evenly
+    rest = max(rate - leaked.sum() / n_records, 0.0)
+    evenly = rest / (1 - leaked.sum() / n_records) if rest > 1e-9 else 0.0
+    explained = float(leaked[2:].sum() / records[2:].sum()) if records[2:].any() else 0.0
+    return explained + (1 - explained) * evenly
 
 
 def _leaked(counts: Array, odds: float) -> Array:

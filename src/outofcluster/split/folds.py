@@ -1,8 +1,8 @@
 """Which records train and which are held out: folds that keep every observed cluster on one side.
 
-`make_folds` turns any description of a cross-validation into checked pairs T̂, V̂ of row indices. It insists that no
-observed cluster has records on both sides: leakage must come from errors of the clustering, since that is what is
-corrected, never from the splitter.
+`make_folds` turns any description of a cross-validation into checked pairs T̂, V̂ of row indices. It refuses folds in
+which an observed cluster has records on both sides: leakage must come from errors of the clustering, which can be
+corrected, and never from the splitter.
 """
 
 from __future__ import annotations
@@ -152,13 +152,13 @@ def _check_rows(i: int, side: str, rows: Any, n: int) -> Rows:
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """Checked groups: the label of every record, its cluster as a number, and the clusters' labels."""
+    """Checked groups: the label of every record, the number of its cluster, and the label of each cluster."""
 
     labels: NDArray[Any]
     codes: Rows
     names: list[Any]
     sortable: NDArray[Any]
-    """The labels, or their numbers where labels cannot be ordered: what a splitter can work with."""
+    """The labels, or their numbers where labels cannot be ordered, as splitters need them."""
 
     @classmethod
     def of(cls, groups: Any, n: int | None) -> Clusters:

@@ -1,14 +1,14 @@
 r"""Clustering errors made on purpose, at a wanted rate: for tests, teaching and experiments.
 
-`simulate_leakage` makes such errors at a wanted rate. Records of the giving side (V for "to_train", T for
+Records of the giving side (V for "to_train", T for
 "to_validation") move independently with probability q; the expected share of the receiving side that they make up is
 
 .. math:: p_0 = \frac{q M}{R + q M}, \qquad\text{so}\qquad q = \frac{p_0 R}{(1-p_0) M} ,
 
-with R the records of the receiving side and M = those of the giving side. For fragments, q is the probability that
-a cluster of s ≥ 2 records is cut; the moving piece has 1 to s-1 records, each size as likely as another, s/2 on
-average, so :math:`M = \sum_{s \ge 2} s/2`. (It is the ratio of the expectations; the mean of the realised share
-differs from it by a term of order 1/R.)
+with R the number of records on the receiving side and M that on the giving side. For fragments, q is the probability
+that a cluster of s ≥ 2 records is cut; the moving piece has 1 to s-1 records, all sizes equally likely, s/2 on average,
+so :math:`M = \sum_{s \ge 2} s/2`. (This is the ratio of the expectations; the mean of the realised share differs from
+it by a term of order 1/R.)
 """
 
 from __future__ import annotations
@@ -93,9 +93,9 @@ def simulate_leakage(
 
     Examples
     --------
-    >>> from outofcluster.split.simulation import simulate_leakage
+    >>> import outofcluster as ooc
     >>> hospital = np.repeat(["A", "B", "C", "D"], 250)
-    >>> split = simulate_leakage(hospital, ["D"], rate=0.1, random_state=0)
+    >>> split = ooc.simulate_leakage(hospital, ["D"], rate=0.1, random_state=0)
     >>> len(split.train), len(split.validation), round(split.rate, 3)
     (823, 177, 0.089)
     >>> bool((hospital[split.moved] == "D").all()), sorted(set(split.groups[split.moved].tolist()))
@@ -183,13 +183,15 @@ def cut_clusters(
 
 
 def _probability(rate: float, of: str, most: float, receiving: int) -> float:
-    """The probability of moving that gives the wanted rate; ``most`` records are expected to move at probability 1."""
+    """The probability of moving that gives the wanted rate, if ``most`` are expected to move at probability 1."""
     if of == "moved":
         return check_share("rate", rate)
     wanted = check_number("rate", rate, least=0)
     largest = most / (receiving + most)
     if wanted > largest:
-        raise InputError(f"rate must be at most {largest:.6g}, the share when all that can move does, got {wanted:g}.")
+        raise InputError(
+            f"rate must be at most {largest:.6g}, the share when everything moves that can, got {wanted:g}."
+        )
     return min(1.0, wanted * receiving / ((1 - wanted) * most))
 
 
@@ -200,7 +202,7 @@ def _held_out(clusters: Clusters, validation_groups: Any) -> NDArray[np.bool_]:
     single = isinstance(validation_groups, str) or not isinstance(validation_groups, Iterable)
     for name in [validation_groups] if single else validation_groups:
         if name not in place:
-            raise InputError(f"validation_groups must hold clusters of groups, got {name!r}, which is none of them.")
+            raise InputError(f"validation_groups must hold clusters of groups, got {name!r}, which is not one of them.")
         held_out[place[name]] = True
     if not held_out.any() or held_out.all():
         count = f"{int(held_out.sum())} of {len(place)}"
@@ -211,7 +213,7 @@ def _held_out(clusters: Clusters, validation_groups: Any) -> NDArray[np.bool_]:
 
 
 def _new_names(names: list[Any], cut: Rows, kind: str) -> list[Any]:
-    """A label that is not used yet for each cluster that was cut: the next number, or "patient 7 (2)"."""
+    """A label that is not in use yet for each cluster that was cut: the next number, or a name like "patient 7 (2)"."""
     if kind in "biuf":
         return [max(names) + 1 + i for i in range(len(cut))]
     used, fresh = set(names), []
@@ -225,7 +227,7 @@ def _new_names(names: list[Any], cut: Rows, kind: str) -> list[Any]:
 
 
 def _array(names: list[Any], kind: str) -> NDArray[Any]:
-    """Labels as an array of the kind they came in; objects stay the objects they are."""
+    """Labels as an array of the kind that they had; objects stay as they are."""
     if kind in "biufU":
         return np.asarray(names)
     array = np.empty(len(names), dtype=object)
