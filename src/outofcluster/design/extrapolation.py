@@ -11,11 +11,11 @@ and Levine 1964) has the s+1 Chebyshev extrema of the interval as levels and fit
 
 With equal σ this is :math:`T_s((p_{max}+p_{min})/(p_{max}-p_{min}))^2 σ^2/N`.
 
-Decisions. Drawing resamples never needs :math:`p_0`, and p is affine in a, so the levels do not depend on it; only the
-shares of the fits do. The ``leakage`` here is therefore a planning value: a wrong one makes the estimate noisier
-than it could be, never wrong. Check levels go to the midpoints of the widest gaps of the angle (at first all gaps
-are equal, and those nearest the middle, where a term of degree s+1 shows most, come first); each gets 5 % of the
-fits. Every level gets at least two fits, so that its noise can be estimated.
+Decisions. To draw a resample one need not know :math:`p_0`, and p is affine in a. So the levels do not depend on
+:math:`p_0`; only the shares of the fits do. The ``leakage`` here is therefore a planning value: a wrong one makes the
+estimate noisier than it could be, never wrong. Check levels lie at the midpoints of the widest gaps between the angles.
+At first all gaps are equal, and the one nearest the middle comes first, where a term of degree s+1 shows most. Each
+check level gets 5 % of the fits. Every level gets at least two fits, so that its noise can be estimated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, check_flag, check_integer, check_number, check_vector
+from outofcluster._base.validation import (
+    Array,
+    check_flag,
+    check_integer,
+    check_number,
+    check_share,
+    check_vector,
+    short,
+)
 
 __all__ = [
     "Design",
@@ -50,7 +58,7 @@ _LEAST_FITS = 2
 """A level with one fit says nothing about its noise."""
 
 _LEAST_SCORED = 5
-"""Records that must be expected to remain for scoring, where there are more."""
+"""Records of V̂ that must be expected to stay unused, so that there are some to score on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,27 +86,28 @@ class Design:
     def __post_init__(self) -> None:
         levels = check_vector("injected", self.injected)
         if levels.min() < 0 or levels.max() > 1 or not (np.diff(levels) > 0).all():
-            raise InputError(f"injected must hold increasing levels in [0, 1], got {_short(levels)}.")
-        given = check_vector("n_fits", self.n_fits)
-        if len(given) != len(levels):
-            raise InputError(f"n_fits must have one number for each of the {len(levels)} levels, got {len(given)}.")
-        if given.min() < 1 or (given != np.floor(given)).any():
-            raise InputError(f"n_fits must hold whole numbers of at least 1, got {_short(given)}.")
+            raise InputError(f"injected must hold increasing levels in [0, 1], got {short(levels.tolist())}.")
+        counts = check_vector("n_fits", self.n_fits)
+        if len(counts) != len(levels):
+            raise InputError(f"n_fits must have one number for each of the {len(levels)} levels, got {len(counts)}.")
+        if counts.min() < 1 or (counts != np.floor(counts)).any():
+            raise InputError(f"n_fits must hold whole numbers of at least 1, got {short(counts.tolist())}.")
         object.__setattr__(self, "injected", levels)
         object.__setattr__(self, "n_fits", np.asarray(self.n_fits).astype(np.int64))
 
     @property
     def budget(self) -> int:
-        """Fits in all."""
+        """Number of fits at all levels together."""
         return int(self.n_fits.sum())
 
 
 def largest_level(n_train: int, n_validation: int, replace: bool = True, keep: float = 0.2) -> float:
     r"""The largest injected fraction that leaves enough of V̂ unused to score on.
 
-    At level a with replacement, a record of V̂ stays unused with probability :math:`(1-a/n_V)^n`; without, :math:`n_V -
-    an` records are expected to stay. The answer is the largest a ≤ 1 at which the expected unused share is at least
-    ``keep``, and the expected unused number at least 5 (at least 1 where V̂ has no more than 5 records).
+    When records are drawn with replacement at level a, a record of V̂ stays unused with probability
+    :math:`(1-a/n_V)^n`. When they are drawn without replacement, :math:`n_V - an` records are expected to stay unused.
+    The answer is the largest a ≤ 1 at which the expected unused share is at least ``keep`` and the expected unused
+    number is at least 5 (at least 1 where V̂ has no more than 5 records).
 
     Parameters
     ----------
@@ -110,6 +119,11 @@ def largest_level(n_train: int, n_validation: int, replace: bool = True, keep: f
         Whether records are drawn with replacement.
     keep : float, default=0.2
         Share of V̂ to leave unused, in [0, 1).
+
+    Returns
+    -------
+    float
+        The largest level, in (0, 1].
 
     Examples
     --------
@@ -123,7 +137,7 @@ def largest_level(n_train: int, n_validation: int, replace: bool = True, keep: f
     """
     n = check_integer("n_train", n_train, least=1)
     size = check_integer("n_validation", n_validation, least=2)
-    share = max(_check_share("keep", keep), (_LEAST_SCORED if size > _LEAST_SCORED else 1) / size)
+    share = max(check_share("keep", keep, "[0, 1)"), (_LEAST_SCORED if size > _LEAST_SCORED else 1) / size)
     if check_flag("replace", replace):
         return min(1.0, -size * math.expm1(math.log(share) / n))
     return min(1.0, size * (1 - share) / n)
@@ -132,17 +146,22 @@ def largest_level(n_train: int, n_validation: int, replace: bool = True, keep: f
 def allocate(weights: ArrayLike, budget: int, least: int = _LEAST_FITS) -> NDArray[np.int64]:
     """Whole numbers in proportion to weights that sum exactly to a budget.
 
-    What rounding down leaves goes to the largest remainders. A part whose share is below ``least`` gets ``least``, and
-    the others share the rest.
+    Shares are rounded down, and what is left goes to the parts with the largest remainders. A part whose share is
+    below ``least`` gets ``least``, and the others share the rest.
 
     Parameters
     ----------
     weights : array of shape (m,)
-        Non-negative, not all zero.
+        Weights of the parts: not negative, and not all zero.
     budget : int
         Sum of the parts.
     least : int, default=2
         Smallest part.
+
+    Returns
+    -------
+    array of int of shape (m,)
+        The parts.
 
     Examples
     --------
@@ -152,7 +171,7 @@ def allocate(weights: ArrayLike, budget: int, least: int = _LEAST_FITS) -> NDArr
     """
     w = check_vector("weights", weights)
     if w.min() < 0 or w.max() == 0:
-        raise InputError(f"weights must be non-negative and not all zero, got {_short(w)}.")
+        raise InputError(f"weights must be non-negative and not all zero, got {short(w.tolist())}.")
     floor = check_integer("least", least, least=0)
     total = check_integer("budget", budget, least=1)
     if total < floor * len(w):
@@ -184,9 +203,14 @@ def equidistant(n_levels: int, n_fits: int, largest: float = 1.0) -> Design:
     n_levels : int
         Number of levels, at least 2.
     n_fits : int
-        Fits in all, at least two a level.
+        Number of fits at all levels together, at least two per level.
     largest : float, default=1.0
         Largest level, in (0, 1]; see `largest_level`.
+
+    Returns
+    -------
+    Design
+        The levels and the number of fits at each.
 
     Examples
     --------
@@ -198,7 +222,7 @@ def equidistant(n_levels: int, n_fits: int, largest: float = 1.0) -> Design:
     array([21, 21, 20, 20, 20])
     """
     m = check_integer("n_levels", n_levels, least=2)
-    top = _check_largest(largest)
+    top = check_share("largest", largest, "(0, 1]")
     return Design(np.linspace(0, top, m), allocate(np.ones(m), _check_budget(n_fits, m)))
 
 
@@ -218,17 +242,22 @@ def extrapolation_design(
     degree : int
         Degree of the polynomial, at least 1.
     n_fits : int
-        Fits in all, at least two a level.
+        Number of fits at all levels together, at least two per level.
     largest : float, default=1.0
         Largest level, in (0, 1]; see `largest_level`.
     leakage : float, default=0.1
         Anticipated leakage rate p0, in [0, 1): a planning value that moves fits between levels, and nothing else.
     n_checks : int, default=2
-        Levels beyond degree + 1, at most 10, each with 5 % of the fits. Without them the curve passes through every
-        mean, and a degree that is too low does not show.
+        Number of levels besides the degree + 1 that the polynomial needs, at most 10; each gets 5 % of the fits.
+        Without them the curve passes through every mean, and a degree that is too low does not show.
     noise : array of shape (degree + 1 + n_checks,), optional
         Standard deviation of one fit's loss at each level, in the order of the levels, from a pilot run. By default
         equal at all levels.
+
+    Returns
+    -------
+    Design
+        The levels and the number of fits at each.
 
     Examples
     --------
@@ -243,7 +272,7 @@ def extrapolation_design(
     """
     s = check_integer("degree", degree, least=1)
     checks = check_integer("n_checks", n_checks, least=0, most=_MOST_CHECKS)
-    top, rate = _check_largest(largest), _check_share("leakage", leakage)
+    top, rate = check_share("largest", largest, "(0, 1]"), check_share("leakage", leakage, "[0, 1)")
     budget = _check_budget(n_fits, s + 1 + checks)
 
     extrema = np.arange(s + 1) * np.pi / s
@@ -275,6 +304,11 @@ def predicted_variance(design: Design, degree: int, leakage: float = 0.1, noise:
     noise : array of shape (m,), optional
         Standard deviation of one fit's loss at each level; 1 by default.
 
+    Returns
+    -------
+    float
+        The variance.
+
     Examples
     --------
     The best design needs a quarter of the fits of the equidistant one for the same error:
@@ -289,7 +323,7 @@ def predicted_variance(design: Design, degree: int, leakage: float = 0.1, noise:
     m = len(design.injected)
     if s >= m:
         raise InputError(f"degree must be below the number of levels, {m}, got {s}.")
-    rate, sigma = _check_share("leakage", leakage), _check_noise(noise, m)
+    rate, sigma = check_share("leakage", leakage, "[0, 1)"), _check_noise(noise, m)
     low, high = float(design.injected[0]), float(design.injected[-1])
     middle, half = (low + high) / 2, (high - low) / 2 or 1.0
     points = np.append(design.injected, -rate / (1 - rate))
@@ -301,7 +335,7 @@ def predicted_variance(design: Design, degree: int, leakage: float = 0.1, noise:
 
 
 def fits_for_standard_error(design: Design, variance_now: float, target: float) -> int:
-    """Fits in all that bring the Monte-Carlo standard error of e_0 down to a target.
+    """How many fits bring the Monte-Carlo standard error of e_0 down to a target.
 
     The variance falls as one over the budget when the fits keep their proportions.
 
@@ -317,7 +351,7 @@ def fits_for_standard_error(design: Design, variance_now: float, target: float) 
     Returns
     -------
     int
-        At least the design's own budget: fits already made are kept.
+        The number of fits at all levels together; at least the design's own, since fits already made stay.
 
     Examples
     --------
@@ -364,20 +398,6 @@ def _check_budget(n_fits: int, m: int) -> int:
     return budget
 
 
-def _check_largest(largest: float) -> float:
-    value = check_number("largest", largest, least=0, strict=True)
-    if value > 1:
-        raise InputError(f"largest must be a fraction above 0 and at most 1, got {value:g}.")
-    return value
-
-
-def _check_share(name: str, share: float) -> float:
-    value = check_number(name, share, least=0)
-    if value >= 1:
-        raise InputError(f"{name} must be a share of at least 0 and below 1, got {value:g}.")
-    return value
-
-
 def _check_noise(noise: ArrayLike | None, m: int) -> Array:
     if noise is None:
         return np.ones(m)
@@ -388,7 +408,3 @@ def _check_noise(noise: ArrayLike | None, m: int) -> Array:
         i = int(sigma.argmin())
         raise InputError(f"noise must be positive, got noise[{i}] = {sigma[i]:g}.")
     return sigma
-
-
-def _short(values: Array) -> str:
-    return " ".join(np.array2string(values, threshold=6).split())
