@@ -1,133 +1,115 @@
-"""What an audit looks out for: every pitfall that the data, the samples or the solution can show, as a finding.
+"""What an audit looks out for: every pitfall that the choices, the samples or the solution can show, as a finding.
 
-In the order of the flow: the error model and the units are chosen, sizes are looked at before anything is fitted;
-losses after sampling; the estimate after solving. What no data can show (leaked records may differ from the rest
-of their clusters, a rate may be wrong) is said along with the estimate that rests on it.
+All of it follows from the samples and the choices, so that a result that was read from a file, or asked for another
+rate or other units, says what holds for it. What no data can show (leaked records may differ from the rest of their
+clusters, a rate may be wrong) is said along with the estimate that rests on it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from outofcluster._base.exceptions import InputError
+from outofcluster.auditing.choices import enough_clusters, looks_linked
 from outofcluster.auditing.findings import Finding
 from outofcluster.curves.base import Curve
 from outofcluster.curves.shape import diagnose_points
-from outofcluster.inference.pooling import Optimism, Pooled
+from outofcluster.inference.intervals import Uncertainty, uncertainty
+from outofcluster.inference.pooled import Optimism, Pooled
 from outofcluster.leakage.rate import Leakage
-from outofcluster.split.folds import Fold
+from outofcluster.sampling.audit_samples import AuditSamples
 
-__all__ = ["choose_errors", "choose_units", "look_at_estimate", "look_at_losses", "look_at_sizes"]
+__all__ = ["look_at_choices", "look_at_estimate", "look_at_samples"]
 
-Codes = NDArray[np.int64]
-
-_LEAST_CLUSTERS = 10
-_SMALL_CLUSTER = 20
 _LOW_LEVEL = 0.25
 """Largest level below which a curve cannot be followed; five folds of equal size reach 0.4."""
 _FAR = 6.0
 """Multiplier of the losses' noise beyond which an extrapolation counts as far."""
 
 
-def choose_errors(
-    errors: str, leakage: Any, folds: Sequence[Fold], codes: Codes
-) -> tuple[Literal["records", "fragments"], list[Finding]]:
-    """The error model: as said, by what the rate is a share of, or by the clusters' sizes.
+def look_at_choices(samples: AuditSamples, *, reason: str, units: str, units_asked: str) -> list[Finding]:
+    """What to know about the error model and the units.
 
-    With at least ten clusters in every V̂ that could be cut, of twenty records or fewer in the median, they look
-    like linked entities (fragments), else like hospitals or countries (records).
+    Parameters
+    ----------
+    samples : AuditSamples
+        The samples.
+    reason : str
+        Why the error model was chosen; empty where the user said it.
+    units, units_asked : str
+        What counts as one independent unit, and what the user asked for.
     """
-    sizes = [np.bincount(codes[fold.validation]) for fold in folds]
-    cut = [counts[counts > 1] for counts in sizes]
-    small = min(len(counts) for counts in cut) >= _LEAST_CLUSTERS
-    small = small and float(np.median(np.concatenate(cut))) <= _SMALL_CLUSTER
-    seen = "the validation clusters are many and small" if small else "the validation clusters are few or large"
-    if errors == "auto":
-        model: Literal["records", "fragments"] = "fragments" if small else "records"
-        why = seen
-        given = leakage[0] if isinstance(leakage, Sequence) and len(leakage) else leakage
-        if isinstance(given, Leakage):
-            model = "records" if given.of == "train" else "fragments"
-            why = f"the rate is a share of the {given.of} records"
-        found = [
+    model, findings = samples.error_model, list[Finding]()
+    if reason:
+        findings.append(
             Finding(
                 "error-model",
                 "info",
-                f"Errors are taken to be those of {model}: {why}.",
-                "Say errors= if you know better.",
+                f"Errors are taken to be those of {model}: {reason}.",
+                "Say error_model= if you know better.",
             )
-        ]
-    elif errors in ("records", "fragments"):
-        model, found = ("records" if errors == "records" else "fragments"), []
-    else:
-        raise InputError(f"errors must be 'auto' or 'records' or 'fragments', got {errors!r}.")
-    if small and model == "records":
-        found.append(
+        )
+    if model == "records" and looks_linked([fold.clusters for fold in samples.folds]):
+        findings.append(
             Finding(
                 "fragments-likely",
                 "warning",
-                f"Errors are taken to be those of single records, but {seen}: where linkage splits an entity, whole "
-                "pieces leak, and the records model corrects too much.",
-                "Use errors='fragments' with the rate as a share of the validation records.",
+                "Errors are taken to be those of single records, but the validation clusters are many and small: where "
+                "linkage splits an entity, whole pieces leak, and the records model corrects too much.",
+                "Use error_model='fragments' with the rate as a share of the validation records.",
             )
         )
-    return model, found
+    return findings + _few_clusters(samples, units, units_asked)
 
 
-def choose_units(
-    units: str, folds: Sequence[Fold], codes: Codes
-) -> tuple[Literal["clusters", "records"], list[Finding]]:
-    """Clusters where there are enough of them, else records; the finding says what that leaves out."""
-    if units not in ("auto", "clusters", "records"):
-        raise InputError(f"units must be 'auto' or 'clusters' or 'records', got {units!r}.")
-    held_out = min(len(np.unique(codes[fold.validation])) for fold in folds)
-    trained = min(len(np.unique(codes[fold.train])) for fold in folds)
-    used = len(np.unique(np.concatenate([codes[fold.validation] for fold in folds])))
-    enough = held_out >= 2 and trained >= 2 and used >= _LEAST_CLUSTERS
+def _few_clusters(samples: AuditSamples, units: str, asked: str) -> list[Finding]:
+    held_out = [fold.clusters for fold in samples.folds]
+    fewest = min(len(np.unique(clusters)) for clusters in held_out)
+    in_all = len(np.unique(np.concatenate(held_out)))
+    enough = enough_clusters(held_out, [fold.n_train_clusters for fold in samples.folds])
+    count = f"There are {in_all} held-out clusters ({fewest} in a fold)"
     if units == "clusters":
-        if used < 2:
-            raise InputError("units must be 'auto' or 'records' where a single cluster is held out, got 'clusters'.")
-        return "clusters", [] if enough else [
-            Finding(
-                "few-clusters",
-                "warning",
-                f"There are {used} held-out clusters ({held_out} in a fold): an interval for new clusters of the "
-                "population is itself uncertain with so few.",
-                "More clusters are needed, or units='records' for these clusters only.",
-            )
-        ]
-    if units == "auto" and enough:
-        return "clusters", []
-    reason = f"There are {used} held-out clusters ({held_out} in a fold): the" if not enough else "The"
-    return "records", [
+        return (
+            []
+            if enough
+            else [
+                Finding(
+                    "few-clusters",
+                    "warning",
+                    f"{count}: an interval for new clusters of the population is itself uncertain with so few.",
+                    "More clusters are needed, or units='records' for these clusters only.",
+                )
+            ]
+        )
+    return [
         Finding(
             "few-clusters",
-            "warning" if units == "auto" else "info",
-            f"{reason} interval is for these clusters only, and does not cover how clusters of the population differ.",
-            "More clusters are needed for that." if not enough else "Use units='clusters' for that.",
+            "warning" if asked == "auto" else "info",
+            f"{'The' if enough else f'{count}: the'} interval is for these clusters only, and does not cover how "
+            "clusters of the population differ.",
+            "Use units='clusters' for that." if enough else "More clusters are needed for that.",
         )
     ]
 
 
-def look_at_sizes(model: str, n_train: int | None, largest: float | None, rates: Any) -> list[Finding]:
-    """What can be said before anything is fitted."""
-    found = []
-    if largest is not None and largest < _LOW_LEVEL:
-        found.append(
+def look_at_samples(pooled: Pooled, *, has_rate: bool) -> list[Finding]:
+    """What the samples show: levels, folds that are missing, redraws, and the shape of the losses beyond noise."""
+    samples = pooled.samples
+    first, findings = samples.folds[0].samples, list[Finding]()
+    largest = float(first.injected.max())
+    if samples.error_model == "records" and largest < _LOW_LEVEL:
+        findings.append(
             Finding(
                 "small-validation",
                 "warning",
-                f"The validation folds are small against n_train = {n_train}: levels go up to {largest:.2g} only.",
+                f"The validation folds are small against n_train = {first.size}: levels go up to {largest:.2g} only.",
                 "Use fewer folds or a smaller n_train.",
             )
         )
-    if model == "fragments" and n_train is None:
-        found.append(
+    if samples.error_model == "fragments" and first.problem.get("n_train") is None:
+        findings.append(
             Finding(
                 "fixed-training",
                 "info",
@@ -136,36 +118,46 @@ def look_at_sizes(model: str, n_train: int | None, largest: float | None, rates:
                 "Give n_train to draw them anew in every fit.",
             )
         )
-    if rates is None:
-        found.append(
+    if not has_rate:
+        findings.append(
             Finding("no-rate", "info", "Without a leakage rate there is no corrected loss.", "Look at sensitivity().")
         )
-    return found
+    findings += [
+        Finding("fold-left-out", "severe", f"Fold {index} could not be audited: {why}", "")
+        for index, why in samples.left_out.items()
+    ]
+    if samples.effect is None:
+        message = f"The test for a cluster effect could not be run: {samples.effect_problem}"
+        findings.append(Finding("no-test", "info", message, ""))
+    return findings + _redraws(samples) + _shape(pooled)
 
 
-def look_at_losses(pooled: Pooled) -> list[Finding]:
-    """What the samples show: redraws, and the shape of the losses beyond noise."""
-    found = []
-    redraws = sum(int(run.samples.redraws.sum()) for run in pooled.runs)
-    fits = sum(run.samples.n_fits for run in pooled.runs)
-    if redraws > 0.01 * fits:
-        found.append(
-            Finding(
-                "single-class",
-                "warning",
-                f"{redraws} resamples held a single class or left nothing to score and were drawn again ({fits} fits).",
-                "Raise n_train; the losses are those of resamples with every class.",
-            )
+def _redraws(samples: AuditSamples) -> list[Finding]:
+    redraws = sum(int(fold.samples.redraws.sum()) for fold in samples.folds)
+    fits = sum(fold.samples.n_fits for fold in samples.folds)
+    if redraws <= 0.01 * fits:
+        return []
+    return [
+        Finding(
+            "single-class",
+            "warning",
+            f"{redraws} resamples held a single class or left nothing to score and were drawn again ({fits} fits).",
+            "Raise n_train; the losses are those of resamples with every class.",
         )
-    errors = np.sqrt(pooled.monte_carlo)
+    ]
+
+
+def _shape(pooled: Pooled) -> list[Finding]:
+    """Losses that rise with leakage, or are not convex in it, by more than noise."""
+    findings, errors = list[Finding](), np.sqrt(pooled.monte_carlo)
     if len(pooled.injected) < 3 or not np.isfinite(errors).all() or errors.min() <= 0:
-        return found
+        return findings
     diagnosis = diagnose_points(pooled.injected, pooled.means, errors, alpha=0.01)
     if diagnosis.decreasing.exceeds_noise:
         # Beyond the noise of the fits is not beyond that of the data: a rise counts where it matters to the answer.
         rise = float((pooled.means - np.minimum.accumulate(pooled.means)).max())
-        spread = float(np.sqrt(pooled.variances(pooled.naive_only()).data))
-        found.append(
+        spread = float(np.sqrt(uncertainty(pooled, pooled.no_correction()).data))
+        findings.append(
             Finding(
                 "not-decreasing",
                 "warning" if rise > spread / 2 else "info",
@@ -175,26 +167,36 @@ def look_at_losses(pooled: Pooled) -> list[Finding]:
             )
         )
     if diagnosis.convex.exceeds_noise:
-        found.append(
+        findings.append(
             Finding("not-convex", "info", str(diagnosis.convex), "Methods that assume convexity do not fit here.")
         )
-    return found
+    return findings
 
 
 def look_at_estimate(
     pooled: Pooled,
     optimism: Optimism,
     curve: Curve,
+    source: Uncertainty,
     *,
     value: float,
     se_data: float,
-    loss_range: tuple[float, float],
     leakage: Sequence[Leakage],
 ) -> list[Finding]:
-    """What the solution shows, and what it rests on."""
-    found = []
+    """What the solution shows, and what it rests on.
+
+    Parameters
+    ----------
+    pooled, optimism, curve, source
+        The losses, the solution, the fitted curve, and what the error of the corrected loss is made of.
+    value, se_data : float
+        The corrected loss, and its standard error from the data.
+    leakage : sequence of Leakage
+        The rate assumed in each fold.
+    """
+    findings = list[Finding]()
     if optimism.multiplier > _FAR:
-        found.append(
+        findings.append(
             Finding(
                 "far-extrapolation",
                 "warning",
@@ -203,18 +205,18 @@ def look_at_estimate(
                 "Lower the leakage by better linkage, or read the interval before the value.",
             )
         )
-    low, high = loss_range
+    low, high = pooled.samples.loss_range
     if not low <= value <= high:
-        found.append(
+        findings.append(
             Finding(
                 "out-of-range",
                 "severe",
                 f"The corrected loss {value:.4g} lies outside [{low:g}, {high:g}].",
-                "The leakage rate or the method does not fit these losses.",
+                "The leakage rate or the curve method does not fit these losses.",
             )
         )
-    if not pooled.variances(optimism).told:
-        found.append(
+    if not source.reliable:
+        findings.append(
             Finding(
                 "data-variance",
                 "warning",
@@ -222,9 +224,9 @@ def look_at_estimate(
                 "Raise n_fits.",
             )
         )
-    found += _lack_of_fit(pooled, optimism, curve, se_data)
+    findings += _lack_of_fit(pooled, optimism, curve, se_data)
     if any(leak.rate > 0 and leak.std is None for leak in leakage):
-        found.append(
+        findings.append(
             Finding(
                 "exact-rate",
                 "info",
@@ -233,7 +235,7 @@ def look_at_estimate(
             )
         )
     if any(leak.rate > 0 for leak in leakage):
-        found.append(
+        findings.append(
             Finding(
                 "leaked-like-the-rest",
                 "info",
@@ -241,7 +243,7 @@ def look_at_estimate(
                 "Compare leaked and other records in an audited sample, if there is one.",
             )
         )
-    return found
+    return findings
 
 
 def _lack_of_fit(pooled: Pooled, optimism: Optimism, curve: Curve, se_data: float) -> list[Finding]:
@@ -260,6 +262,6 @@ def _lack_of_fit(pooled: Pooled, optimism: Optimism, curve: Curve, se_data: floa
             "warning" if matters else "info",
             f"The curve misses the losses by up to {np.abs(residual).max():.2g}, more than their noise explains "
             f"(p = {pvalue:.1g})" + ("." if matters else ", but little against the interval."),
-            "Try another method, such as PolynomialCurve(3) or CompletelyMonotoneCurve().",
+            "Try another curve, such as PolynomialCurve(3) or CompletelyMonotoneCurve().",
         )
     ]

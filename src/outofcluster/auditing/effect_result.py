@@ -23,33 +23,14 @@ from outofcluster._base.plain import (
     whole,
 )
 from outofcluster._base.validation import Array
+from outofcluster.sampling.effect import FoldSizes
 
-__all__ = ["POWER", "FoldSizes", "LeakageTest"]
+__all__ = ["POWER", "LeakageTest"]
 
 _SCHEMA = 1
 
 POWER = 0.8
 """Probability with which a detectable effect is found."""
-
-
-@dataclass(frozen=True)
-class FoldSizes:
-    """Folds of each split, from T̂ and V̂ (n_T, n'_T); records of a training and of a validation fold (n', n_V)."""
-
-    n_train_folds: int
-    n_validation_folds: int
-    n_train: int
-    n_scored: int
-
-    @property
-    def from_train(self) -> int:
-        """Records that a split takes from T̂."""
-        return self.n_train_folds * self.n_train
-
-    @property
-    def from_validation(self) -> int:
-        """Records that a split takes from V̂."""
-        return self.n_validation_folds * self.n_train + (self.n_train_folds + self.n_validation_folds) * self.n_scored
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["CODES", "Finding", "kept"]
+__all__ = ["CODES", "Finding", "not_muted"]
 
 Severity = Literal["info", "warning", "severe"]
 
@@ -60,7 +60,7 @@ class Finding:
         return f"[{self.severity}] {self.code}: {self.message} {self.remedy}".rstrip()
 
 
-def kept(findings: Iterable[Finding], mute: Iterable[str]) -> tuple[Finding, ...]:
+def not_muted(findings: Iterable[Finding], mute: Iterable[str]) -> tuple[Finding, ...]:
     """Findings that are not muted, the most severe first."""
     order = {"severe": 0, "warning": 1, "info": 2}
     muted = set(mute)

@@ -1,7 +1,8 @@
 """Results of an audit: numbers with their uncertainty, and answers to "what if" without another fit.
 
-An `Audit` holds the samples and solves when asked. What it says (text, notebook, JSON, frame) is said by its
-`Summary`, which is plain data.
+An `Audit` is the samples plus choices: the leakage rate, the curve, the units, the level of confidence. It solves when
+asked, and another choice is another `Audit` of the same samples. What it says (text, notebook, JSON, frame) is said by
+its `Summary`, which is plain data.
 """
 
 from __future__ import annotations
@@ -11,30 +12,35 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+from scipy.special import ndtri
 
+from outofcluster import curves
+from outofcluster._base.archive import read_archive, write_archive
 from outofcluster._base.exceptions import InputError, SolverError
+from outofcluster._base.plain import plain
+from outofcluster._base.roots import first_crossing
 from outofcluster._base.validation import Array, check_number, check_vector
-from outofcluster.auditing.checks import look_at_estimate
-from outofcluster.auditing.findings import Finding, kept
+from outofcluster._base.version import __version__
+from outofcluster.auditing.checks import look_at_choices, look_at_estimate, look_at_samples
+from outofcluster.auditing.choices import LARGEST_RATE, choose_kept_units, read_confidence, read_curve, read_leakage
+from outofcluster.auditing.effect_result import LeakageTest
+from outofcluster.auditing.effect_test import evaluate_effect
+from outofcluster.auditing.findings import Finding, not_muted
 from outofcluster.auditing.summary import FittedCurve, FoldSummary, Summary
 from outofcluster.curves.base import Curve
 from outofcluster.curves.operator import BinomialOperator
 from outofcluster.inference.estimates import Estimate, Sensitivity
-from outofcluster.inference.fold_run import FoldRun
-from outofcluster.inference.pooling import Optimism, Pooled
-from outofcluster.inference.resampling import resampled
+from outofcluster.inference.intervals import Confidence, Uncertainty, resample, uncertainty
+from outofcluster.inference.pooled import Optimism, Pooled
 from outofcluster.leakage.rate import Leakage
-from outofcluster.sampling.samples import LossSamples
+from outofcluster.sampling.audit_samples import AuditSamples, FoldSamples
 
-__all__ = ["Audit", "Estimate", "Sensitivity", "Summary", "read_leakage"]
+__all__ = ["Audit"]
 
-_LEVEL = 0.95
-_NORMAL = float(ndtri(0.5 + _LEVEL / 2))
-_LARGEST_RATE = 0.5
+_KIND, _FORMAT = "an audit", 1
 _FINE = np.arange(101) / 200
 _COARSE, _FEW_DRAWS = (0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5), 50
 """Rates of a summary's sensitivity; above 0 and with so many draws each where every rate needs a resampling."""
@@ -49,71 +55,85 @@ class Audit:
     Attributes
     ----------
     pooled : Pooled
-        The samples of all folds as one problem.
+        The samples of all folds as one problem, for the units that were chosen.
     leakage : tuple of Leakage or None
         The rate assumed in each fold.
-    errors : {"records", "fragments"}
-        The error model.
-    units : {"clusters", "records"}
-        What counts as one independent unit in the intervals.
-    method : Curve
-        The curve method.
-    iid : Estimate
-        The loss over random folds, which ignore clusters.
-    test : LeakageTest or None
-        Whether there is a cluster effect for leakage to act on.
-    loss, loss_range : str, tuple of float
-        Name of the loss, and what it can be.
-    noted : tuple of Finding
-        Findings that need no solution; ``findings`` has them all.
+    curve_method : Curve
+        The curve method; ``curve`` is the fitted curve.
+    confidence_level : float
+        Confidence level of all intervals.
     mute : tuple of str
         Codes of findings that are left out.
+    error_model_reason : str
+        Why the error model was chosen; empty where the user said it.
+    units_asked : {"auto", "clusters", "records"}
+        The units that the user asked for.
     """
 
     pooled: Pooled = field(repr=False)
     leakage: tuple[Leakage, ...] | None
-    errors: str
-    units: str
-    method: Curve
-    iid: Estimate
-    test: Any = field(repr=False)
-    loss: str
-    loss_range: tuple[float, float]
-    noted: tuple[Finding, ...] = field(repr=False)
-    mute: tuple[str, ...] = field(repr=False)
+    curve_method: Curve
+    confidence_level: float = 0.95
+    mute: tuple[str, ...] = field(default=(), repr=False)
+    error_model_reason: str = field(default="", repr=False)
+    units_asked: str = field(default="auto", repr=False)
 
     @property
-    def samples(self) -> tuple[LossSamples, ...]:
-        """The loss samples of each fold."""
-        return tuple(run.samples for run in self.pooled.runs)
+    def samples(self) -> AuditSamples:
+        """The losses of all fits, fold by fold."""
+        return self.pooled.samples
+
+    @property
+    def error_model(self) -> str:
+        """How clustering errors happen: "records" or "fragments"."""
+        return self.samples.error_model
+
+    @property
+    def loss(self) -> str:
+        """Name of the loss."""
+        return self.samples.loss
+
+    @property
+    def loss_range(self) -> tuple[float, float]:
+        """Smallest and largest possible loss."""
+        return self.samples.loss_range
+
+    @property
+    def units(self) -> str:
+        """What counts as one independent unit in the intervals: "clusters" or "records"."""
+        return self.pooled.unit_kind
 
     @property
     def estimand(self) -> str:
         """What the intervals are about, in words."""
         return "new clusters of the population" if self.units == "clusters" else "these held-out clusters"
 
+    # --- the numbers ----------------------------------------------------------------------------------
+
     @cached_property
     def naive(self) -> Estimate:
         """The cross-validated loss as it is."""
-        variances = self.pooled.variances(self.pooled.naive_only())
-        return self._estimate(self.pooled.naive, 0.0, variances.data)
+        return self._confidence.linear(self.pooled.naive, uncertainty(self.pooled, self.pooled.no_correction()))
+
+    @cached_property
+    def iid(self) -> Estimate:
+        """The loss over random folds, which ignore clusters; records are the units of its interval."""
+        losses = self.samples.random_folds.losses
+        value, spread = float(losses.mean()), float(losses.std(ddof=1)) / math.sqrt(len(losses))
+        reach = float(ndtri(0.5 + self.confidence_level / 2)) * spread
+        low, high = self.loss_range
+        return Estimate(value, (max(value - reach, low), min(value + reach, high)), 0.0, spread, self.confidence_level)
 
     @cached_property
     def corrected(self) -> Estimate | None:
         """The loss on new clusters; None without a leakage rate."""
         if self.leakage is None:
             return None
-        rates, stds = self._rates, np.array([leak.std or 0.0 for leak in self.leakage])
-        optimism = self._optimism
-        value, variances = self.pooled.naive + optimism.value, self.pooled.variances(optimism)
-        if optimism.exact:
-            data = variances.data + optimism.choice + self.pooled.rate_effect(self.method, rates, stds) ** 2
-            return self._estimate(value, variances.monte_carlo, data)
-        draws = resampled(self.pooled, self.method, rates, stds, optimism) - value
-        widen = self._quantile() / _NORMAL
-        low, high = (float(value + widen * q) for q in np.quantile(draws, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]))
-        data = max(float(draws.var(ddof=1)) - variances.monte_carlo, 0.0)
-        return self._bounded(value, min(low, value), max(high, value), variances.monte_carlo, data)
+        value = self.pooled.naive + self._optimism.value
+        if self._optimism.exact:
+            return self._confidence.linear(value, self._uncertainty)
+        draws = resample(self.pooled, self.curve_method, self._rates, self._stds, self._optimism)
+        return self._confidence.from_draws(value, draws, self._uncertainty.monte_carlo)
 
     @property
     def bias(self) -> float | None:
@@ -121,63 +141,207 @@ class Audit:
         return None if self.corrected is None else self.corrected.value - self.naive.value
 
     @cached_property
+    def test(self) -> LeakageTest | None:
+        """Whether there is a cluster effect for leakage to act on; None where there are too few records to say."""
+        return None if self.samples.effect is None else evaluate_effect(self.samples.effect, self.loss)
+
+    @cached_property
     def curve(self) -> Curve | None:
-        """The pooled losses' curve at the mean leakage rate; None without a rate."""
+        """The curve of the pooled losses at the mean leakage rate; None without a rate."""
         if self.leakage is None:
             return None
-        return self.pooled.fit(self.method, float(self.pooled.shares @ self._rates))
+        return self.pooled.fit(self.curve_method, float(self.pooled.shares @ self._rates))
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """What to know before trusting the numbers, the most severe first."""
-        found = list(self.noted)
+        findings = look_at_choices(
+            self.samples, reason=self.error_model_reason, units=self.units, units_asked=self.units_asked
+        ) + look_at_samples(self.pooled, has_rate=self.leakage is not None)
         if self.leakage is not None and self.corrected is not None and self.curve is not None:
-            found += look_at_estimate(
+            findings += look_at_estimate(
                 self.pooled,
                 self._optimism,
                 self.curve,
+                self._uncertainty,
                 value=self.corrected.value,
                 se_data=self.corrected.se_data,
-                loss_range=self.loss_range,
                 leakage=self.leakage,
             )
-        return kept(found, self.mute)
+        return not_muted(findings, self.mute)
+
+    # --- other choices, the same fits -----------------------------------------------------------------
 
     def at_leakage(self, leakage: Any) -> Audit:
-        """The same audit for another leakage rate: solved anew, with no further fit."""
-        return replace(self, leakage=read_leakage(leakage, self.errors, len(self.pooled.runs)))
+        """The same audit for another leakage rate: solved anew, with no further fit.
+
+        Parameters
+        ----------
+        leakage : float, Leakage, or one for each fold
+            The rate, as `audit` takes it.
+
+        Returns
+        -------
+        Audit
+        """
+        return replace(self, leakage=read_leakage(leakage, self.error_model, self.pooled.n_folds))
+
+    def with_curve(self, curve: Any) -> Audit:
+        """The same audit with another curve method: solved anew, with no further fit.
+
+        Parameters
+        ----------
+        curve : Curve or "auto"
+            The curve method. One that learns from a single size of training sets uses the losses of the largest.
+
+        Returns
+        -------
+        Audit
+        """
+        return replace(self, curve_method=read_curve(curve, self.error_model, self.loss_range))  # type: ignore[arg-type]
+
+    def with_units(self, units: str) -> Audit:
+        """The same audit with intervals about something else, with no further fit.
+
+        Parameters
+        ----------
+        units : {"auto", "clusters", "records"}
+            New clusters of the population, or these held-out clusters.
+
+        Returns
+        -------
+        Audit
+        """
+        pooled = Pooled(self.samples, choose_kept_units(units, self.samples))
+        return replace(self, pooled=pooled, units_asked=units)
+
+    def with_confidence(self, confidence_level: float) -> Audit:
+        """The same audit with intervals of another level of confidence.
+
+        Parameters
+        ----------
+        confidence_level : float
+            Between 0 and 1.
+
+        Returns
+        -------
+        Audit
+        """
+        return replace(self, confidence_level=read_confidence(confidence_level))
+
+    def merge(self, other: Audit) -> Audit:
+        """One larger audit out of two of the same problem with different seeds; the choices stay those of the first.
+
+        Parameters
+        ----------
+        other : Audit
+            The other audit.
+
+        Returns
+        -------
+        Audit
+        """
+        return replace(self, pooled=Pooled(self.samples.merge(other.samples), self.units))
 
     def sensitivity(self, rates: Sequence[float] | Array | None = None) -> Sensitivity:
-        """The corrected loss and its interval over leakage rates, by default 0 to 0.3; each rate is taken as known."""
-        given = np.linspace(0, 0.3, 31) if rates is None else check_vector("rates", rates)
-        if given.min() < 0 or given.max() > _LARGEST_RATE:
-            wrong = given[(given < 0) | (given > _LARGEST_RATE)][0]
-            raise InputError(f"rates must lie between 0 and {_LARGEST_RATE}, got {wrong:g}.")
-        estimates = [self.at_leakage(float(rate)).corrected for rate in given]
-        values = np.array([(e.value, *e.interval) for e in estimates if e is not None])
-        return Sensitivity(given, values[:, 0], values[:, 1], values[:, 2])
+        """The corrected loss and its interval over leakage rates; each rate is taken as known.
+
+        Parameters
+        ----------
+        rates : array, optional
+            Leakage rates between 0 and 0.5, by default 31 rates from 0 to 0.3.
+
+        Returns
+        -------
+        Sensitivity
+        """
+        wanted = np.linspace(0, 0.3, 31) if rates is None else check_vector("rates", rates)
+        if wanted.min() < 0 or wanted.max() > LARGEST_RATE:
+            wrong = wanted[(wanted < 0) | (wanted > LARGEST_RATE)][0]
+            raise InputError(f"rates must lie between 0 and {LARGEST_RATE}, got {wrong:g}.")
+        estimates = [self.at_leakage(float(rate)).corrected for rate in wanted]
+        return self._sensitivity(wanted, [(e.value, *e.interval) for e in estimates if e is not None])
 
     def tipping_point(self, threshold: float) -> float | None:
-        """The smallest leakage rate up to 0.5 at which the corrected loss reaches a threshold, such as a rival's."""
+        """The smallest leakage rate up to 0.5 at which the corrected loss reaches a threshold, such as a rival's.
+
+        Parameters
+        ----------
+        threshold : float
+            A loss to compare with.
+
+        Returns
+        -------
+        float or None
+            None where the threshold is not reached.
+        """
         level = check_number("threshold", threshold, least=-math.inf)
-        rates = np.linspace(0, _LARGEST_RATE, 101)
-        reached = np.array([self._value(float(rate)) for rate in rates]) >= level
-        if not reached.any():
-            return None
-        first = int(reached.argmax())
-        if first == 0:
+        if self.value_at(0.0) >= level:
             return 0.0
-        low, high = float(rates[first - 1]), float(rates[first])
-        for _ in range(30):
-            middle = (low + high) / 2
-            low, high = (low, middle) if self._value(middle) >= level else (middle, high)
-        return high
+        # A hair below the threshold, so that a loss that just touches it has reached it.
+        touched = level - 1e-12 * max(abs(level), 1.0)
+        return first_crossing(lambda rate: self.value_at(rate) - touched, np.linspace(0, LARGEST_RATE, 101))
+
+    # --- kept and shown -------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write samples and choices to a file: a zip of arrays and JSON, without pickles, complete or not there.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        """
+        params = self.curve_method.get_params()
+        simple = all(value is None or isinstance(value, bool | int | float | str) for value in params.values())
+        if not simple or not hasattr(curves, type(self.curve_method).__name__):
+            raise InputError(
+                f"curve must have numbers as parameters for the audit to be saved, got {self.curve_method!r}; "
+                "save with_curve(…) of another one."
+            )
+        samples, arrays = self.samples.to_arrays()
+        choices = {
+            "leakage": None if self.leakage is None else [plain(leak) for leak in self.leakage],
+            "curve": {"name": type(self.curve_method).__name__, "params": params},
+            "units": self.units,
+            "confidence_level": self.confidence_level,
+            "mute": list(self.mute),
+            "error_model_reason": self.error_model_reason,
+            "units_asked": self.units_asked,
+        }
+        write_archive(path, _KIND, _FORMAT, {"samples": samples, "choices": choices}, arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read an audit that `save` wrote; nothing in it is ever unpickled.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+
+        Returns
+        -------
+        Audit
+        """
+        about, arrays = read_archive(path, _KIND, _FORMAT)
+        choices = about["choices"]
+        leakage = choices["leakage"]
+        return cls(
+            Pooled(AuditSamples.from_arrays(about["samples"], arrays), choices["units"]),
+            None if leakage is None else tuple(Leakage(**leak) for leak in leakage),
+            getattr(curves, choices["curve"]["name"])(**choices["curve"]["params"]),
+            choices["confidence_level"],
+            tuple(choices["mute"]),
+            choices["error_model_reason"],
+            choices["units_asked"],
+        )
 
     @cached_property
     def summary(self) -> Summary:
         """All numbers as plain data, with the corrected loss over rates from 0 to 0.5.
 
-        For a method with closed derivatives those rates are 101, in steps of 0.005. For one that is not, every
+        For a curve method with closed derivatives those rates are 101, in steps of 0.005. For one without, every
         interval needs a resampling of its own, so there are eight of them and the assumed rate, with intervals
         that are rougher than those of `sensitivity`: they come from 50 draws instead of 300.
         """
@@ -189,15 +353,33 @@ class Audit:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The summary as plain data."""
+        """The summary as plain data.
+
+        Returns
+        -------
+        dict
+            What `to_json` writes.
+        """
         return self.summary.to_dict()
 
     def to_json(self) -> str:
-        """The summary as JSON, which ``Summary.from_json`` reads."""
+        """The summary as JSON, which ``Summary.from_json`` reads.
+
+        Returns
+        -------
+        str
+            The JSON text.
+        """
         return self.summary.to_json()
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame, a row an estimate: naive, iid and, with a leakage rate, corrected."""
+        """The estimates as a table.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per estimate: naive, iid and, with a leakage rate, corrected.
+        """
         return self._brief.to_frame()
 
     def __str__(self) -> str:
@@ -207,45 +389,100 @@ class Audit:
         return self._brief._repr_html_()
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the loss curve; needs matplotlib. Other pictures are in :mod:`outofcluster.present.display`."""
+        """Draw the loss curve; needs matplotlib. Other pictures are in :mod:`outofcluster.present.display`.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        LossCurveDisplay
+        """
         from outofcluster.present.display import LossCurveDisplay
 
         return LossCurveDisplay.from_audit(self).plot(ax)
 
     def write_html(self, path: str | os.PathLike[str], **options: Any) -> None:
-        """Write a report, one self-contained HTML file; needs jinja2. Options are those of the report's writer."""
+        """Write a report, one self-contained HTML file; needs jinja2.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        **options : dict
+            Options of :func:`outofcluster.present.report.write_html`, such as a title.
+        """
         from outofcluster.present.report import write_html
 
         write_html(self, path, **options)
 
-    # --- how the numbers come about ---------------------------------------------------------------
+    # --- how the numbers come about -------------------------------------------------------------------
+
+    @property
+    def _confidence(self) -> Confidence:
+        return Confidence(self.confidence_level, self.pooled.n_scored, self.loss_range)
 
     @property
     def _rates(self) -> Array:
         return np.array([leak.rate for leak in self.leakage or ()])
 
+    @property
+    def _stds(self) -> Array:
+        return np.array([leak.std or 0.0 for leak in self.leakage or ()])
+
+    @property
+    def correction(self) -> tuple[Optimism, float]:
+        """The optimism, and how far it moves when the leakage rate moves by one standard error."""
+        return self._optimism, self._rate_effect
+
+    def value_at(self, rate: float) -> float:
+        """The corrected loss at a leakage rate, without an interval.
+
+        Parameters
+        ----------
+        rate : float
+            The rate, the same in every fold.
+
+        Returns
+        -------
+        float
+        """
+        rates = np.full(self.pooled.n_folds, rate)
+        return self.pooled.naive + self.pooled.solve(self.curve_method, rates, derive=False).value
+
     @cached_property
     def _optimism(self) -> Optimism:
-        return self.pooled.solve(self.method, self._rates)
+        return self.pooled.solve(self.curve_method, self._rates)
 
-    def _value(self, rate: float) -> float:
-        rates = np.full(len(self.pooled.runs), rate)
-        return self.pooled.naive + self.pooled.solve(self.method, rates, derive=False).value
+    @cached_property
+    def _rate_effect(self) -> float:
+        return self.pooled.rate_effect(self.curve_method, self._rates, self._stds)
+
+    @cached_property
+    def _uncertainty(self) -> Uncertainty:
+        # A resampled interval draws the rate itself.
+        moved = self._rate_effect if self._optimism.exact else 0.0
+        return uncertainty(self.pooled, self._optimism, rate_effect=moved)
+
+    def _sensitivity(self, rates: Array, rows: Sequence[tuple[float, float, float]]) -> Sensitivity:
+        values, low, high = np.array(rows).T
+        return Sensitivity(rates, values, low, high, self.confidence_level, self.error_model, self.loss)
 
     @cached_property
     def _brief(self) -> Summary:
         """The summary without what printing does not need."""
-        from outofcluster._base.version import __version__
-
         return Summary(
             version=__version__,
-            estimator=str(self.samples[0].problem.get("estimator", "")),
+            estimator=self.samples.estimator,
             loss=self.loss,
             loss_range=self.loss_range,
-            errors=self.errors,
+            error_model=self.error_model,
             units=self.units,
             estimand=self.estimand,
-            method=repr(self.method),
+            curve_method=repr(self.curve_method),
+            confidence_level=self.confidence_level,
             leakage=self.leakage,
             naive=self.naive,
             iid=self.iid,
@@ -255,19 +492,19 @@ class Audit:
             levels=tuple(self.pooled.injected.tolist()),
             losses=tuple(self.pooled.means.tolist()),
             standard_errors=tuple(np.sqrt(self.pooled.monte_carlo).tolist()),
-            sizes=self.pooled.sizes if self.errors == "records" else (),
-            by_fold=tuple(_fold_summary(run) for run in self.pooled.runs),
+            sizes=self.pooled.sizes if self.error_model == "records" else (),
+            by_fold=tuple(_fold_summary(fold) for fold in self.samples.folds),
             findings=self.findings,
-            versions=_versions(self.samples),
+            versions=self.samples.versions,
         )
 
     def _overview(self) -> Sensitivity | None:
-        """The summary's sensitivity; None where the method cannot be solved for these losses."""
-        folds = len(self.pooled.runs)
+        """The summary's sensitivity; None where the curve cannot be solved for these losses."""
+        folds = self.pooled.n_folds
         rows = {0.0: (self.naive.value, *self.naive.interval)}
         known = {(leak.rate, leak.std or 0.0) for leak in self.leakage or ()}
         try:
-            if self.pooled.solve(self.method, np.full(folds, 0.1), derive=False).exact:
+            if self.pooled.solve(self.curve_method, np.full(folds, 0.1), derive=False).exact:
                 return self.sensitivity(_FINE)
             if self.corrected is not None and len(known) == 1 and (single := known.pop())[1] == 0:
                 rows[single[0]] = (self.corrected.value, *self.corrected.interval)
@@ -275,59 +512,26 @@ class Audit:
         except (InputError, SolverError):
             return None
         rates = sorted(rows)
-        return Sensitivity(np.array(rates), *np.array([rows[rate] for rate in rates]).T)
+        return self._sensitivity(np.array(rates), [rows[rate] for rate in rates])
 
     def _roughly(self, rates: Array) -> tuple[float, float, float]:
-        """Corrected loss and interval from few draws: by their spread on either side, since quantiles need many."""
-        optimism = self.pooled.solve(self.method, rates)
-        value = self.pooled.naive + optimism.value
-        draws = resampled(self.pooled, self.method, rates, np.zeros_like(rates), optimism, n_draws=_FEW_DRAWS) - value
-        below, above = (
-            self._quantile() * math.sqrt(2 * float((side**2).mean()))
-            for side in (np.minimum(draws, 0), np.maximum(draws, 0))
-        )
-        return value, *self._bounded(value, value - below, value + above, 0.0, 0.0).interval
-
-    def _quantile(self) -> float:
-        """Student's quantile for the number of units that are scored."""
-        return float(stdtrit(max(self.pooled.n_scored - 1, 1), 0.5 + _LEVEL / 2))
-
-    def _estimate(self, value: float, monte_carlo: float, data: float) -> Estimate:
-        reach = self._quantile() * math.sqrt(monte_carlo + data)
-        if self.loss_range == (0.0, math.inf) and 0 < value < math.inf and reach < 3 * value:
-            # A mean of squares is skewed: its logarithm is nearer to normal, and cannot leave the range.
-            factor = math.exp(reach / value)
-            return self._bounded(value, value / factor, value * factor, monte_carlo, data)
-        return self._bounded(value, value - reach, value + reach, monte_carlo, data)
-
-    def _bounded(self, value: float, low: float, high: float, monte_carlo: float, data: float) -> Estimate:
-        """The interval cut to what the loss can be."""
-        least, most = self.loss_range
-        interval = (min(max(low, least), most), max(min(high, most), least))
-        return Estimate(value, interval, math.sqrt(monte_carlo), math.sqrt(data))
+        """Corrected loss and interval from few draws."""
+        optimism = self.pooled.solve(self.curve_method, rates)
+        nothing = np.zeros_like(rates)
+        draws = resample(self.pooled, self.curve_method, rates, nothing, optimism, n_draws=_FEW_DRAWS)
+        rough = self._confidence.from_few_draws(self.pooled.naive + optimism.value, draws)
+        return rough.value, *rough.interval
 
 
-def _fold_summary(run: FoldRun) -> FoldSummary:
-    sampled = run.by_size if run.second is None else (*run.by_size, run.second)
+def _fold_summary(fold: FoldSamples) -> FoldSummary:
     return FoldSummary(
-        fold=int(run.fold.index),
-        naive=float(run.records.mean()),
-        n_train=len(run.fold.train),
-        n_validation=len(run.fold.validation),
-        fits=sum(samples.n_fits for samples in sampled),
-        seeds=tuple(int(seed) for samples in sampled for seed in samples.seeds),
+        fold=int(fold.index),
+        naive=float(fold.own_losses.mean()),
+        n_train=fold.n_train,
+        n_validation=fold.n_validation,
+        fits=fold.n_fits,
+        seeds=tuple(int(seed) for samples in fold.all_samples for seed in samples.seeds),
     )
-
-
-def _versions(samples: Sequence[LossSamples]) -> dict[str, str]:
-    """Versions of each package, several where runs of different dates were put together."""
-    found: dict[str, list[str]] = {}
-    for run in samples:
-        for name, version in run.versions.items():
-            found.setdefault(name, [])
-            if version not in found[name]:
-                found[name].append(version)
-    return {name: ", ".join(versions) for name, versions in found.items()}
 
 
 def _drawn(pooled: Pooled, curve: Curve, rate: float) -> FittedCurve:
@@ -340,24 +544,3 @@ def _drawn(pooled: Pooled, curve: Curve, rate: float) -> FittedCurve:
 
     loss, observed = implied(p), implied(at) + curve.residual_[: len(at)]
     return FittedCurve(tuple(p.tolist()), tuple(loss.tolist()), tuple(at.tolist()), tuple(observed.tolist()))
-
-
-def read_leakage(leakage: Any, errors: str, n_folds: int) -> tuple[Leakage, ...]:
-    """One checked Leakage a fold, out of a number, one a fold, a Leakage, or several."""
-    given = list(leakage) if isinstance(leakage, Sequence | np.ndarray) and not isinstance(leakage, str) else [leakage]
-    if len(given) not in (1, n_folds):
-        raise InputError(f"leakage must be one rate, or one for each of the {n_folds} folds, got {len(given)}.")
-    side = "train" if errors == "records" else "validation"
-    read = []
-    for value in given:
-        leak = value if isinstance(value, Leakage) else Leakage(check_number("leakage", value, least=0), of=side)  # type: ignore[arg-type]
-        if leak.rate > _LARGEST_RATE:
-            raise InputError(
-                f"leakage must be at most {_LARGEST_RATE}, beyond which nothing can be told, got {leak.rate:g}."
-            )
-        if leak.of != side:
-            raise InputError(
-                f"leakage must be a share of the {side} records for errors={errors!r}, got one of {leak.of} records."
-            )
-        read.append(leak)
-    return tuple(read * n_folds) if len(read) == 1 else tuple(read)

@@ -1,52 +1,60 @@
 """``audit``: the one call that composes the halves, from records and folds to the loss on new clusters.
 
-Everything is checked first. Then every fold is scored as the user would, sampled, and pooled with the others;
-what needs no further fit (another leakage rate, another threshold) is asked of the result. A fold that cannot
+Everything is checked first. Then every fold is scored as the user would, sampled, and put into one `AuditSamples`; what
+needs no further fit (another leakage rate, curve or level of confidence) is asked of the result. A fold that cannot
 be audited is named in a finding and the others go on.
 """
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from outofcluster._base.deprecation import old_names
 from outofcluster._base.exceptions import FitError, InputError
+from outofcluster._base.randomness import RandomState, seed_of
 from outofcluster._base.validation import Array, check_integer
-from outofcluster.auditing.checks import choose_errors, choose_units, look_at_losses, look_at_sizes
-from outofcluster.auditing.effect_test import leakage_test
-from outofcluster.auditing.findings import CODES, Finding
-from outofcluster.auditing.result import Audit, Estimate, read_leakage
-from outofcluster.curves import AutoCurve, Curve, PolynomialCurve
+from outofcluster.auditing.choices import (
+    choose_error_model,
+    choose_units,
+    read_confidence,
+    read_curve,
+    read_leakage,
+)
+from outofcluster.auditing.findings import CODES
+from outofcluster.auditing.result import Audit
+from outofcluster.curves.base import Curve
 from outofcluster.design.automatic import least_size, placed_levels, placed_sizes
 from outofcluster.design.extrapolation import largest_level
-from outofcluster.inference.fold_run import FoldRun
-from outofcluster.inference.pooling import Pooled
-from outofcluster.sampling.baselines import fold_losses, random_folds
-from outofcluster.sampling.fitting import check_cloneable
-from outofcluster.sampling.losses import Loss, resolve_loss
-from outofcluster.sampling.prepare import Sampling, prepare
+from outofcluster.inference.pooled import Pooled
+from outofcluster.sampling.audit_samples import AuditSamples, FoldSamples, RandomFolds
+from outofcluster.sampling.baseline_store import BaselineStore
+from outofcluster.sampling.baselines import fold_losses, random_fold_losses
+from outofcluster.sampling.effect import EffectLosses, FoldSizes, sample_effect
+from outofcluster.sampling.prepare import Sampling, SamplingSettings, UnitKind, package_versions, prepare
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.samples import LossSamples
-from outofcluster.split.folds import Clusters, Fold, make_folds
+from outofcluster.sampling.task import Task, check_n_jobs, digest
+from outofcluster.split.folds import Fold, Rows, make_folds
 
 __all__ = ["audit"]
 
-Codes = NDArray[np.int64]
-
 _FITS = {"records": 3000, "fragments": 400}
 _LEAST_FITS = 12
-"""Two fits a level and fold, without which noise is not known: six levels for records, four and two for fragments."""
+"""Two fits per level and fold, without which noise is not known: six levels for records, four and two for fragments."""
 _FITS_FOR_SIZES = 100
 """Fits of a fold from which some are worth spending on smaller training sets."""
+_BOTH_KINDS = 1_000_000
+"""Records times levels times folds up to which sums are kept for clusters and for records alike (some 70 MB)."""
 
 
+@old_names(errors="error_model", method="curve")
 def audit(
     estimator: Any,
     X: Any,
@@ -54,17 +62,19 @@ def audit(
     *,
     groups: Any,
     leakage: Any = None,
-    errors: Literal["auto", "records", "fragments"] = "auto",
+    error_model: Literal["auto", "records", "fragments"] = "auto",
     cv: Any = None,
     loss: Any = None,
-    method: Literal["auto"] | Curve = "auto",
+    curve: Literal["auto"] | Curve = "auto",
     n_fits: int | None = None,
     n_train: int | None = None,
     units: Literal["auto", "clusters", "records"] = "auto",
     params: dict[str, Any] | None = None,
+    confidence_level: float = 0.95,
     mute: Sequence[str] = (),
+    kernel: bool | Literal["auto"] = "auto",
     n_jobs: int | None = None,
-    random_state: int | None = None,
+    random_state: RandomState = None,
     progress: bool = False,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Audit:
@@ -78,18 +88,18 @@ def audit(
         Records and targets.
     groups : array
         Approximate cluster of every record.
-    leakage : float, Leakage, or one a fold, optional
+    leakage : float, Leakage, or one for each fold, optional
         The leakage rate. A plain number is the share of training records that truly belong to validation
-        clusters for ``errors="records"``, and the share of validation records whose cluster also trains for
-        ``errors="fragments"``. Without it there is no corrected loss.
-    errors : {"auto", "records", "fragments"}
+        clusters for ``error_model="records"``, and the share of validation records whose cluster also trains for
+        ``error_model="fragments"``. Without it there is no corrected loss.
+    error_model : {"auto", "records", "fragments"}
         How clustering errors happen: single records leak, or pieces of clusters. "auto" goes by what the rate is
         a share of, else by the sizes of the clusters, and says so in a finding.
     cv : int, splitter or iterable, optional
         Folds that keep every approximate cluster on one side; 5 group folds by default.
     loss : str, callable or scorer, optional
         As in `sample_losses`.
-    method : Curve, optional
+    curve : Curve, optional
         Curve method; by default `AutoCurve` for records, a line for fragments.
     n_fits : int, optional
         Models to fit, over all folds: by default 3000 for records, of which 1200 with small training sets, and 400 for
@@ -99,11 +109,22 @@ def audit(
     units : {"auto", "clusters", "records"}
         What the intervals are about: new clusters of the population, or these held-out clusters.
     params : dict, optional
-        Parameters of ``fit``.
+        Parameters of ``fit``; those with one entry per record are indexed along with the records.
+    confidence_level : float, default=0.95
+        Confidence level of the intervals.
     mute : sequence of str
         Codes of findings to leave out.
-    n_jobs, random_state, progress, checkpoint
-        As in `sample_losses`; every fold, and every size of training sets, has a checkpoint file of its own.
+    kernel : {"auto", True, False}
+        Whether a compiled kernel is used where there is one, as in `sample_losses`.
+    n_jobs : int, optional
+        Workers, as in joblib. The result does not depend on it.
+    random_state : int, RandomState or Generator, optional
+        Seed, or where to draw one from.
+    progress : bool, default=False
+        Show a bar, on a terminal or in a notebook.
+    checkpoint : path, optional
+        Beginning of the names of files in which finished work is kept, one for every fold and size of training sets;
+        the same call goes on from there, and fits nothing if all was done.
 
     Returns
     -------
@@ -123,79 +144,56 @@ def audit(
     True
     """
     folds = make_folds(X, y, groups, cv)
-    codes = Clusters.of(groups, None).codes
-    resolved = resolve_loss(loss, estimator, y)
-    check_cloneable("estimator", estimator)
-    muted = _muted(mute)
-    if n_jobs is not None and (not isinstance(n_jobs, int) or n_jobs == 0):
-        raise InputError(f"n_jobs must be None or a whole number other than 0, got {n_jobs!r}.")
-    model, noted = choose_errors(errors, leakage, folds, codes)
+    task = Task.check(estimator, X, y, groups=groups, loss=loss, params=params)
+    assert task.clusters is not None
+    muted = _check_mute(mute)
+    check_n_jobs(n_jobs)
+    level = read_confidence(confidence_level)
+    model, reason = choose_error_model(error_model, leakage, folds, task.clusters)
     rates = None if leakage is None else read_leakage(leakage, model, len(folds))
-    curve = _method(method, model, resolved.range[1])
-    kept_units, more = choose_units(units, folds, codes)
-    noted += more
-    budget = _budget(n_fits, model, len(folds))
-    size, largest, levels, smaller = n_train, None, dict[str, Any](), list[tuple[int, float]]()
-    if model == "records":
-        size = min(len(fold.train) for fold in folds) if n_train is None else check_integer("n_train", n_train, least=2)
-        largest = min(largest_level(size, len(fold.validation)) for fold in folds)
-        levels["largest"] = largest
-        if isinstance(curve, AutoCurve):
-            levels["injected"], levels["shares"] = placed_levels(largest)
-            if budget >= _FITS_FOR_SIZES:
-                smaller = _smaller(size, estimator, y)
-    noted += look_at_sizes(model, size, largest, rates)
+    method = read_curve(curve, model, task.loss.range)
+    trained = [len(np.unique(task.clusters[fold.train])) for fold in folds]
+    unit_kind = choose_units(units, [task.clusters[fold.validation] for fold in folds], trained)
+    design = _design(task, folds, method, model, n_fits, n_train, kernel)
+    store = BaselineStore(None if checkpoint is None else Path(f"{os.fspath(checkpoint)}.baselines"))
+    seed = seed_of(random_state)
+    root = np.random.SeedSequence(store.stored_seed if seed is None else seed)
+    own_seed, random_seed, test_seed, *fold_seeds = root.spawn(3 + len(folds))
+    design = replace(design, settings=replace(design.settings, units=_unit_kinds(unit_kind, design, task, len(folds))))
+    jobs, left_out = _prepare(task, folds, design, fold_seeds, checkpoint)
 
-    seed = None if random_state is None else check_integer("random_state", random_state, least=0)
-    naive_seed, iid_seed, test_seed, *fold_seeds = np.random.SeedSequence(seed).spawn(3 + len(folds))
-    jobs, failed = _prepare(
-        (estimator, X, y),
-        folds,
-        fold_seeds,
-        budget,
-        smaller,
-        checkpoint,
-        {
-            "errors": model,
-            "groups": codes,
-            "n_train": size,
-            "loss": loss,
-            "params": params,
-            "units": kept_units,
-            "fits_in_all": budget * len(folds),
-        }
-        | levels,
-    )
-    noted += failed
-
-    given = {} if params is None else dict(params)
-    own = fold_losses(estimator, X, y, folds, resolved, given, naive_seed, n_jobs)
-    iid = _iid(estimator, X, y, max(2, len(folds)), resolved, given, iid_seed, n_jobs)
-    test, more = _test(estimator, X, y, groups, folds, loss, test_seed, n_jobs)
-    noted += more
-    runs = []
+    store.open(_identity(task, folds, root))
+    own = store.part("own", lambda: _by_fold(fold_losses(task, folds, seed=own_seed, n_jobs=n_jobs)))
+    n_random = max(2, len(folds))
+    random = store.part("random", lambda: vars(random_fold_losses(task, n_random, seed=random_seed, n_jobs=n_jobs)))
+    effect = store.part("effect", lambda: _effect(task, folds, test_seed, n_jobs))
+    samples = dict[int, FoldSamples]()
     with Progress(sum(job.budget for job in jobs), show=bool(progress)) as bar:
         for job in jobs:
+            index = job.fold.index
             try:
-                runs.append(job.run(own[job.fold.index], bar, n_jobs))
+                samples[index] = job.run(task.clusters, own[str(index)], bar, n_jobs)
             except FitError as error:
-                noted.append(_left_out(job.fold, error))
-    if not runs:
-        first = next(finding.message for finding in noted if finding.code == "fold-left-out")
-        raise FitError(f"No fold could be audited; the first: {first}", None)
-    pooled = Pooled(
-        _of_common_sizes(runs),
-        codes if kept_units == "clusters" else np.arange(len(codes)),
-        clusters=kept_units == "clusters",
-        cut_sizes=_validation_sizes(runs, codes) if model == "fragments" else None,
+                left_out[index] = str(error)
+    if not samples:
+        index, why = next(iter(left_out.items()))
+        raise FitError(f"No fold could be audited; the first: Fold {index} could not be audited: {why}", None)
+    everything = AuditSamples(
+        folds=_of_common_sizes(tuple(samples.values())),
+        random_folds=RandomFolds(**random),
+        effect=_read_effect(effect),
+        effect_problem=str(effect["problem"]) if "problem" in effect else "",
+        left_out=left_out,
+        error_model=model,
+        loss=task.loss.name,
+        loss_range=task.loss.range,
     )
     if rates is not None:
-        rates = tuple(rates[run.fold.index] for run in runs)
-    noted += look_at_losses(pooled)
-    return Audit(pooled, rates, model, kept_units, curve, iid, test, resolved.name, resolved.range, tuple(noted), muted)
+        rates = tuple(rates[index] for index in samples)
+    return Audit(Pooled(everything, unit_kind), rates, method, level, muted, reason, units)
 
 
-def _muted(mute: Any) -> tuple[str, ...]:
+def _check_mute(mute: Any) -> tuple[str, ...]:
     codes = (mute,) if isinstance(mute, str) else tuple(mute)
     unknown = [code for code in codes if code not in CODES]
     if unknown:
@@ -203,19 +201,49 @@ def _muted(mute: Any) -> tuple[str, ...]:
     return codes
 
 
-def _method(method: Any, model: str, largest: float) -> Curve:
-    if isinstance(method, Curve):
-        return method
-    if method != "auto":
-        raise InputError(f"method must be 'auto' or a curve such as PolynomialCurve(2), got {method!r}.")
-    return AutoCurve(largest) if model == "records" else PolynomialCurve(1)
+@dataclass(frozen=True)
+class _Design:
+    """How every fold is sampled: at the full size, and the smaller sizes with their shares of the fits."""
+
+    settings: SamplingSettings
+    smaller: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def n_levels(self) -> int:
+        """Levels over all sizes, or a number that is close to it."""
+        levels = 6 if self.settings.injected is None else np.size(self.settings.injected)
+        return int(levels) * (1 + len(self.smaller))
 
 
-def _budget(n_fits: int | None, model: str, n_folds: int) -> int:
-    """Fits for each fold."""
+def _design(
+    task: Task, folds: Sequence[Fold], curve: Curve, error_model: str, n_fits: Any, n_train: Any, kernel: Any
+) -> _Design:
+    """The levels and sizes that the curve asks for, and the fits of each fold."""
     if n_fits is None:
-        return max(_FITS[model] // n_folds, _LEAST_FITS)
-    return check_integer("n_fits", n_fits, least=_LEAST_FITS * n_folds) // n_folds
+        budget = max(_FITS[error_model] // len(folds), _LEAST_FITS)
+    else:
+        budget = check_integer("n_fits", n_fits, least=_LEAST_FITS * len(folds)) // len(folds)
+    settings = SamplingSettings(
+        error_model=error_model, n_fits=budget, n_train=n_train, kernel=kernel, fits_in_all=budget * len(folds)
+    )
+    if error_model != "records":
+        return _Design(settings)
+    size = min(len(fold.train) for fold in folds) if n_train is None else check_integer("n_train", n_train, least=2)
+    largest = min(largest_level(size, len(fold.validation)) for fold in folds)
+    settings = replace(settings, n_train=size, largest=largest)
+    if curve.needs.levels == "automatic":
+        injected, shares = placed_levels(largest)
+        settings = replace(settings, injected=injected, shares=shares)
+    if not curve.needs.sizes or budget < _FITS_FOR_SIZES:
+        return _Design(settings)
+    sizes, of_fits = placed_sizes(size, least_size(task.y if task.classifier else None))
+    return _Design(settings, tuple(zip(sizes[1:], of_fits[1:].tolist(), strict=True)))
+
+
+def _unit_kinds(unit_kind: UnitKind, design: _Design, task: Task, n_folds: int) -> tuple[UnitKind, ...]:
+    """The units that were chosen and, where there is room for them, the others as well."""
+    other: UnitKind = "records" if unit_kind == "clusters" else "clusters"
+    return (unit_kind, other) if task.n_records * design.n_levels * n_folds <= _BOTH_KINDS else (unit_kind,)
 
 
 @dataclass(frozen=True)
@@ -233,7 +261,7 @@ class _Job:
         others = self.smaller if self.second is None else (*self.smaller, self.second)
         return self.sampling.plan.budget + sum(sampling.plan.budget for sampling in others)
 
-    def run(self, own: Array, bar: Progress, n_jobs: int | None) -> FoldRun:
+    def run(self, clusters: Rows, own_losses: Array, bar: Progress, n_jobs: int | None) -> FoldSamples:
         samples = self.sampling.run_within(bar, n_jobs=n_jobs)
         smaller = list[LossSamples]()
         for sampling in self.smaller:
@@ -241,128 +269,100 @@ class _Job:
             with suppress(FitError):
                 smaller.append(sampling.run_within(bar, n_jobs=n_jobs))
         second = None if self.second is None else self.second.run_within(bar, n_jobs=n_jobs)
-        return FoldRun(self.fold, own, samples, tuple(smaller), second)
-
-
-def _smaller(size: int, estimator: Any, y: Any) -> list[tuple[int, float]]:
-    """Sizes below the full one, each with its share of the fits."""
-    from sklearn.base import is_classifier
-
-    sizes, shares = placed_sizes(size, least_size(y if is_classifier(estimator) else None))
-    return list(zip(sizes[1:], shares[1:].tolist(), strict=True))
-
-
-def _of_common_sizes(runs: Sequence[FoldRun]) -> tuple[FoldRun, ...]:
-    """The folds with those sizes that none of them failed at."""
-    common = set.intersection(*({samples.size for samples in run.smaller} for run in runs))
-    return tuple(
-        replace(run, smaller=tuple(samples for samples in run.smaller if samples.size in common)) for run in runs
-    )
+        train, rows = self.fold.train, self.fold.validation
+        return FoldSamples(
+            index=int(self.fold.index),
+            n_train=len(train),
+            n_train_clusters=len(np.unique(clusters[train])),
+            rows=rows,
+            clusters=clusters[rows],
+            own_losses=own_losses,
+            samples=samples,
+            smaller=tuple(smaller),
+            second=second,
+        )
 
 
 def _prepare(
-    model: tuple[Any, Any, Any],
-    folds: Sequence[Fold],
-    seeds: Sequence[np.random.SeedSequence],
-    budget: int,
-    smaller: Sequence[tuple[int, float]],
-    checkpoint: str | os.PathLike[str] | None,
-    options: dict[str, Any],
-) -> tuple[list[_Job], list[Finding]]:
-    """Every fold's run, checked before anything is fitted; what no fold can do is refused."""
-    jobs, failed, first = list[_Job](), list[Finding](), None
+    task: Task, folds: Sequence[Fold], design: _Design, seeds: Sequence[np.random.SeedSequence], checkpoint: Any
+) -> tuple[list[_Job], dict[int, str]]:
+    """Every fold's run, checked before anything is fitted, and the folds that cannot run; what none can is refused."""
+    jobs, left_out, first = list[_Job](), dict[int, str](), None
     for fold, seed in zip(folds, seeds, strict=True):
         try:
-            jobs.append(_prepare_fold(model, fold, seed, budget, smaller, checkpoint, options))
+            jobs.append(_prepare_fold(task, fold, design, seed, checkpoint))
         except InputError as error:
             first = first or error
-            failed.append(_left_out(fold, error))
+            left_out[int(fold.index)] = str(error)
     if first is not None and not jobs:
         raise first
-    return jobs, failed
+    return jobs, left_out
 
 
 def _prepare_fold(
-    model: tuple[Any, Any, Any],
-    fold: Fold,
-    seed: np.random.SeedSequence,
-    budget: int,
-    smaller: Sequence[tuple[int, float]],
-    checkpoint: str | os.PathLike[str] | None,
-    options: dict[str, Any],
+    task: Task, fold: Fold, design: _Design, seed: np.random.SeedSequence, checkpoint: str | os.PathLike[str] | None
 ) -> _Job:
-    own = options | {"train": fold.train, "validation": fold.validation}
-    states = [int(state) for state in seed.generate_state(2 + len(smaller), np.uint64)]
-    file = None if checkpoint is None else f"{os.fspath(checkpoint)}.fold{fold.index}"
+    own, second_seed, *seeds = (int(state) for state in seed.generate_state(2 + len(design.smaller), np.uint64))
+    settings, budget = design.settings, design.settings.n_fits
+
+    def file(ending: str) -> str | None:
+        return None if checkpoint is None else f"{os.fspath(checkpoint)}.fold{fold.index}{ending}"
+
     second = None
-    if options["errors"] == "fragments" and _can_be_cut_twice(options["groups"][fold.validation]):
+    if settings.error_model == "fragments" and _can_be_cut_twice(task, fold):
         # What a second piece gains counts rho0 times as much as what the first one does: a quarter of the fits.
         fits = max(budget // 4, 4)
         budget -= fits
-        second = prepare(
-            *model,
-            **own
-            | {"errors": "second-fragments", "injected": [0.0, 1.0], "n_fits": fits, "random_state": states[1]}
-            | {"checkpoint": None if file is None else f"{file}.second"},
-        )
-    others = list[Sampling]()
-    for (size, share), state in zip(smaller, states[2:], strict=True):
-        fits = round(share * budget)
-        kept = None if file is None else f"{file}.size{size}"
-        others.append(
-            prepare(*model, **own | {"n_train": size, "n_fits": fits, "random_state": state, "checkpoint": kept})
-        )
-    fits = budget - sum(round(share * budget) for _, share in smaller)
-    first = prepare(*model, **own | {"n_fits": fits, "random_state": states[0], "checkpoint": file})
-    return _Job(fold, first, tuple(others), second)
+        again = replace(settings, error_model="second-fragments", injected=[0.0, 1.0], n_fits=fits)
+        second = prepare(task, fold, again, seed=second_seed, checkpoint=file(".second"))
+    smaller = list[Sampling]()
+    for (size, share), state in zip(design.smaller, seeds, strict=True):
+        fewer = replace(settings, n_train=size, n_fits=round(share * budget))
+        smaller.append(prepare(task, fold, fewer, seed=state, checkpoint=file(f".size{size}")))
+    left = budget - sum(round(share * budget) for _, share in design.smaller)
+    first = prepare(task, fold, replace(settings, n_fits=left), seed=own, checkpoint=file(""))
+    return _Job(fold, first, tuple(smaller), second)
 
 
-def _can_be_cut_twice(codes: Codes) -> bool:
-    return int((np.bincount(codes) >= 3).sum()) >= 2
+def _can_be_cut_twice(task: Task, fold: Fold) -> bool:
+    assert task.clusters is not None
+    return int((np.bincount(task.clusters[fold.validation]) >= 3).sum()) >= 2
 
 
-def _left_out(fold: Fold, error: Exception) -> Finding:
-    return Finding("fold-left-out", "severe", f"Fold {fold.index} could not be audited: {error}", "")
+def _of_common_sizes(folds: tuple[FoldSamples, ...]) -> tuple[FoldSamples, ...]:
+    """The folds with those sizes that none of them failed at."""
+    common = set.intersection(*({samples.size for samples in fold.smaller} for fold in folds))
+    return tuple(
+        replace(fold, smaller=tuple(samples for samples in fold.smaller if samples.size in common)) for fold in folds
+    )
 
 
-def _validation_sizes(runs: Sequence[FoldRun], codes: Codes) -> Codes:
-    sizes = [np.bincount(codes[run.fold.validation]) for run in runs]
-    return np.concatenate([counts[counts > 0] for counts in sizes])
+def _identity(task: Task, folds: Sequence[Fold], root: np.random.SeedSequence) -> dict[str, Any]:
+    """What the baselines depend on."""
+    rows = [(fold.train, fold.validation) for fold in folds]
+    return task.description | {"folds": digest(rows), "random_state": str(root.entropy), "versions": package_versions()}
 
 
-def _iid(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    n_folds: int,
-    loss: Loss,
-    params: dict[str, Any],
-    seed: np.random.SeedSequence,
-    n_jobs: int | None,
-) -> Estimate:
-    """The loss over random folds, with records as units."""
-    folds = random_folds(len(y), n_folds, seed)
-    losses = np.concatenate(fold_losses(estimator, X, y, folds, loss, params, seed.spawn(1)[0], n_jobs))
-    value, spread = float(losses.mean()), float(losses.std(ddof=1)) / math.sqrt(len(losses))
-    low, high = loss.range
-    return Estimate(value, (max(value - 1.96 * spread, low), min(value + 1.96 * spread, high)), 0.0, spread)
+def _by_fold(losses: Sequence[Array]) -> dict[str, Array]:
+    return {str(index): of_fold for index, of_fold in enumerate(losses)}
 
 
-def _test(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    groups: Any,
-    folds: Sequence[Fold],
-    loss: Any,
-    seed: np.random.SeedSequence,
-    n_jobs: int | None,
-) -> tuple[Any, list[Finding]]:
-    """The test for a cluster effect, or why there is none."""
+def _effect(task: Task, folds: tuple[Fold, ...], seed: np.random.SeedSequence, n_jobs: int | None) -> dict[str, Any]:
+    """The losses for the test for a cluster effect, or why there are none."""
     try:
-        pairs = [(fold.train, fold.validation) for fold in folds]
-        state = int(seed.generate_state(1)[0])
-        found = leakage_test(estimator, X, y, groups=groups, cv=pairs, loss=loss, random_state=state, n_jobs=n_jobs)
+        own_seed = np.random.SeedSequence(int(seed.generate_state(1)[0]))
+        losses = sample_effect(task, folds, seed=own_seed, n_jobs=n_jobs)
     except (FitError, InputError) as error:
-        return None, [Finding("no-test", "info", f"The test for a cluster effect could not be run: {error}", "")]
-    return found, []
+        return {"problem": np.array(str(error))}
+    return {
+        "train": losses.train,
+        "validation": losses.validation,
+        "sizes": np.array(list(vars(losses.sizes).values())),
+    }
+
+
+def _read_effect(arrays: Mapping[str, Any]) -> EffectLosses | None:
+    if "problem" in arrays:
+        return None
+    sizes = FoldSizes(*(int(size) for size in arrays["sizes"]))
+    return EffectLosses(arrays["train"], arrays["validation"], sizes)

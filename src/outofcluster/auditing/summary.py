@@ -19,12 +19,12 @@ import numpy as np
 from outofcluster._base.markup import element, fragment
 from outofcluster._base.plain import check_schema, data_frame, number, numbers, plain, read_json, reading, text, whole
 from outofcluster.auditing.findings import Finding, Severity
-from outofcluster.inference.estimates import Estimate, Sensitivity, between, decimals, estimates_table
+from outofcluster.inference.estimates import Estimate, Sensitivity, between, decimals, estimates_table, percent
 from outofcluster.leakage.rate import Leakage
 
 __all__ = ["FittedCurve", "FoldSummary", "Summary"]
 
-_SCHEMA = 1
+_SCHEMA = 2
 _WIDTH = 104
 _HEADINGS = {"severe": "Severe", "warning": "Warnings", "info": "Notes"}
 
@@ -71,8 +71,10 @@ class Summary:
         Version of the package that made it.
     estimator, loss, loss_range
         The model as it prints itself, the name of the loss, and what it can be.
-    errors, units, estimand, method : str
+    error_model, units, estimand, curve_method : str
         The error model, what counts as one independent unit, what the intervals are about, and the curve method.
+    confidence_level : float
+        Confidence level of the intervals.
     leakage : tuple of Leakage or None
         The rate assumed in each fold.
     naive, iid, corrected : Estimate
@@ -100,11 +102,11 @@ class Summary:
     --------
     >>> import numpy as np
     >>> import outofcluster as ooc
-    >>> from outofcluster.auditing.summary import Summary
+    >>> from outofcluster import Summary
     >>> from sklearn.linear_model import Ridge
     >>> X = np.random.default_rng(0).standard_normal((200, 2))
     >>> groups = np.repeat(np.arange(20), 10)
-    >>> options = {"leakage": 0.1, "errors": "records", "n_fits": 200, "random_state": 0}
+    >>> options = {"leakage": 0.1, "error_model": "records", "n_fits": 200, "random_state": 0}
     >>> written = ooc.audit(Ridge(), X, X[:, 0], groups=groups, **options).to_json()
     >>> summary = Summary.from_json(written)
     >>> summary.rate, summary.fits, summary.to_json() == written
@@ -115,10 +117,11 @@ class Summary:
     estimator: str
     loss: str
     loss_range: tuple[float, float]
-    errors: str
+    error_model: str
     units: str
     estimand: str
-    method: str
+    curve_method: str
+    confidence_level: float
     leakage: tuple[Leakage, ...] | None
     naive: Estimate
     iid: Estimate
@@ -162,11 +165,12 @@ class Summary:
         check_schema(data, _SCHEMA)
         with reading("a summary"):
             low, high = data["loss_range"]
-            words = ("version", "estimator", "loss", "errors", "units", "estimand", "method")
+            words = ("version", "estimator", "loss", "error_model", "units", "estimand", "curve_method")
             given: dict[str, Any] = {name: text(data[name]) for name in words}
             given |= {name: numbers(data[name]) for name in ("levels", "losses", "standard_errors")}
             return cls(
                 **given,
+                confidence_level=number(data["confidence_level"]),
                 sizes=tuple(int(number(size)) for size in data["sizes"]),
                 loss_range=(-math.inf if low is None else number(low), math.inf if high is None else number(high)),
                 leakage=None if data["leakage"] is None else tuple(Leakage(**leak) for leak in data["leakage"]),
@@ -190,21 +194,16 @@ class Summary:
         return cls.from_dict(read_json(written))
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame, a row an estimate: naive, iid and, with a leakage rate, corrected."""
+        """The estimates as a table.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per estimate: naive, iid and, with a leakage rate, corrected.
+        """
         named = {"naive": self.naive, "iid": self.iid, "corrected": self.corrected}
         return data_frame(
-            [
-                {
-                    "estimate": name,
-                    "value": estimate.value,
-                    "low": estimate.interval[0],
-                    "high": estimate.interval[1],
-                    "se_monte_carlo": estimate.se_monte_carlo,
-                    "se_data": estimate.se_data,
-                }
-                for name, estimate in named.items()
-                if estimate is not None
-            ]
+            [{"estimate": name, **estimate.columns} for name, estimate in named.items() if estimate is not None]
         )
 
     # --- in words -----------------------------------------------------------------------------------
@@ -258,7 +257,7 @@ class Summary:
         )
         whose = (
             "the training records belong to held-out clusters"
-            if self.errors == "records"
+            if self.error_model == "records"
             else "the held-out records have a piece of their cluster in training"
         )
         return f"It is assumed that {_percent(self.rate)}{several} of {whose}, {sure}."
@@ -268,7 +267,7 @@ class Summary:
         """What the intervals are about."""
         allowed = "another sample of clusters" if self.units == "clusters" else "other records of these clusters only"
         return (
-            f"Intervals are 95 %, for {self.estimand}: they allow for {allowed}; "
+            f"Intervals are {percent(self.confidence_level)}, for {self.estimand}: they allow for {allowed}; "
             "that of the random folds takes records as independent."
         )
 
@@ -287,7 +286,7 @@ class Summary:
         said = [line for line in (self.verdict, self.assumption, self.scope, self._tested) if line]
         blocks = [
             [fill(self.title, _WIDTH)],
-            [f"  {'':{width}}  {'loss':>{wide}}  95 % interval", *rows],
+            [f"  {'':{width}}  {'loss':>{wide}}  {percent(self.confidence_level)} interval", *rows],
             [fill(line, _WIDTH) for line in said],
         ]
         for severity, group in groupby(self.findings, key=lambda finding: finding.severity):

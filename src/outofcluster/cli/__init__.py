@@ -26,7 +26,7 @@ COMMANDS = {
 
 _OPTIONS = {
     "cv": "--folds",
-    "errors": "--errors",
+    "error_model": "--error-model",
     "leakage": "--leakage",
     "loss": "--loss",
     "n_fits": "--fits",

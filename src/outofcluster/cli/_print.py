@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from outofcluster._base.files import write_whole
 from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.summary import Summary
-from outofcluster.inference.estimates import between, decimals
-from outofcluster.present.report import headline, write_whole
+from outofcluster.inference.estimates import between, decimals, percent
+from outofcluster.present.report import headline
 from outofcluster.present.words import loss_name
 
 __all__ = ["console", "exit_status", "in_options", "show_audit", "write_json"]
@@ -21,8 +22,8 @@ _WORDS = {"severe": "Severe", "warning": "Warning", "info": "Note"}
 _RANK = {"info": 0, "warning": 1, "severe": 2, "never": 3}
 
 _REMEDIES = {
-    "error-model": "Say --errors if you know better.",
-    "fragments-likely": "Use --errors fragments, with the rate as a share of the held-out records.",
+    "error-model": "Say --error-model if you know better.",
+    "fragments-likely": "Use --error-model fragments, with the rate as a share of the held-out records.",
     "no-rate": "Give --leakage; 'outofcluster leakage' helps to find it.",
     "exact-rate": "Give --leakage-std, or move the slider of the report.",
     "small-validation": "Use fewer --folds.",
@@ -90,7 +91,7 @@ def show_audit(out: Any, summary: Summary, *, truth: float | None = None) -> Non
 
 
 def _numbers(summary: Summary, truth: float | None) -> Any:
-    table = _plain_table(loss_name(summary.loss), "value", "95 % interval")
+    table = _plain_table(loss_name(summary.loss), "value", f"{percent(summary.confidence_level)} interval")
     named = summary.estimates
     digits = decimals(*named.values())
     for name, estimate in named.items():
@@ -108,7 +109,7 @@ def _numbers(summary: Summary, truth: float | None) -> Any:
 def _rates(summary: Summary) -> Any:
     over = summary.sensitivity
     assert over is not None
-    table = _plain_table("were the leakage rate", "corrected", "95 % interval")
+    table = _plain_table("were the leakage rate", "corrected", f"{percent(summary.confidence_level)} interval")
     digits = decimals(*summary.estimates.values())
     for rate in (0.02, 0.05, 0.1, 0.2):
         place = int(abs(over.rates - rate).argmin())

@@ -32,7 +32,9 @@ Example:
 @click.option("--leakage", type=float, metavar="RATE", help="Share that leaks; see 'outofcluster leakage'.")
 @click.option("--leakage-std", type=float, metavar="STD", help="Its standard error.")
 @click.option(
+    "--error-model",
     "--errors",
+    "error_model",
     type=click.Choice(["auto", "records", "fragments"]),
     default="auto",
     metavar="KIND",
@@ -54,7 +56,7 @@ def command(
     file: str,
     leakage: float | None,
     leakage_std: float | None,
-    errors: Any,
+    error_model: Any,
     folds: int,
     fits: int | None,
     report: str | None,
@@ -84,10 +86,10 @@ def command(
     out, err = console(error=json_path == "-"), console(error=True)
     if err.is_terminal:
         err.print("Cross-validating, then fitting models to resamples, fold by fold.", markup=False)
-    kept = _Kept.of(checkpoint, [problem.records.about["sha256"], file, folds, fits, errors, options])
+    kept = _Kept.of(checkpoint, [problem.records.about["sha256"], file, folds, fits, error_model, options])
     try:
         with quietly():
-            result = _audit(problem, given, errors, folds, fits, options["seed"], kept.path)
+            result = _audit(problem, given, error_model, folds, fits, options["seed"], kept.path)
     except KeyboardInterrupt:
         err.print()
         if kept.path is not None and kept.any:
@@ -111,7 +113,7 @@ def command(
 
 
 def _audit(
-    problem: Problem, given: Any, errors: Any, folds: int, fits: int | None, seed: int, checkpoint: str | None
+    problem: Problem, given: Any, error_model: Any, folds: int, fits: int | None, seed: int, checkpoint: str | None
 ) -> Any:
     from outofcluster.auditing.run import audit
     from outofcluster.leakage.rate import Leakage
@@ -122,7 +124,7 @@ def _audit(
         problem.records.target,
         groups=problem.records.groups,
         leakage=None if given is None else given.rate,
-        errors=errors,
+        error_model=error_model,
         cv=folds,
         loss=problem.loss,
         n_fits=fits,
@@ -134,7 +136,9 @@ def _audit(
     if given is None or given.std is None:
         return result
     # What the rate is a share of is known once the error model is; another solution needs no further fit.
-    return result.at_leakage(Leakage(given.rate, given.std, "train" if result.errors == "records" else "validation"))
+    return result.at_leakage(
+        Leakage(given.rate, given.std, "train" if result.error_model == "records" else "validation")
+    )
 
 
 def _introduce(out: Any, problem: Problem) -> None:

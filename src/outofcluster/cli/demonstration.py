@@ -113,7 +113,7 @@ def run_demo(*, n_fits: int = 200, seed: int = 0) -> Demo:
         patients.target,
         groups=patients.groups,
         leakage=leakage,
-        errors="fragments",
+        error_model="fragments",
         cv=_FOLDS,
         n_fits=fits,
         random_state=state,

@@ -187,7 +187,7 @@ def _show(rate: Callable[[Any], Leakage], json_path: str | None) -> None:
         if found.rate > 0.5:
             out.print("    That is more than 50 %, for which nothing can be told.", markup=False)
         else:
-            out.print(f"    audit with: --errors {errors} --leakage {found.rate:.3g}{std}", markup=False)
+            out.print(f"    audit with: --error-model {errors} --leakage {found.rate:.3g}{std}", markup=False)
     if json_path is not None:
         plain = {errors: {"rate": f.rate, "std": f.std, "of": f.of} for errors, f in rates.items()}
         write_json(json_path, json.dumps(plain, indent=2, allow_nan=False))

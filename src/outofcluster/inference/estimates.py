@@ -9,12 +9,14 @@ from typing import Any, Self
 
 import numpy as np
 
+from outofcluster._base.deprecation import warn_renamed
 from outofcluster._base.markup import Markup, band, fragment, span, table
-from outofcluster._base.plain import data_frame, number, numbers, plain, reading
+from outofcluster._base.plain import data_frame, number, numbers, plain, reading, text
 from outofcluster._base.validation import Array, check_vector
 
-__all__ = ["Estimate", "Sensitivity", "between", "decimals", "estimates_table"]
+__all__ = ["Estimate", "Sensitivity", "between", "decimals", "estimates_table", "percent"]
 
+_ARRAYS = ("rates", "values", "low", "high")
 _SHOWN = 11
 """Rates of a sensitivity that are printed."""
 
@@ -28,16 +30,18 @@ class Estimate:
     value : float
         The estimate.
     interval : tuple of float
-        95 % interval, within what the loss can be.
+        Interval at ``confidence_level``, within what the loss can be.
     se_monte_carlo : float
         Standard error from finitely many fits.
     se_data : float
         Standard error from having these records and clusters, from the choice between curves, and from the
         leakage rate where that is uncertain.
+    confidence_level : float
+        Confidence level of the interval.
 
     Examples
     --------
-    >>> from outofcluster.inference.estimates import Estimate
+    >>> from outofcluster import Estimate
     >>> print(Estimate(0.3817, (0.31, 0.46), se_monte_carlo=0.004, se_data=0.036))
     0.3817 (0.3100 to 0.4600)
     """
@@ -46,17 +50,52 @@ class Estimate:
     interval: tuple[float, float]
     se_monte_carlo: float
     se_data: float
+    confidence_level: float = 0.95
 
     def to_dict(self) -> dict[str, Any]:
-        """The numbers as plain data."""
+        """The numbers as plain data.
+
+        Returns
+        -------
+        dict
+            By the names of the attributes.
+        """
         return dict(plain(self))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The estimate that `to_dict` was asked of."""
+        """The estimate that `to_dict` was asked of.
+
+        Parameters
+        ----------
+        data : dict
+            As `to_dict` gives it.
+
+        Returns
+        -------
+        Estimate
+        """
         with reading("an estimate"):
             low, high = numbers(data["interval"])
-            return cls(number(data["value"]), (low, high), number(data["se_monte_carlo"]), number(data["se_data"]))
+            errors = (number(data["se_monte_carlo"]), number(data["se_data"]))
+            return cls(number(data["value"]), (low, high), *errors, number(data["confidence_level"]))
+
+    def to_frame(self) -> Any:
+        """The numbers as a table.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row with the columns value, low, high, se_monte_carlo, se_data and confidence_level.
+        """
+        return data_frame([self.columns])
+
+    @property
+    def columns(self) -> dict[str, float]:
+        """The numbers as one row of a table."""
+        low, high = self.interval
+        named = {"value": self.value, "low": low, "high": high, "se_monte_carlo": self.se_monte_carlo}
+        return named | {"se_data": self.se_data, "confidence_level": self.confidence_level}
 
     def __str__(self) -> str:
         digits = decimals(self)
@@ -75,11 +114,15 @@ class Sensitivity:
     rates, values : array
         Leakage rates, and the corrected loss at each of them.
     low, high : array
-        Ends of the 95 % intervals.
+        Ends of the intervals.
+    confidence_level : float
+        Confidence level of the intervals.
+    error_model, loss : str
+        How clustering errors happen, which says what the rates are shares of, and the name of the loss; for pictures.
 
     Examples
     --------
-    >>> from outofcluster.inference.estimates import Sensitivity
+    >>> from outofcluster import Sensitivity
     >>> print(Sensitivity([0, 0.1], [0.31, 0.34], [0.28, 0.29], [0.34, 0.39]))
     Corrected loss by leakage rate, with 95 % intervals
         0.0%  0.3100 (0.2800 to 0.3400)
@@ -90,51 +133,102 @@ class Sensitivity:
     values: Array
     low: Array
     high: Array
+    confidence_level: float = 0.95
+    error_model: str = "records"
+    loss: str = "loss"
 
     def __post_init__(self) -> None:
-        for name in ("rates", "values", "low", "high"):
+        for name in _ARRAYS:
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=float))
 
     def to_dict(self) -> dict[str, Any]:
-        """The numbers as plain data."""
+        """The numbers as plain data.
+
+        Returns
+        -------
+        dict
+            By the names of the attributes.
+        """
         return dict(plain(self))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The sensitivity that `to_dict` was asked of."""
+        """The sensitivity that `to_dict` was asked of.
+
+        Parameters
+        ----------
+        data : dict
+            As `to_dict` gives it.
+
+        Returns
+        -------
+        Sensitivity
+        """
         with reading("a sensitivity"):
-            rates, *others = (np.array(numbers(data[name])) for name in ("rates", "values", "low", "high"))
+            rates, *others = (np.array(numbers(data[name])) for name in _ARRAYS)
             check_vector("rates", rates)
             if any(len(other) != len(rates) for other in others):
                 raise ValueError("its lists differ in length")
-            return cls(rates, *others)
+            values, low, high = others
+            level, model, loss = number(data["confidence_level"]), text(data["error_model"]), text(data["loss"])
+            return cls(rates, values, low, high, level, model, loss)
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame with columns rate, value, low, high."""
+        """The numbers as a table.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per rate, with the columns rate, value, low and high.
+        """
         return data_frame({"rate": self.rates, "value": self.values, "low": self.low, "high": self.high})
 
     def frame(self) -> Any:
-        """The same as `to_frame`."""
+        """The old name of `to_frame`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per rate.
+        """
+        warn_renamed("Sensitivity.frame()", "to_frame()")
         return self.to_frame()
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the corrected loss over the rates; needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        SensitivityDisplay
+        """
+        from outofcluster.present.display import SensitivityDisplay
+
+        return SensitivityDisplay.from_sensitivity(self).plot(ax)
 
     def __eq__(self, other: object) -> bool:
         return self.to_dict() == other.to_dict() if isinstance(other, Sensitivity) else NotImplemented
 
     def __str__(self) -> str:
         lines = [f"  {rate:6.1%}  {estimate}" for rate, estimate in self._shown]
-        return "\n".join(["Corrected loss by leakage rate, with 95 % intervals", *lines])
+        return "\n".join([f"Corrected loss by leakage rate, with {percent(self.confidence_level)} intervals", *lines])
 
     def _repr_html_(self) -> str:
         rows = []
         for rate, estimate in self._shown:
             digits = decimals(estimate)
             rows.append((f"{rate:.1%}", f"{estimate.value:.{digits}f}", between(estimate, digits)))
-        return fragment(self.drawing, table(("leakage rate", "corrected loss", "95 % interval"), rows))
+        header = ("leakage rate", "corrected loss", f"{percent(self.confidence_level)} interval")
+        return fragment(self.drawing, table(header, rows))
 
     @property
     def drawing(self) -> Markup:
         """The corrected loss within its intervals, as a line within a band (SVG)."""
-        described = "Corrected loss by leakage rate, within its 95 % intervals"
+        described = f"Corrected loss by leakage rate, within its {percent(self.confidence_level)} intervals"
         return band(self.rates, self.values, self.low, self.high, described)
 
     @property
@@ -146,6 +240,11 @@ class Sensitivity:
             (float(self.rates[i]), Estimate(self.values[i], (self.low[i], self.high[i]), math.nan, math.nan))
             for i in some
         ]
+
+
+def percent(share: float) -> str:
+    """A confidence level in words: 0.95 is "95 %"."""
+    return f"{100 * share:.4g} %"
 
 
 def decimals(*estimates: Estimate) -> int:
@@ -171,4 +270,5 @@ def estimates_table(named: Mapping[str, Estimate]) -> Markup:
     for place, (name, estimate) in enumerate(named.items(), start=1):
         drawn = span(estimate.value, *estimate.interval, ends, accent=1 < place == len(named))
         rows.append((name, f"{estimate.value:.{digits}f}", between(estimate, digits), drawn))
-    return table(("", "loss", "95 % interval", ""), rows)
+    level = next(iter(named.values())).confidence_level
+    return table(("", "loss", f"{percent(level)} interval", ""), rows)

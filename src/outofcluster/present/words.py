@@ -18,15 +18,15 @@ def loss_name(loss: str) -> str:
     return _LOSSES.get(loss, loss)
 
 
-def share_of(errors: str) -> str:
+def share_of(error_model: str) -> str:
     """What a leakage rate is a share of."""
-    if errors == "records":
+    if error_model == "records":
         return "training records that belong to held-out clusters"
     return "held-out records whose cluster also trains"
 
 
-def added(errors: str) -> str:
+def added(error_model: str) -> str:
     """What the injected fraction is a share of."""
-    if errors == "records":
+    if error_model == "records":
         return "training records drawn from held-out clusters"
     return "held-out clusters of which a piece is put into training"

@@ -23,22 +23,54 @@ import numpy as np
 
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.validation import Array
+from outofcluster.sampling.samples import differing
 
-__all__ = ["Batch", "Checkpoint"]
+__all__ = ["Batch", "Checkpoint", "check_same_problem"]
 
-_MAGIC = b"outofcluster checkpoint 1\n"
+_MAGIC = b"outofcluster checkpoint 2\n"
 _HEAD = struct.Struct("<QI")
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Consecutive replicates of one level, and the level's sums after them."""
+    """Consecutive replicates of one level, and the level's sums after them, one array for each kind of units."""
 
     level: int
     losses: Array
     redraws: int
-    train_sums: Array
-    validation_sums: Array
+    train_sums: tuple[Array, ...]
+    validation_sums: tuple[Array, ...]
+
+    def to_arrays(self) -> dict[str, Any]:
+        """The batch as named arrays."""
+        kinds = range(len(self.train_sums))
+        return (
+            {"level": np.array(self.level), "losses": self.losses, "redraws": np.array(self.redraws)}
+            | {f"train_sums{k}": self.train_sums[k] for k in kinds}
+            | {f"validation_sums{k}": self.validation_sums[k] for k in kinds}
+        )
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Any]) -> Batch:
+        """The batch that `to_arrays` was asked of."""
+        kinds = range(sum(name.startswith("train_sums") for name in arrays))
+        return cls(
+            int(arrays["level"]),
+            arrays["losses"],
+            int(arrays["redraws"]),
+            tuple(arrays[f"train_sums{k}"] for k in kinds),
+            tuple(arrays[f"validation_sums{k}"] for k in kinds),
+        )
+
+
+def check_same_problem(path: Path, stored: dict[str, Any], problem: dict[str, Any]) -> None:
+    """Refuse a checkpoint that belongs to another problem, by the names of what differs."""
+    names = differing(stored, json.loads(json.dumps(problem)))
+    if names:
+        raise InputError(
+            f"checkpoint {str(path)!r} belongs to a different problem: {', '.join(names)} "
+            f"{'differs' if len(names) == 1 else 'differ'}."
+        )
 
 
 class Checkpoint:
@@ -75,27 +107,13 @@ class Checkpoint:
         """Batches that are already there; refuses a file of a different problem by the name of what differs."""
         stored = self.stored_problem()
         if stored is not None:
-            given = json.loads(json.dumps(problem))
-            differing = sorted(key for key in stored.keys() | given.keys() if stored.get(key) != given.get(key))
-            if differing:
-                raise InputError(
-                    f"checkpoint {str(self.path)!r} belongs to a different problem: {', '.join(differing)} "
-                    f"{'differs' if len(differing) == 1 else 'differ'}."
-                )
+            check_same_problem(self.path, stored, problem)
         batches, good = [], 0
         if stored is not None:
             for content, end in self._records():
                 good = end
                 if "problem" not in content:
-                    batches.append(
-                        Batch(
-                            int(content["level"]),
-                            content["losses"],
-                            int(content["redraws"]),
-                            content["train_sums"],
-                            content["validation_sums"],
-                        )
-                    )
+                    batches.append(Batch.from_arrays(content))
         if stored is None:
             self.path.write_bytes(_MAGIC)
             self._append(problem=np.array(json.dumps(problem)))
@@ -106,13 +124,7 @@ class Checkpoint:
 
     def add(self, batch: Batch) -> None:
         """Append a batch; on return it is on the disk."""
-        self._append(
-            level=np.array(batch.level),
-            losses=batch.losses,
-            redraws=np.array(batch.redraws),
-            train_sums=batch.train_sums,
-            validation_sums=batch.validation_sums,
-        )
+        self._append(**batch.to_arrays())
 
     def _append(self, **content: Any) -> None:
         buffer = io.BytesIO()

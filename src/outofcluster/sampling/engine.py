@@ -21,12 +21,12 @@ import numpy as np
 from outofcluster._base.exceptions import FitError
 from outofcluster._base.validation import Array
 from outofcluster.sampling.checkpoint import Batch, Checkpoint
-from outofcluster.sampling.fitting import Block, BlockLosses, Failure, Problem, Units, run_blocks
+from outofcluster.sampling.fitting import Block, BlockLosses, Failure, Problem, add_sums, run_blocks
 from outofcluster.sampling.plan import Plan
 from outofcluster.sampling.progress import Progress
-from outofcluster.sampling.samples import TRAIN_SUMS, VALIDATION_SUMS, LossSamples
+from outofcluster.sampling.samples import TRAIN_SUMS, VALIDATION_SUMS, LossSamples, UnitSums
 
-__all__ = ["run"]
+__all__ = ["Identity", "run"]
 
 _BATCH_SECONDS = 0.25
 _FLUSH_SECONDS = 1.0
@@ -34,39 +34,63 @@ _COMPILED_BLOCK, _FITTED_BLOCK = 64, 4
 """Replicates in a block. Part of what fixes the bits of the jackknife's sums: never to depend on the machine."""
 
 
+@dataclass(frozen=True)
+class Identity:
+    """What the samples must know of the run they come from.
+
+    Attributes
+    ----------
+    problem : dict
+        What is sampled.
+    units : dict
+        For every kind of units that sums are kept for, the numbers of T̂'s and of V̂'s units.
+    seed : int
+        Entropy of the run.
+    versions : dict
+        Packages it is made with.
+    """
+
+    problem: dict[str, Any]
+    units: dict[str, tuple[Any, Any]]
+    seed: int
+    versions: dict[str, str]
+
+
 @dataclass
 class _Level:
     """What has come in at one level."""
 
-    train_sums: Array
-    validation_sums: Array
+    train_sums: tuple[Array, ...]
+    validation_sums: tuple[Array, ...]
     losses: list[Array] = field(default_factory=list)
     done: int = 0
     redraws: int = 0
 
     def add(self, result: BlockLosses) -> None:
-        self.losses.append(result.losses)
-        self.done += len(result.losses)
-        self.redraws += result.redraws
-        for sums in result.train_sums:
-            self.train_sums = self.train_sums + sums
-        for sums in result.validation_sums:
-            self.validation_sums = self.validation_sums + sums
+        self._count(result.losses, result.redraws)
+        self.train_sums = add_sums(self.train_sums, result.train_sums)
+        self.validation_sums = add_sums(self.validation_sums, result.validation_sums)
+
+    def restore(self, batch: Batch) -> None:
+        """Take a batch that a checkpoint holds; its sums are those up to and including it."""
+        self._count(batch.losses, batch.redraws)
+        self.train_sums, self.validation_sums = batch.train_sums, batch.validation_sums
+
+    def _count(self, losses: Array, redraws: int) -> None:
+        self.losses.append(losses)
+        self.done += len(losses)
+        self.redraws += redraws
 
 
 class _Store:
     """Levels in memory and, where there is a checkpoint, on disk: batches of one level, at most a second apart."""
 
     def __init__(self, problem: Problem, n_levels: int, checkpoint: Checkpoint | None, stored: list[Batch]) -> None:
-        train = np.zeros((len(_sizes(problem.train_units)), TRAIN_SUMS))
-        validation = np.zeros((len(_sizes(problem.validation_units)), VALIDATION_SUMS))
+        train = tuple(np.zeros((units.count, TRAIN_SUMS)) for units in problem.train_units)
+        validation = tuple(np.zeros((units.count, VALIDATION_SUMS)) for units in problem.validation_units)
         self.levels = [_Level(train, validation) for _ in range(n_levels)]
         for batch in stored:
-            level = self.levels[batch.level]
-            level.losses.append(batch.losses)
-            level.done += len(batch.losses)
-            level.redraws += batch.redraws
-            level.train_sums, level.validation_sums = batch.train_sums, batch.validation_sums
+            self.levels[batch.level].restore(batch)
         self._checkpoint = checkpoint
         self._pending: list[BlockLosses] = []
         self._level = 0
@@ -90,15 +114,9 @@ class _Store:
     def flush(self) -> None:
         if self._checkpoint is not None and self._pending:
             level = self.levels[self._level]
-            self._checkpoint.add(
-                Batch(
-                    self._level,
-                    np.concatenate([part.losses for part in self._pending]),
-                    sum(part.redraws for part in self._pending),
-                    level.train_sums,
-                    level.validation_sums,
-                )
-            )
+            losses = np.concatenate([part.losses for part in self._pending])
+            redraws = sum(part.redraws for part in self._pending)
+            self._checkpoint.add(Batch(self._level, losses, redraws, level.train_sums, level.validation_sums))
         self._pending = []
         self._flushed = time.monotonic()
 
@@ -106,11 +124,8 @@ class _Store:
 def run(
     problem: Problem,
     plan: Plan,
+    identity: Identity,
     *,
-    about: dict[str, Any],
-    units: str,
-    seed: int,
-    versions: dict[str, str],
     checkpoint: Checkpoint | None,
     stored: list[Batch],
     n_jobs: int | None,
@@ -121,20 +136,25 @@ def run(
     progress.found(sum(level.done for level in store.levels))
 
     def samples() -> LossSamples:
-        kept = [i for i, level in enumerate(store.levels) if level.done]
+        sampled = [i for i, level in enumerate(store.levels) if level.done]
         return LossSamples(
-            injected=plan.injected[kept],
-            losses=tuple(np.concatenate(store.levels[i].losses) for i in kept),
-            redraws=np.array([store.levels[i].redraws for i in kept]),
+            injected=plan.injected[sampled],
+            losses=tuple(np.concatenate(store.levels[i].losses) for i in sampled),
+            redraws=np.array([store.levels[i].redraws for i in sampled]),
             size=problem.injection.size,
-            units=units,
-            train_sizes=_sizes(problem.train_units),
-            validation_sizes=_sizes(problem.validation_units),
-            train_sums=np.array([store.levels[i].train_sums for i in kept]),
-            validation_sums=np.array([store.levels[i].validation_sums for i in kept]),
-            problem=about,
-            seeds=(seed,),
-            versions=versions,
+            sums={
+                kind: UnitSums(
+                    *identity.units[kind],
+                    problem.train_units[k].sizes,
+                    problem.validation_units[k].sizes,
+                    np.array([store.levels[i].train_sums[k] for i in sampled]),
+                    np.array([store.levels[i].validation_sums[k] for i in sampled]),
+                )
+                for k, kind in enumerate(identity.units)
+            },
+            problem=identity.problem,
+            seeds=(identity.seed,),
+            versions=identity.versions,
         )
 
     target = np.zeros(len(plan.injected), dtype=np.int64)
@@ -155,11 +175,6 @@ def run(
     finally:
         store.flush()
     return samples()
-
-
-def _sizes(partitions: tuple[Units, ...]) -> Any:
-    """Sizes of the units of the one partition there is, or none."""
-    return partitions[0].sizes if partitions else np.zeros(0, dtype=np.int64)
 
 
 def _blocks(problem: Problem, injected: Array, store: _Store, start: Any, stop: Any) -> list[Block]:

@@ -4,7 +4,7 @@ A strategy says, for an injected fraction a and a stream of random numbers, whic
 scored. It has
 
 ``name``
-    what ``errors=`` calls it;
+    what ``error_model=`` calls it;
 ``size``
     n of the binomial operator: how many things can leak;
 ``draw(rng, a)``
@@ -67,7 +67,7 @@ class Injection(Protocol):
 
     @property
     def name(self) -> str:
-        """What ``errors=`` calls it."""
+        """What ``error_model=`` calls it."""
 
     @property
     def size(self) -> int:
@@ -106,7 +106,7 @@ class Records:
 
     def describe(self) -> dict[str, Any]:
         """Size and way of drawing."""
-        return {"errors": self.name, "n_train": self.n_train, "replace": self.replace}
+        return {"error_model": self.name, "n_train": self.n_train, "replace": self.replace}
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Fragments:
 
     @property
     def name(self) -> str:
-        """What ``errors=`` calls it."""
+        """What ``error_model=`` calls it."""
         return "second-fragments" if self.second else "fragments"
 
     @property
@@ -152,7 +152,7 @@ class Fragments:
 
     def describe(self) -> dict[str, Any]:
         """Number of clusters, and the size of the bootstrap where there is one."""
-        return {"errors": self.name, "n_train": self.n_train, "clusters": len(self.clusters)}
+        return {"error_model": self.name, "n_train": self.n_train, "clusters": len(self.clusters)}
 
 
 def _records(n_train: int | None, train: Rows, validation: Rows, groups: Any, replace: bool) -> Records:
@@ -169,14 +169,16 @@ def _fragments(
 ) -> Fragments:
     least, name = (3, "second-fragments") if second else (2, "fragments")
     if groups is None:
-        raise InputError(f"groups must be given for errors={name!r}, which cuts the clusters of the validation rows.")
+        raise InputError(
+            f"groups must be given for error_model={name!r}, which cuts the clusters of the validation rows."
+        )
     _, labels = np.unique(groups[validation], return_inverse=True)
     members = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels))[:-1])
     cuttable = tuple(rows for rows in members if len(rows) >= least)
     if len(cuttable) < 2:
         raise InputError(
-            f"errors={name!r} needs at least 2 validation clusters with {least} or more records, got {len(cuttable)}; "
-            f"use errors='records'."
+            f"error_model={name!r} needs at least 2 validation clusters with {least} or more records, "
+            f"got {len(cuttable)}; use error_model='records'."
         )
     size = None if n_train is None else check_integer("n_train", n_train, least=2)
     return Fragments(cuttable, len(train), size, second)
@@ -187,13 +189,13 @@ INJECTIONS: dict[str, Callable[[int | None, Rows, Rows, Any, bool], Injection]] 
     "fragments": _fragments,
     "second-fragments": partial(_fragments, second=True),
 }
-"""The strategies by the name that ``errors=`` gives them."""
+"""The strategies by the name that ``error_model=`` gives them."""
 
 
 def make_injection(
-    errors: str, *, n_train: int | None, train: Rows, validation: Rows, groups: Any, replace: bool
+    error_model: str, *, n_train: int | None, train: Rows, validation: Rows, groups: Any, replace: bool
 ) -> Injection:
     """The strategy for a problem; refuses what it cannot do."""
-    if errors not in INJECTIONS:
-        raise InputError(f"errors must be {' or '.join(map(repr, INJECTIONS))}, got {errors!r}.")
-    return INJECTIONS[errors](n_train, train, validation, groups, replace)
+    if error_model not in INJECTIONS:
+        raise InputError(f"error_model must be {' or '.join(map(repr, INJECTIONS))}, got {error_model!r}.")
+    return INJECTIONS[error_model](n_train, train, validation, groups, replace)

@@ -2,8 +2,8 @@
 
 Given levels get equal shares of the budget. Otherwise the levels are those of the optimal extrapolation design
 for a cubic, with check levels (:mod:`outofcluster.design.extrapolation`); a pilot of a tenth of the budget
-measures the noise at each, and the rest is allocated in proportion to the noise times the extrapolation weight. With a wanted
-standard error of e_0 the budget is the most that is spent: after the pilot, and after each further round, the
+measures the noise at each, and the rest is allocated in proportion to the noise times the extrapolation weight. With a
+wanted standard error of e_0 the budget is the most that is spent: after the pilot, and after each further round, the
 fits that are still needed are worked out from the noise seen so far.
 
 Sampling does not know p0. The design plans for a leakage of 0.1; what it plans is only where fits pay most.

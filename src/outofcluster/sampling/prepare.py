@@ -1,4 +1,4 @@
-"""Everything is checked here, before any model is fitted: from the arguments of ``sample_losses`` to a run."""
+"""From a checked task, a split and settings to a run that can start; whatever is wrong is refused before any fit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import platform
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,17 +16,17 @@ from outofcluster._base.exceptions import InputError
 from outofcluster._base.validation import Array, check_choice, check_flag, check_integer, check_number, check_vector
 from outofcluster.design.extrapolation import allocate, extrapolation_design, largest_level
 from outofcluster.sampling.checkpoint import Batch, Checkpoint
-from outofcluster.sampling.engine import run
-from outofcluster.sampling.fitting import Compiled, Problem, Units, check_cloneable
+from outofcluster.sampling.engine import Identity, run
+from outofcluster.sampling.fitting import Compiled, Problem
 from outofcluster.sampling.injection import Injection, Records, make_injection
-from outofcluster.sampling.kernels import find_kernel
-from outofcluster.sampling.losses import Loss, resolve_loss
+from outofcluster.sampling.kernels import Units, find_kernel
 from outofcluster.sampling.plan import Plan
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.samples import LossSamples
-from outofcluster.split.folds import Clusters
+from outofcluster.sampling.task import Task, digest
+from outofcluster.split.folds import Fold
 
-__all__ = ["Sampling", "prepare"]
+__all__ = ["Sampling", "SamplingSettings", "package_versions", "prepare"]
 
 _COMPILE_FROM = 300
 """Fits from which a kernel is worth compiling. A rule on the job alone: bits must not depend on caches."""
@@ -38,6 +38,34 @@ _FRAGMENT_LEVELS = 4
 """Where whole clusters leak the curve is close to a line."""
 
 Rows = NDArray[np.int64]
+UnitKind = Literal["clusters", "records"]
+
+
+@dataclass(frozen=True)
+class SamplingSettings:
+    """How a split is sampled; the attributes are arguments of `sample_losses`, but for the following.
+
+    Attributes
+    ----------
+    units : tuple of {"clusters", "records"}, or "auto"
+        The kinds of units that the jackknife's sums are kept for.
+    shares : array, optional
+        Shares of the fits for the levels of ``injected``, which get equal ones by default.
+    fits_in_all : int, optional
+        Fits of the same model in this and in other runs, which decide whether a kernel is worth compiling.
+    """
+
+    error_model: str = "records"
+    injected: ArrayLike | None = None
+    shares: Array | None = None
+    largest: float | None = None
+    n_fits: int = 2000
+    n_train: int | None = None
+    replace: bool = True
+    units: tuple[UnitKind, ...] | Literal["auto"] = "auto"
+    standard_error: float | None = None
+    kernel: bool | Literal["auto"] = "auto"
+    fits_in_all: int | None = None
 
 
 @dataclass(frozen=True)
@@ -46,9 +74,7 @@ class Sampling:
 
     problem: Problem
     plan: Plan
-    about: dict[str, Any]
-    units: str
-    seed: int
+    identity: Identity
     checkpoint: Checkpoint | None
     stored: list[Batch]
 
@@ -62,10 +88,7 @@ class Sampling:
         return run(
             self.problem,
             self.plan,
-            about=self.about,
-            units=self.units,
-            seed=self.seed,
-            versions=_versions(),
+            self.identity,
             checkpoint=self.checkpoint,
             stored=self.stored,
             n_jobs=n_jobs,
@@ -74,126 +97,105 @@ class Sampling:
 
 
 def prepare(
-    estimator: Any,
-    X: Any,
-    y: Any,
+    task: Task,
+    fold: Fold,
+    settings: SamplingSettings,
     *,
-    train: ArrayLike,
-    validation: ArrayLike,
-    errors: str = "records",
-    groups: Any = None,
-    injected: ArrayLike | None = None,
-    shares: Array | None = None,
-    largest: float | None = None,
-    n_fits: int = 2000,
-    n_train: int | None = None,
-    replace: bool = True,
-    loss: Any = None,
-    params: dict[str, Any] | None = None,
-    units: str = "auto",
-    standard_error: float | None = None,
-    kernel: bool = True,
-    fits_in_all: int | None = None,
-    random_state: int | None = None,
+    seed: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Sampling:
-    """Check the arguments of `sample_losses`, and plan the run.
+    """Check the settings against the task and the split, and plan the run.
 
-    ``shares`` are those of the fits for given levels; ``fits_in_all`` counts the fits of the same model in other runs
-    as well, which decide whether a kernel is worth compiling.
+    Parameters
+    ----------
+    task : Task
+        The checked estimator, records and loss.
+    fold : Fold
+        Checked rows of T̂ and V̂.
+    settings : SamplingSettings
+        How to sample.
+    seed : int, optional
+        Entropy of the run.
+    checkpoint : path, optional
+        File in which finished work is kept.
+
+    Returns
+    -------
+    Sampling
     """
-    n_records = _length("X", X)
-    if _length("y", y) != n_records:
-        raise InputError(f"y must have one target for each of the {n_records} records of X, got {_length('y', y)}.")
-    T, V = _check_rows("train", train, n_records), _check_rows("validation", validation, n_records)
-    if len(V) < 2:
-        raise InputError(f"validation must hold at least 2 rows, got {len(V)}.")
-    if len(shared := np.intersect1d(T, V)):
-        raise InputError(f"validation must not share rows with train, got row {shared[0]} in both.")
-    if groups is not None and _length("groups", groups) != n_records:
-        raise InputError(
-            f"groups must have one label for each of the {n_records} records of X, got {_length('groups', groups)}."
-        )
-    codes = None if groups is None else Clusters.of(groups, n_records).codes
-    from sklearn.base import is_classifier
+    train, validation = fold.train, fold.validation
+    if len(validation) < 2:
+        raise InputError(f"validation must hold at least 2 rows, got {len(validation)}.")
+    if task.classifier and len(labels := np.unique(np.asarray(task.y)[train])) < 2:
+        raise InputError(f"y must hold at least two classes among the training rows, got only {labels.tolist()[0]!r}.")
+    check_flag("replace", settings.replace)
+    if settings.kernel != "auto":
+        check_flag("kernel", settings.kernel)
+    injection = make_injection(
+        settings.error_model,
+        n_train=settings.n_train,
+        train=train,
+        validation=validation,
+        groups=task.clusters,
+        replace=settings.replace,
+    )
+    budget = check_integer("n_fits", settings.n_fits, least=1)
+    plan = _plan(settings, budget, injection, len(validation))
+    kinds = _unit_kinds(settings.units, task, fold, len(plan.injected))
+    train_units, validation_units = ([_units(kind, task, rows) for kind in kinds] for rows in (train, validation))
 
-    check_cloneable("estimator", estimator)
-    resolved = resolve_loss(loss, estimator, y)
-    classifier = bool(is_classifier(estimator))
-    if classifier and len(found := np.unique(np.asarray(y)[T])) < 2:
-        raise InputError(f"y must hold at least two classes among the training rows, got only {found.tolist()[0]!r}.")
-    check_flag("replace", replace)
-    check_flag("kernel", kernel)
-    injection = make_injection(errors, n_train=n_train, train=T, validation=V, groups=codes, replace=replace)
-    budget = check_integer("n_fits", n_fits, least=1)
-    plan = _plan(injected, shares, largest, budget, injection, len(V), standard_error)
-    given = {} if params is None else dict(params)
-    kept, train_units, validation_units = _units(units, codes, T, V, len(plan.injected), injection)
-
-    seed = _seed(random_state)
-    about = {
-        "X": _digest(X),
-        "y": _digest(y),
-        "train": _digest(T),
-        "validation": _digest(V),
-        "groups": _digest(codes),
-        "estimator": " ".join(repr(estimator).split()),
-        "parameters": _digest(estimator),
-        "loss": resolved.name,
-        "params": _digest(given),
-        **injection.describe(),
-    }
+    entropy = np.random.SeedSequence().entropy if seed is None else seed
+    assert isinstance(entropy, int)
+    about = task.description | {"train": digest(train), "validation": digest(validation)} | injection.describe()
     compiled = None
-    if kernel and (fits_in_all or budget) >= _COMPILE_FROM and not given and isinstance(injection, Records):
-        compiled = _compiled(estimator, resolved, X, y, T, V, classifier)
+    enough = (settings.fits_in_all or budget) >= _COMPILE_FROM
+    if settings.kernel and enough and not task.params and isinstance(injection, Records):
+        compiled = _compiled(task, train, validation)
     file, stored = None, list[Batch]()
     if checkpoint is not None:
         file = Checkpoint(checkpoint)
-        seed, stored = _open(file, about, plan, seed, random_state, kept, compiled is not None)
-    key = np.random.SeedSequence(seed).generate_state(2, np.uint64).astype(np.uint64)
+        if seed is None:
+            # Without a seed in the call, the stored one goes on.
+            entropy = int((file.stored_problem() or {}).get("random_state", entropy))
+        run_settings = {
+            "injected": [float(a) for a in plan.injected],
+            "n_fits": plan.budget,
+            "standard_error": plan.standard_error,
+            "random_state": str(entropy),
+            "units": list(kinds),
+            "kernel": compiled is not None,
+            "versions": package_versions(),
+        }
+        stored = file.open(about | run_settings)
     problem = Problem(
-        estimator, X, y, T, V, injection, resolved, classifier, given, key, train_units, validation_units, compiled
+        task.estimator,
+        task.X,
+        task.y,
+        train,
+        validation,
+        injection,
+        task.loss,
+        task.classifier,
+        task.params,
+        np.random.SeedSequence(entropy).generate_state(2, np.uint64).astype(np.uint64),
+        tuple(units for _, units in train_units),
+        tuple(units for _, units in validation_units),
+        compiled,
     )
-    return Sampling(problem, plan, about, kept, seed, file, stored)
+    numbers = zip(kinds, train_units, validation_units, strict=True)
+    units = {str(kind): (of_train, of_validation) for kind, (of_train, _), (of_validation, _) in numbers}
+    return Sampling(problem, plan, Identity(about, units, entropy, package_versions()), file, stored)
 
 
-def _length(name: str, data: Any) -> int:
-    if hasattr(data, "shape") and len(data.shape) > 0:
-        return int(data.shape[0])
-    try:
-        return len(data)
-    except TypeError:
-        raise InputError(f"{name} must be an array or a data frame with one row a record, got {data!r}.") from None
-
-
-def _check_rows(name: str, rows: ArrayLike, n_records: int) -> Rows:
-    given = np.asarray(rows)
-    if given.ndim != 1 or given.size == 0:
-        raise InputError(f"{name} must hold at least one row number, got shape {given.shape}.")
-    if given.dtype.kind not in "iu":
-        raise InputError(f"{name} must hold row numbers, got values of type {given.dtype}.")
-    if given.min() < 0 or given.max() >= n_records:
-        wrong = given[(given < 0) | (given >= n_records)][0]
-        raise InputError(f"{name} must hold row numbers from 0 to {n_records - 1}, got {wrong}.")
-    if len(np.unique(given)) < len(given):
-        raise InputError(f"{name} must hold each row once, got {len(given) - len(np.unique(given))} repetitions.")
-    return given.astype(np.int64)
-
-
-def _plan(
-    injected: ArrayLike | None,
-    shares: Array | None,
-    largest: float | None,
-    budget: int,
-    injection: Injection,
-    n_validation: int,
-    standard_error: float | None,
-) -> Plan:
-    wanted = None if standard_error is None else check_number("standard_error", standard_error, least=0, strict=True)
-    if injected is not None:
+def _plan(settings: SamplingSettings, budget: int, injection: Injection, n_validation: int) -> Plan:
+    """The levels and the number of fits at each."""
+    wanted = settings.standard_error
+    if wanted is not None:
+        wanted = check_number("standard_error", wanted, least=0, strict=True)
+    if settings.injected is not None:
         if wanted is not None:
             raise InputError("standard_error must be None when injected is given: it needs the design's own levels.")
-        levels = check_vector("injected", injected)
+        levels = check_vector("injected", settings.injected)
         if levels.min() < 0 or levels.max() > 1:
             wrong = levels[(levels < 0) | (levels > 1)][0]
             raise InputError(f"injected must hold fractions between 0 and 1, got {wrong:g}.")
@@ -201,6 +203,7 @@ def _plan(
         if len(np.unique(levels)) < len(levels):
             raise InputError("injected must hold distinct fractions, got one more than once.")
     elif isinstance(injection, Records):
+        largest = settings.largest
         if largest is None:
             largest = largest_level(injection.n_train, n_validation, injection.replace)
         levels = extrapolation_design(3, 1000, largest).injected
@@ -208,105 +211,53 @@ def _plan(
         levels = np.linspace(0, 1, _FRAGMENT_LEVELS)
     if budget < len(levels):
         raise InputError(f"n_fits must be at least {len(levels)}, one for each level, got {budget}.")
-    if injected is None and isinstance(injection, Records) and budget >= 4 * len(levels):
+    if settings.injected is None and isinstance(injection, Records) and budget >= 4 * len(levels):
         return Plan(levels, budget, standard_error=wanted)
     least = 2 if budget >= 2 * len(levels) else 1
-    return Plan(levels, budget, fixed=allocate(np.ones(len(levels)) if shares is None else shares, budget, least=least))
+    shares = np.ones(len(levels)) if settings.shares is None else settings.shares
+    return Plan(levels, budget, fixed=allocate(shares, budget, least=least))
 
 
-def _units(
-    units: str, groups: Any, train: Rows, validation: Rows, n_levels: int, injection: Injection
-) -> tuple[str, tuple[Units, ...], tuple[Units, ...]]:
-    """What the jackknife's sums are kept for, and the partitions of both pools into units."""
-    check_choice("units", units, ("auto", "clusters", "records", "none"))
-    if units == "clusters" and groups is None:
-        raise InputError("groups must be given for units='clusters'.")
-    kept = units
+def _unit_kinds(units: Any, task: Task, fold: Fold, n_levels: int) -> tuple[UnitKind, ...]:
+    """The kinds of units that the jackknife's sums are kept for."""
     if units == "auto":
-        kept = "records" if groups is None else "clusters"
-    if kept == "none":
-        return kept, (), ()
-    if kept == "records":
-        pools = [Units(np.arange(len(rows)), np.ones(len(rows), dtype=np.int64)) for rows in (train, validation)]
-    else:
-        pools = []
-        for rows in (train, validation):
-            _, labels = np.unique(groups[rows], return_inverse=True)
-            pools.append(Units(labels.astype(np.int64), np.bincount(labels)))
-    if units == "auto" and n_levels * sum(pool.count for pool in pools) > _MAX_SUMS:
-        return _units("none", groups, train, validation, n_levels, injection)
-    return kept, (pools[0],), (pools[1],)
+        kind: UnitKind = "records" if task.clusters is None else "clusters"
+        count = sum(_units(kind, task, rows)[1].count for rows in (fold.train, fold.validation))
+        return (kind,) if n_levels * count <= _MAX_SUMS else ()
+    for each in units:
+        check_choice("units", each, ("clusters", "records"))
+    if "clusters" in units and task.clusters is None:
+        raise InputError("groups must be given for units='clusters'.")
+    return tuple(units)
 
 
-def _seed(random_state: int | None) -> int:
-    if random_state is not None:
-        return check_integer("random_state", random_state, least=0)
-    entropy = np.random.SeedSequence().entropy
-    assert isinstance(entropy, int)
-    return entropy
+def _units(kind: UnitKind, task: Task, rows: Rows) -> tuple[Rows, Units]:
+    """The numbers of a pool's units, and which of them each record belongs to."""
+    if kind == "records":
+        return rows, Units(np.arange(len(rows)), np.ones(len(rows), dtype=np.int64))
+    assert task.clusters is not None
+    numbers, places = np.unique(task.clusters[rows], return_inverse=True)
+    return numbers, Units(places.astype(np.int64), np.bincount(places))
 
 
-def _digest(data: Any) -> str:
-    """A digest of data or parameters; their printed form where they cannot be pickled (a lambda, say)."""
-    import joblib
-
-    try:
-        return str(joblib.hash(data))
-    except Exception:
-        return repr(data)
-
-
-def _compiled(
-    estimator: Any, loss: Loss, X: Any, y: Any, train: Rows, validation: Rows, classifier: bool
-) -> Compiled | None:
+def _compiled(task: Task, train: Rows, validation: Rows) -> Compiled | None:
     """The kernel and its input, where the estimator, the loss and the data allow one."""
-    found = find_kernel(estimator, loss.name, classifier=classifier)
-    if found is None or loss.kind != "per_record":
+    kernel = find_kernel(task.estimator, task.loss.name, classifier=task.classifier)
+    target = np.asarray(task.y)
+    if kernel is None or task.loss.kind != "per_record" or target.ndim != 1 or task.dense is None:
         return None
-    if hasattr(X, "dtypes") and hasattr(X, "to_numpy"):
-        X = X.to_numpy()
-    if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind not in "biuf":
-        return None
-    dense = np.ascontiguousarray(X, dtype=float)
-    target = np.asarray(y)
-    if target.ndim != 1 or not np.isfinite(dense).all():
-        return None
-    if classifier:
-        used = np.unique(target[np.concatenate([train, validation])])
-        if len(used) != 2:
+    if task.classifier:
+        labels = np.unique(target[np.concatenate([train, validation])])
+        if len(labels) != 2:
             return None
-        numbers = (target == used[1]).astype(float)
+        numbers = (target == labels[1]).astype(float)
     else:
         numbers = np.ascontiguousarray(target, dtype=float)
-    return Compiled(found, dense, numbers, found.start(dense, numbers, train))
-
-
-def _open(
-    file: Checkpoint,
-    about: dict[str, Any],
-    plan: Plan,
-    seed: int,
-    random_state: int | None,
-    units: str,
-    compiled: bool,
-) -> tuple[int, list[Batch]]:
-    """The seed and the finished batches of a checkpoint; without a seed in the call, the stored one goes on."""
-    stored = file.stored_problem()
-    if stored is not None and random_state is None and "random_state" in stored:
-        seed = int(stored["random_state"])
-    problem = about | {
-        "injected": [float(a) for a in plan.injected],
-        "n_fits": plan.budget,
-        "standard_error": plan.standard_error,
-        "random_state": str(seed),
-        "units": units,
-        "kernel": compiled,
-        "versions": _versions(),
-    }
-    return seed, file.open(problem)
+    return Compiled(kernel, task.dense, numbers, kernel.start(task.dense, numbers, train))
 
 
 @cache
-def _versions() -> dict[str, str]:
+def package_versions() -> dict[str, str]:
+    """Versions of Python and of the packages that decide the bits of a result."""
     names = ("outofcluster", "numpy", "scipy", "scikit-learn", "numba")
     return {"python": platform.python_version()} | {name: version(name) for name in names}

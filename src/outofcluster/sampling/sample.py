@@ -5,14 +5,22 @@ from __future__ import annotations
 import os
 from typing import Any, Literal
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from outofcluster.sampling.prepare import prepare
+from outofcluster._base.deprecation import old_names
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.randomness import RandomState, seed_of
+from outofcluster._base.validation import check_choice
+from outofcluster.sampling.prepare import SamplingSettings, prepare
 from outofcluster.sampling.samples import LossSamples
+from outofcluster.sampling.task import Task
+from outofcluster.split.folds import Fold
 
 __all__ = ["sample_losses"]
 
 
+@old_names(errors="error_model")
 def sample_losses(
     estimator: Any,
     X: Any,
@@ -20,7 +28,7 @@ def sample_losses(
     *,
     train: ArrayLike,
     validation: ArrayLike,
-    errors: Literal["records", "fragments", "second-fragments"] = "records",
+    error_model: Literal["records", "fragments", "second-fragments"] = "records",
     groups: Any = None,
     injected: ArrayLike | None = None,
     largest: float | None = None,
@@ -29,11 +37,11 @@ def sample_losses(
     replace: bool = True,
     loss: Any = None,
     params: dict[str, Any] | None = None,
-    units: Literal["auto", "clusters", "records", "none"] = "auto",
+    units: Literal["auto", "clusters", "records", "both", "none"] = "auto",
     standard_error: float | None = None,
     kernel: bool = True,
     n_jobs: int | None = None,
-    random_state: int | None = None,
+    random_state: RandomState = None,
     progress: bool = False,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> LossSamples:
@@ -48,7 +56,7 @@ def sample_losses(
         Records and targets.
     train, validation : array of int
         Row numbers of T̂ and of V̂.
-    errors : {"records", "fragments", "second-fragments"}
+    error_model : {"records", "fragments", "second-fragments"}
         How clustering errors happen: single records leak, pieces of clusters, or pieces of clusters of which
         another piece trains already.
     groups : array, optional
@@ -67,10 +75,10 @@ def sample_losses(
         "zero_one", "squared_error", "absolute_error", "log_loss", "brier", a function of (y_true, y_pred), or a
         scikit-learn scorer.
     params : dict, optional
-        Parameters of ``fit``; those with one entry a record are indexed along with it.
-    units : {"auto", "clusters", "records", "none"}
-        What the jackknife's sums are kept for. "auto": the clusters where ``groups`` is given, else the
-        records, none where that would be too much.
+        Parameters of ``fit``; those with one entry per record are indexed along with the records.
+    units : {"auto", "clusters", "records", "both", "none"}
+        The kinds of units that the jackknife's sums are kept for. "auto": the clusters where ``groups`` is given,
+        else the records, and none where that would be too much.
     standard_error : float, optional
         Stop early, once the Monte-Carlo standard error of e_0 is below this; ``n_fits`` is then the most that
         is spent.
@@ -78,8 +86,8 @@ def sample_losses(
         Use a compiled kernel where there is one for the estimator (from 300 fits).
     n_jobs : int, optional
         Workers, as in joblib. The result does not depend on it.
-    random_state : int, optional
-        Seed.
+    random_state : int, RandomState or Generator, optional
+        Seed, or where to draw one from.
     progress : bool, default=False
         Show a bar, on a terminal or in a notebook.
     checkpoint : path, optional
@@ -105,24 +113,46 @@ def sample_losses(
     >>> bool((samples.means > 0.1).all())
     True
     """
-    return prepare(
-        estimator,
-        X,
-        y,
-        train=train,
-        validation=validation,
-        errors=errors,
-        groups=groups,
+    task = Task.check(estimator, X, y, groups=groups, loss=loss, params=params)
+    check_choice("units", units, ("auto", "clusters", "records", "both", "none"))
+    kinds: Any = {"both": ("clusters", "records"), "none": (), "auto": "auto"}.get(units, (units,))
+    settings = SamplingSettings(
+        error_model=error_model,
         injected=injected,
         largest=largest,
         n_fits=n_fits,
         n_train=n_train,
         replace=replace,
-        loss=loss,
-        params=params,
-        units=units,
+        units=kinds,
         standard_error=standard_error,
         kernel=kernel,
-        random_state=random_state,
-        checkpoint=checkpoint,
-    ).run(n_jobs=n_jobs, progress=progress)
+    )
+    fold = _check_split(train, validation, task.n_records)
+    sampling = prepare(task, fold, settings, seed=seed_of(random_state), checkpoint=checkpoint)
+    return sampling.run(n_jobs=n_jobs, progress=progress)
+
+
+def _check_split(train: ArrayLike, validation: ArrayLike, n_records: int) -> Fold:
+    """Rows that exist, each on one side and once."""
+    fold = Fold(0, _check_rows("train", train, n_records), _check_rows("validation", validation, n_records))
+    trains = np.zeros(n_records, dtype=bool)
+    trains[fold.train] = True
+    shared = fold.validation[trains[fold.validation]]
+    if len(shared):
+        raise InputError(f"validation must not share rows with train, got row {shared.min()} in both.")
+    return fold
+
+
+def _check_rows(name: str, rows: ArrayLike, n_records: int) -> NDArray[np.int64]:
+    numbers = np.asarray(rows)
+    if numbers.ndim != 1 or numbers.size == 0:
+        raise InputError(f"{name} must hold at least one row number, got shape {numbers.shape}.")
+    if numbers.dtype.kind not in "iu":
+        raise InputError(f"{name} must hold row numbers, got values of type {numbers.dtype}.")
+    if numbers.min() < 0 or numbers.max() >= n_records:
+        wrong = numbers[(numbers < 0) | (numbers >= n_records)][0]
+        raise InputError(f"{name} must hold row numbers from 0 to {n_records - 1}, got {wrong}.")
+    repeated = len(numbers) - len(np.unique(numbers))
+    if repeated:
+        raise InputError(f"{name} must hold each row once, got {repeated} repetitions.")
+    return numbers.astype(np.int64)

@@ -1,8 +1,8 @@
-r"""LossSamples: all that crosses from fitting models to solving for the curve.
+r"""LossSamples: what the fits of one split and one size of training sets leave behind.
 
-Per level: the replicate losses t_b, and the sums that the infinitesimal jackknife needs. With N_bc the number
-of draws of unit c (a cluster, or a record) in replicate b, M_b all draws from its pool, |c| the unit's size and
-n_P the pool's,
+For every level these are the losses t_b of the replicates, and the sums that the infinitesimal jackknife needs. With
+N_bc the number of draws of unit c (a cluster, or a record) in replicate b, M_b all draws from its pool, |c| the number
+of records of the unit and n_P that of the pool,
 
 .. math:: S_{bc} = N_{bc} - M_b |c|/n_P, \qquad Z_{bc} = S_{bc}(t_b - \bar t) + E_{bc},
 
@@ -11,36 +11,63 @@ the evaluation, 0 for training units. The jackknife needs mean and variance of Z
 is sparse, so the sums that are kept are those of N, Nt, N², N²t, N²t², NM, NMt, NMt² and, for validation, E,
 E², NE, NEt, ME, MEt; since the units of a pool make up all of it, ΣM, ΣMt, ΣM², … are sums of these over c, and
 the moments of Z follow.
+
+Sums can be kept for two kinds of units at once, clusters and records, so that the question whether an interval is for
+new clusters or for these clusters can be asked of the same fits.
 """
 
 from __future__ import annotations
 
-import io
-import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from outofcluster._base.archive import read_archive, write_archive
+from outofcluster._base.deprecation import warn_renamed
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import data_frame
 from outofcluster._base.validation import Array
 
-__all__ = ["Jackknife", "LossSamples", "PoolJackknife"]
+__all__ = ["Jackknife", "LossSamples", "PoolJackknife", "UnitSums", "differing"]
 
-_FORMAT = 1
+_KIND, _FORMAT = "loss samples", 2
 TRAIN_SUMS, VALIDATION_SUMS = 8, 14
 """Columns of the jackknife's sums, in the order of the module's head."""
+
+Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class UnitSums:
+    """The jackknife's sums for one kind of units.
+
+    Attributes
+    ----------
+    train_units, validation_units : array of int
+        Number of every unit of T̂ and of V̂ among all units of the data: of its cluster, or its row.
+    train_sizes, validation_sizes : array of int
+        Records in each of these units.
+    train, validation : array of shape (levels, units, columns)
+        The sums.
+    """
+
+    train_units: Codes
+    validation_units: Codes
+    train_sizes: Codes
+    validation_sizes: Codes
+    train: Array
+    validation: Array
 
 
 @dataclass(frozen=True)
 class PoolJackknife:
-    """Mean and variance over replicates of Z, one row a level, one column a unit; and the units' sizes."""
+    """Mean and variance over replicates of Z, one row per level and one column per unit, and the units' sizes."""
 
-    sizes: NDArray[np.int64]
+    sizes: Codes
     mean: Array
     variance: Array
 
@@ -57,7 +84,7 @@ class Jackknife:
     evaluation: PoolJackknife
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LossSamples:
     """Losses of models fitted to resamples, at injected fractions a of validation records.
 
@@ -66,17 +93,13 @@ class LossSamples:
     injected : array of shape (levels,)
         Injected fractions, increasing.
     losses : tuple of arrays
-        Replicate losses, one array a level.
+        Replicate losses, one array per level.
     redraws : array of int
-        Resamples that were drawn again because they held a single class or left nothing to score, one count a level.
+        How many resamples of each level were drawn again because they held a single class or left nothing to score.
     size : int
         n of the binomial operator: training records, or clusters that can be cut.
-    units : {"clusters", "records", "none"}
-        What the jackknife's sums are kept for.
-    train_sizes, validation_sizes : array
-        Records in each unit.
-    train_sums, validation_sums : array of shape (levels, units, columns)
-        The jackknife's sums.
+    sums : dict of UnitSums
+        The jackknife's sums, by the kind of units that they are kept for: "clusters", "records", both or none.
     problem : dict
         What was sampled (data digests, rows, estimator, loss, error model): runs merge only if it agrees.
     seeds : tuple of int
@@ -89,19 +112,25 @@ class LossSamples:
     losses: tuple[Array, ...]
     redraws: Array
     size: int
-    units: str
-    train_sizes: NDArray[np.int64]
-    validation_sizes: NDArray[np.int64]
-    train_sums: Array
-    validation_sums: Array
+    sums: Mapping[str, UnitSums]
     problem: dict[str, Any]
     seeds: tuple[int, ...]
     versions: dict[str, str]
 
     @property
+    def units(self) -> tuple[str, ...]:
+        """The kinds of units that the jackknife's sums are kept for."""
+        return tuple(self.sums)
+
+    @property
     def n_fits(self) -> int:
         """Number of replicates in all."""
         return sum(len(level) for level in self.losses)
+
+    @property
+    def counts(self) -> Codes:
+        """Number of replicates at each level."""
+        return np.array([len(level) for level in self.losses])
 
     @property
     def means(self) -> Array:
@@ -116,36 +145,74 @@ class LossSamples:
         )
 
     def levels(self, leakage: float) -> Array:
-        """The true shares p = p0 + (1 - p0) a for a leakage rate p0."""
+        """The true shares p = p0 + (1 - p0) a for a leakage rate.
+
+        Parameters
+        ----------
+        leakage : float
+            The rate p0.
+
+        Returns
+        -------
+        array
+            One share per level.
+        """
         return leakage + (1 - leakage) * self.injected
 
-    def frame(self) -> Any:
-        """A pandas DataFrame with columns injected, replicate, loss."""
-        counts = [len(level) for level in self.losses]
+    def to_frame(self) -> Any:
+        """All losses as a table.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per replicate, with the columns injected, replicate and loss.
+        """
         return data_frame(
             {
-                "injected": np.repeat(self.injected, counts),
-                "replicate": np.concatenate([np.arange(count) for count in counts]),
+                "injected": np.repeat(self.injected, self.counts),
+                "replicate": np.concatenate([np.arange(count) for count in self.counts]),
                 "loss": np.concatenate(self.losses),
-            },
-            asked="frame()",
+            }
         )
 
-    def jackknife(self) -> Jackknife:
-        """Mean and variance of the jackknife's Z for every unit; InputError when no sums were kept."""
-        if self.units == "none":
+    def frame(self) -> Any:
+        """The old name of `to_frame`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per replicate.
+        """
+        warn_renamed("LossSamples.frame()", "to_frame()")
+        return self.to_frame()
+
+    def jackknife(self, units: str | None = None) -> Jackknife:
+        """Mean and variance of the jackknife's Z for every unit.
+
+        Parameters
+        ----------
+        units : {"clusters", "records"}, optional
+            Kind of units; by default the first kind that sums were kept for.
+
+        Returns
+        -------
+        Jackknife
+        """
+        if not self.sums:
             raise InputError("These samples were drawn without the jackknife's sums (units='none').")
-        count = np.array([len(level) for level in self.losses])[:, None]
-        E, EE = np.moveaxis(self.validation_sums[:, :, TRAIN_SUMS : TRAIN_SUMS + 2], 2, 0)
+        kind = self.units[0] if units is None else units
+        if kind not in self.sums:
+            raise InputError(f"units must be {' or '.join(map(repr, self.sums))} for these samples, got {units!r}.")
+        sums = self.sums[kind]
+        E, EE = np.moveaxis(sums.validation[:, :, TRAIN_SUMS : TRAIN_SUMS + 2], 2, 0)
         return Jackknife(
-            self._pool(self.train_sizes, self.train_sums),
-            self._pool(self.validation_sizes, self.validation_sums),
-            _moments(self.validation_sizes, E, EE, count),
+            self._pool(sums.train_sizes, sums.train),
+            self._pool(sums.validation_sizes, sums.validation),
+            _moments(sums.validation_sizes, E, EE, self.counts[:, None]),
         )
 
-    def _pool(self, sizes: NDArray[np.int64], sums: Array) -> PoolJackknife:
-        count = np.array([len(level) for level in self.losses])[:, None]
-        t = self.means[:, None]
+    def _pool(self, sizes: Codes, sums: Array) -> PoolJackknife:
+        count, t = self.counts[:, None], self.means[:, None]
         share = sizes / max(int(sizes.sum()), 1)
         N, Nt, NN, NNt, NNtt, NM, NMt, NMtt = np.moveaxis(sums[:, :, :TRAIN_SUMS], 2, 0)
 
@@ -169,14 +236,19 @@ class LossSamples:
         """One larger run out of two of the same problem with different seeds.
 
         Levels that both have are joined, others are kept as they are.
+
+        Parameters
+        ----------
+        other : LossSamples
+            The other run.
+
+        Returns
+        -------
+        LossSamples
         """
-        differing = sorted(
-            key for key in self.problem.keys() | other.problem.keys() if self.problem.get(key) != other.problem.get(key)
-        )
-        if differing or self.size != other.size or self.units != other.units:
-            raise InputError(
-                f"Samples of different problems cannot be merged: they differ in {', '.join(differing) or 'units'}."
-            )
+        names = differing(self.problem, other.problem) or (["units"] if self.units != other.units else [])
+        if names:
+            raise InputError(f"Samples of different problems cannot be merged: they differ in {', '.join(names)}.")
         if set(self.seeds) & set(other.seeds):
             raise InputError("Samples with the same seed cannot be merged: they are the same replicates.")
         injected = np.unique(np.concatenate([self.injected, other.injected]))
@@ -184,70 +256,108 @@ class LossSamples:
             [(run, int(np.flatnonzero(run.injected == a)[0])) for run in (self, other) if a in run.injected]
             for a in injected
         ]
+
+        def added(kind: str, side: str) -> Array:
+            return np.stack([sum(getattr(run.sums[kind], side)[i] for run, i in part) for part in parts])
+
         return replace(
             self,
             injected=injected,
             losses=tuple(np.concatenate([run.losses[i] for run, i in part]) for part in parts),
             redraws=np.array([sum(int(run.redraws[i]) for run, i in part) for part in parts]),
-            train_sums=np.stack([sum(run.train_sums[i] for run, i in part) for part in parts]),
-            validation_sums=np.stack([sum(run.validation_sums[i] for run, i in part) for part in parts]),
+            sums={
+                kind: replace(sums, train=added(kind, "train"), validation=added(kind, "validation"))
+                for kind, sums in self.sums.items()
+            },
             seeds=self.seeds + other.seeds,
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write to a file, in numpy's npz format without pickles; it is complete or not there at all."""
-        target = Path(path)
+        """Write to a file that is complete or not there at all: a zip of arrays and JSON, without pickles.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        """
+        write_archive(path, _KIND, _FORMAT, *self.to_arrays())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a file that `save` wrote; nothing in it is ever unpickled.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+
+        Returns
+        -------
+        LossSamples
+        """
+        return cls.from_arrays(*read_archive(path, _KIND, _FORMAT))
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Plain data and arrays that hold everything; `from_arrays` reads them.
+
+        Returns
+        -------
+        about : dict
+            What JSON can hold.
+        arrays : dict of array
+            The numbers, by name.
+        """
         about = {
-            "format": _FORMAT,
             "size": self.size,
-            "units": self.units,
+            "units": list(self.units),
             "problem": self.problem,
             "seeds": [str(seed) for seed in self.seeds],
             "versions": self.versions,
         }
-        buffer = io.BytesIO()
-        np.savez_compressed(
-            buffer,
-            about=np.array(json.dumps(about)),
-            injected=self.injected,
-            counts=np.array([len(level) for level in self.losses]),
-            losses=np.concatenate(self.losses),
-            redraws=self.redraws,
-            train_sizes=self.train_sizes,
-            validation_sizes=self.validation_sizes,
-            train_sums=self.train_sums,
-            validation_sums=self.validation_sums,
-        )
-        half = target.with_name(target.name + ".part")
-        half.write_bytes(buffer.getvalue())
-        half.replace(target)
+        arrays: dict[str, NDArray[Any]] = {
+            "injected": self.injected,
+            "counts": self.counts,
+            "losses": np.concatenate(self.losses),
+            "redraws": self.redraws,
+        }
+        for kind, sums in self.sums.items():
+            arrays |= {f"{kind}_{name}": array for name, array in vars(sums).items()}
+        return about, arrays
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a file written by :meth:`save`; nothing in it is ever unpickled."""
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                about = json.loads(str(file["about"]))
-                arrays = {name: file[name] for name in file.files if name != "about"}
-        except FileNotFoundError:
-            raise InputError(f"path must be a file of loss samples, got {str(path)!r}, which does not exist.") from None
-        except Exception:
-            raise InputError(f"path must be a file of loss samples, got {str(path)!r}, which is not one.") from None
-        if about.get("format") != _FORMAT:
-            raise InputError(f"path must hold samples of format {_FORMAT}, got format {about.get('format')!r}.")
-        ends = np.cumsum(arrays.pop("counts"))[:-1]
+    def from_arrays(cls, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The samples that `to_arrays` was asked of.
+
+        Parameters
+        ----------
+        about : dict
+            The plain data.
+        arrays : dict of array
+            The numbers.
+
+        Returns
+        -------
+        LossSamples
+        """
+        names = UnitSums.__dataclass_fields__
         return cls(
-            losses=tuple(np.split(arrays.pop("losses"), ends)),
+            injected=arrays["injected"],
+            losses=tuple(np.split(arrays["losses"], np.cumsum(arrays["counts"])[:-1])),
+            redraws=arrays["redraws"],
             size=about["size"],
-            units=about["units"],
+            sums={kind: UnitSums(**{name: arrays[f"{kind}_{name}"] for name in names}) for kind in about["units"]},
             problem=about["problem"],
             seeds=tuple(int(seed) for seed in about["seeds"]),
             versions=about["versions"],
-            **arrays,
         )
 
 
-def _moments(sizes: NDArray[np.int64], first: Array, second: Array, count: NDArray[np.int64]) -> PoolJackknife:
+def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """Names of the entries in which two descriptions differ, in alphabetical order."""
+    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
+
+
+def _moments(sizes: Codes, first: Array, second: Array, count: Codes) -> PoolJackknife:
     """Mean and variance out of the sums of a quantity and of its square."""
     mean = first / count
     variance = np.maximum(second / count - mean**2, 0) * count / np.maximum(count - 1, 1)

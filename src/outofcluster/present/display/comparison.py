@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from outofcluster.inference.estimates import Estimate
+from outofcluster.inference.estimates import Estimate, percent
 from outofcluster.present.display._axes import GREY, INK, ORANGE, axes, bars, estimate_columns, frame, head, tidy
 from outofcluster.present.words import loss_name
 
@@ -42,9 +42,9 @@ class ComparisonDisplay:
     >>> from sklearn.linear_model import Lasso, Ridge
     >>> X = np.random.default_rng(0).standard_normal((200, 2))
     >>> groups = np.repeat(np.arange(20), 10)
-    >>> options = {"leakage": 0.1, "errors": "records", "n_fits": 60, "random_state": 0}
-    >>> found = ooc.compare({"ridge": Ridge(), "lasso": Lasso()}, X, X[:, 0], groups=groups, **options)
-    >>> ComparisonDisplay.from_comparison(found).models
+    >>> options = {"leakage": 0.1, "error_model": "records", "n_fits": 60, "random_state": 0}
+    >>> comparison = ooc.compare({"ridge": Ridge(), "lasso": Lasso()}, X, X[:, 0], groups=groups, **options)
+    >>> ComparisonDisplay.from_comparison(comparison).models
     ('ridge', 'lasso')
     """
 
@@ -95,7 +95,11 @@ class ComparisonDisplay:
             _row(ax, self.corrected, y + apart, "D", ORANGE, "corrected: on new clusters")
         ax.set_yticks(y, self.models, parse_math=False)
         ax.set_ylim(count - 0.5, -0.5)
-        ax.set_xlabel(f"{loss_name(self.loss)}, with 95 % intervals", color=INK, parse_math=False)
+        ax.set_xlabel(
+            f"{loss_name(self.loss)}, with {percent(self.naive[0].confidence_level)} intervals",
+            color=INK,
+            parse_math=False,
+        )
         changes = "changes" if self.ranking_changes else "does not change"
         title = f"Correcting {changes} the ranking" if self.corrected else "Models by their loss as it is"
         head(ax, title, ("cross-validated", "corrected"))

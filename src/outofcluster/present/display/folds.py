@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from outofcluster.inference.estimates import Estimate
+from outofcluster.inference.estimates import Estimate, percent
 from outofcluster.present.display._axes import (
     GREY,
     INK,
@@ -52,7 +52,7 @@ class FoldsDisplay:
     >>> from sklearn.linear_model import Ridge
     >>> X = np.random.default_rng(0).standard_normal((200, 2))
     >>> groups = np.repeat(np.arange(20), 10)
-    >>> options = {"leakage": 0.1, "errors": "records", "n_fits": 200, "random_state": 0}
+    >>> options = {"leakage": 0.1, "error_model": "records", "n_fits": 200, "random_state": 0}
     >>> FoldsDisplay.from_audit(ooc.audit(Ridge(), X, X[:, 0], groups=groups, **options)).n_validation
     (40, 40, 40, 40, 40)
     """
@@ -70,11 +70,12 @@ class FoldsDisplay:
     @classmethod
     def from_audit(cls, audit: Any) -> Self:
         """The display of an `Audit`."""
-        alone = [_alone(audit, place) for place in range(len(audit.pooled.runs))]
+        folds = audit.samples.folds
+        alone = [_alone(audit, place) for place in range(len(folds))]
         corrected = [single.corrected for single in alone]
         return cls(
-            folds=tuple(int(run.fold.index) for run in audit.pooled.runs),
-            n_validation=tuple(len(run.fold.validation) for run in audit.pooled.runs),
+            folds=tuple(fold.index for fold in folds),
+            n_validation=tuple(fold.n_validation for fold in folds),
             naive=tuple(single.naive for single in alone),
             corrected=tuple(estimate for estimate in corrected if estimate is not None),
             overall_naive=audit.naive,
@@ -113,7 +114,11 @@ class FoldsDisplay:
         named = zip(self.folds, self.n_validation, strict=True)
         ax.set_yticks(y, [f"fold {fold} ({size} records)" for fold, size in named])
         ax.set_ylim(count - 0.5, -0.5)
-        ax.set_xlabel(f"{loss_name(self.loss)}, with 95 % intervals", color=INK, parse_math=False)
+        ax.set_xlabel(
+            f"{loss_name(self.loss)}, with {percent(self.overall_naive.confidence_level)} intervals",
+            color=INK,
+            parse_math=False,
+        )
         head(ax, "Fold by fold", ("cross-validated", "corrected"))
         self.ax_, self.figure_ = ax, ax.figure
         return self
@@ -121,8 +126,12 @@ class FoldsDisplay:
 
 def _alone(audit: Any, place: int) -> Any:
     """The audit of one fold."""
-    pooled = replace(audit.pooled, runs=(audit.pooled.runs[place],))
-    return replace(audit, pooled=pooled, leakage=None if audit.leakage is None else (audit.leakage[place],))
+    samples = replace(audit.samples, folds=(audit.samples.folds[place],))
+    return replace(
+        audit,
+        pooled=replace(audit.pooled, samples=samples),
+        leakage=None if audit.leakage is None else (audit.leakage[place],),
+    )
 
 
 def _row(

@@ -46,7 +46,7 @@ class LossCurveDisplay:
         The loss as it is, and on new clusters (None without a rate).
     rate : float or None
         The assumed leakage rate.
-    errors, loss : str
+    error_model, loss : str
         The error model, and the name of the loss.
     ax_, figure_
         Where it was drawn.
@@ -59,7 +59,7 @@ class LossCurveDisplay:
     >>> from sklearn.linear_model import Ridge
     >>> X = np.random.default_rng(0).standard_normal((200, 2))
     >>> groups = np.repeat(np.arange(20), 10)
-    >>> options = {"leakage": 0.1, "errors": "records", "n_fits": 200, "random_state": 0}
+    >>> options = {"leakage": 0.1, "error_model": "records", "n_fits": 200, "random_state": 0}
     >>> display = LossCurveDisplay.from_audit(ooc.audit(Ridge(), X, X[:, 0], groups=groups, **options))
     >>> display.frame().columns.tolist()
     ['level', 'loss', 'standard_error', 'shown']
@@ -73,7 +73,7 @@ class LossCurveDisplay:
     naive: Estimate
     corrected: Estimate | None
     rate: float | None
-    errors: str
+    error_model: str
     loss: str
     ax_: Any = field(default=None, init=False, repr=False)
     figure_: Any = field(default=None, init=False, repr=False)
@@ -92,7 +92,7 @@ class LossCurveDisplay:
             naive=summary.naive,
             corrected=summary.corrected,
             rate=summary.rate,
-            errors=summary.errors,
+            error_model=summary.error_model,
             loss=summary.loss,
         )
 
@@ -198,7 +198,7 @@ class LossCurveDisplay:
             clip_on=False,
         )
         ax.set_xlim(-0.02 * float(self.levels.max()), None)
-        ax.set_xlabel(f"share of {share_of(self.errors)}", color=INK)
+        ax.set_xlabel(f"share of {share_of(self.error_model)}", color=INK)
 
     def _without_rate(self, ax: Any) -> None:
         ax.plot(self.levels, self.losses + self.shift, color=BLUE, linewidth=1, alpha=0.5)
@@ -212,4 +212,4 @@ class LossCurveDisplay:
             label=f"cross-validated as it is: {in_words(self.naive).split(' (')[0]}",
             zorder=2.5,
         )
-        ax.set_xlabel(f"share of {added(self.errors)}", color=INK)
+        ax.set_xlabel(f"share of {added(self.error_model)}", color=INK)

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from outofcluster._base.validation import Array, check_number
-from outofcluster.inference.estimates import Estimate
+from outofcluster.inference.estimates import Estimate, Sensitivity, percent
 from outofcluster.present.display._axes import (
     BLUE,
     GREEN,
@@ -36,15 +36,17 @@ class SensitivityDisplay:
     Attributes
     ----------
     rates, values, low, high : array
-        Leakage rates, the corrected loss at each of them, and the ends of its 95 % interval.
-    naive, corrected : Estimate
-        The loss as it is, and on new clusters at the assumed rate (None without one).
+        Leakage rates, the corrected loss at each of them, and the ends of its interval.
+    naive, corrected : Estimate or None
+        The loss as it is, and on new clusters at the assumed rate, where they are known.
     rate : float or None
         The assumed rate.
     threshold, tipping_point : float or None
         A loss to compare with, and the smallest rate at which the corrected loss reaches it.
-    errors, loss : str
+    error_model, loss : str
         The error model, and the name of the loss.
+    confidence_level : float
+        Confidence level of the intervals.
     ax_, figure_
         Where it was drawn.
 
@@ -56,7 +58,7 @@ class SensitivityDisplay:
     >>> from sklearn.linear_model import Ridge
     >>> X = np.random.default_rng(0).standard_normal((200, 2))
     >>> groups = np.repeat(np.arange(20), 10)
-    >>> options = {"leakage": 0.1, "errors": "records", "n_fits": 200, "random_state": 0}
+    >>> options = {"leakage": 0.1, "error_model": "records", "n_fits": 200, "random_state": 0}
     >>> result = ooc.audit(Ridge(), X, X[:, 0], groups=groups, **options)
     >>> SensitivityDisplay.from_audit(result, rates=[0.0, 0.1, 0.2]).frame()["rate"].tolist()
     [0.0, 0.1, 0.2]
@@ -66,13 +68,14 @@ class SensitivityDisplay:
     values: Array
     low: Array
     high: Array
-    naive: Estimate
-    corrected: Estimate | None
-    rate: float | None
-    threshold: float | None
-    tipping_point: float | None
-    errors: str
-    loss: str
+    naive: Estimate | None = None
+    corrected: Estimate | None = None
+    rate: float | None = None
+    threshold: float | None = None
+    tipping_point: float | None = None
+    error_model: str = "records"
+    loss: str = "loss"
+    confidence_level: float = 0.95
     ax_: Any = field(default=None, init=False, repr=False)
     figure_: Any = field(default=None, init=False, repr=False)
 
@@ -101,8 +104,32 @@ class SensitivityDisplay:
             rate=audit.summary.rate,
             threshold=level,
             tipping_point=None if level is None else audit.tipping_point(level),
-            errors=audit.errors,
+            error_model=audit.error_model,
             loss=audit.loss,
+            confidence_level=audit.confidence_level,
+        )
+
+    @classmethod
+    def from_sensitivity(cls, sensitivity: Sensitivity) -> Self:
+        """The display of a `Sensitivity` alone, without the assumed rate and the loss as it is.
+
+        Parameters
+        ----------
+        sensitivity : Sensitivity
+            What to show.
+
+        Returns
+        -------
+        SensitivityDisplay
+        """
+        return cls(
+            rates=sensitivity.rates,
+            values=sensitivity.values,
+            low=sensitivity.low,
+            high=sensitivity.high,
+            error_model=sensitivity.error_model,
+            loss=sensitivity.loss,
+            confidence_level=sensitivity.confidence_level,
         )
 
     def frame(self) -> Any:
@@ -125,22 +152,28 @@ class SensitivityDisplay:
         ax = axes(ax)
         tidy(ax)
         if np.isfinite(self.low + self.high).all():
-            ax.fill_between(self.rates, self.low, self.high, color=BLUE, alpha=0.15, linewidth=0, label="95 % interval")
+            label = f"{percent(self.confidence_level)} interval"
+            ax.fill_between(self.rates, self.low, self.high, color=BLUE, alpha=0.15, linewidth=0, label=label)
         ax.plot(self.rates, self.values, color=BLUE, linewidth=2, label="corrected loss, were this the rate")
-        ax.axhline(
-            self.naive.value,
-            color=GREY,
-            linewidth=1.2,
-            linestyle=":",
-            label=f"cross-validated as it is: {in_words(self.naive).split(' (')[0]}",
-        )
+        if self.naive is not None:
+            ax.axhline(
+                self.naive.value,
+                color=GREY,
+                linewidth=1.2,
+                linestyle=":",
+                label=f"cross-validated as it is: {in_words(self.naive).split(' (')[0]}",
+            )
         self._assumed(ax)
         self._tipping(ax)
         percent_axis(ax.xaxis)
         ax.margins(x=0.01)
-        ax.set_xlabel(f"leakage rate: share of {share_of(self.errors)}", color=INK)
+        ax.set_xlabel(f"leakage rate: share of {share_of(self.error_model)}", color=INK)
         ax.set_ylabel(loss_name(self.loss), color=INK, parse_math=False)
-        head(ax, "Corrected loss by leakage rate", ("cross-validated", "corrected", "at the", "95"))
+        head(
+            ax,
+            "Corrected loss by leakage rate",
+            ("cross-validated", "corrected", "at the", percent(self.confidence_level)),
+        )
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -180,4 +213,4 @@ class SensitivityDisplay:
                 self.tipping_point, self.threshold, "o", color=GREEN, markersize=8, markeredgecolor="white", zorder=5
             )
             ax.plot([self.tipping_point] * 2, [0, self.threshold], color=GREEN, linewidth=1, linestyle=":", zorder=1)
-            ax.set_ylim(bottom=min(np.nanmin(self.low), self.naive.value))
+            ax.set_ylim(bottom=min(np.nanmin(self.low), np.inf if self.naive is None else self.naive.value))

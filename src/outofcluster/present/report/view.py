@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from outofcluster.auditing.summary import Summary
-from outofcluster.inference.estimates import Estimate, between, decimals
+from outofcluster.inference.estimates import Estimate, between, decimals, percent
 from outofcluster.present.report.chart import curve_chart, interval_chart, sensitivity_chart, slider_end
 from outofcluster.present.words import added, loss_name, share_of
 
@@ -31,7 +31,7 @@ def headline(summary: Summary) -> str:
     >>> from sklearn.linear_model import LogisticRegression
     >>> rng = np.random.default_rng(0)
     >>> X, groups = rng.standard_normal((200, 2)), np.repeat(np.arange(20), 10)
-    >>> options = {"errors": "records", "n_fits": 100, "random_state": 0}
+    >>> options = {"error_model": "records", "n_fits": 100, "random_state": 0}
     >>> result = ooc.audit(LogisticRegression(), X, X[:, 0] + X[:, 1] > 0, groups=groups, **options)
     >>> headline(result.summary)
     'Cross-validation shows a loss of 0.025; how far that is from the truth depends on the leakage rate, which ...'
@@ -47,7 +47,11 @@ def headline(summary: Summary) -> str:
     where = "on new clusters" if summary.units == "clusters" else "on these clusters, had nothing leaked"
     value, shown = f"{corrected.value:.{digits}f}", f"{naive.value:.{digits}f}"
     width = corrected.interval[1] - corrected.interval[0]
-    interval = f" (95 % interval {between(corrected, digits)})" if math.isfinite(width) else ""
+    interval = (
+        f" ({percent(corrected.confidence_level)} interval {between(corrected, digits)})"
+        if math.isfinite(width)
+        else ""
+    )
     # Neither the noise of the fits nor the interval lets a smaller difference be told from none.
     least = max(2 * corrected.se_monte_carlo, 0.05 * width if math.isfinite(width) else 0.0)
     if value == shown or abs(corrected.value - naive.value) <= least:
@@ -66,6 +70,7 @@ def view(summary: Summary, about: Mapping[str, str]) -> dict[str, Any]:
         "summary": summary,
         "loss": loss_name(summary.loss),
         "where": "on new clusters" if summary.units == "clusters" else "had nothing leaked",
+        "confidence": percent(summary.confidence_level),
         "digits": digits,
         "estimates": _estimates(summary, digits),
         "said": [line for line in (summary.verdict, summary.assumption, summary.scope) if line],
@@ -112,10 +117,10 @@ def _estimates(summary: Summary, digits: int) -> list[dict[str, Any]]:
 
 def _curve(summary: Summary, digits: int) -> dict[str, Any]:
     levels, losses = np.array(summary.levels), np.array(summary.losses)
-    axis = f"share of {added(summary.errors)}"
+    axis = f"share of {added(summary.error_model)}"
     if summary.curve is not None:
         levels, losses = np.array(summary.curve.at), np.array(summary.curve.observed)
-        axis = f"share of {share_of(summary.errors)}"
+        axis = f"share of {share_of(summary.error_model)}"
     falls = "falls" if losses[-1] < losses[0] else "goes"
     described = (
         f"In the resamples the loss {falls} from {losses[0]:.{digits}f} at {_percent(levels[0])} to "
@@ -156,7 +161,7 @@ def _sensitivity(summary: Summary, digits: int) -> dict[str, Any] | None:
     printed = [rate for rate in _PRINTED_RATES if rate <= end]
     return {
         "charts": sensitivity_chart(summary),
-        "axis": f"leakage rate: share of {share_of(summary.errors)}",
+        "axis": f"leakage rate: share of {share_of(summary.error_model)}",
         "end": end,
         "start": start,
         "notes": " ".join(notes),
@@ -172,6 +177,7 @@ def _sensitivity(summary: Summary, digits: int) -> dict[str, Any] | None:
             "high": _known(over.high),
             "naive": summary.naive.value,
             "start": start,
+            "confidence": percent(summary.confidence_level),
             "digits": digits,
         },
     }
@@ -208,7 +214,7 @@ def _methods(summary: Summary) -> list[str]:
     resampled = (
         f"{fits:,} further models were fitted to resamples of the training records, in which a growing share of "
         "records was drawn from the held-out clusters. Each was scored on held-out records it had not seen."
-        if summary.errors == "records"
+        if summary.error_model == "records"
         else f"{fits:,} further models were fitted with a growing share of the held-out clusters cut in two: one "
         "piece of such a cluster joined training, the other was scored."
     )
@@ -240,9 +246,9 @@ def _provenance(summary: Summary, about: Mapping[str, str]) -> list[tuple[str, s
     rows += [
         ("model", summary.estimator),
         ("loss", summary.loss),
-        ("errors", f"{summary.errors} (what leaks)"),
+        ("error model", f"{summary.error_model} (what leaks)"),
         ("units", f"{summary.units}: intervals are for {summary.estimand}"),
-        ("method", summary.method),
+        ("curve", summary.curve_method),
     ]
     if summary.leakage is not None:
         given = {(leak.rate, leak.std) for leak in summary.leakage}

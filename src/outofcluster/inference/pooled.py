@@ -1,9 +1,9 @@
-r"""All folds as one problem: pooled losses, influences of clusters over all folds, and what an estimate makes of them.
+r"""All folds as one problem: pooled losses, and what a curve makes of them.
 
 With ω_f the share of the held-out records that fold f scores, the pooled loss at level i is :math:`b_i = \sum_f
 ω_f b_{fi}`, and the curve is fitted to it; i runs over the levels of every size of training sets, where there are
-several. What is reported is the user's own cross-validated loss plus the
-curve's optimism, its rise from the lowest level to no leakage,
+several and the curve learns from them. What is reported is the user's own cross-validated loss plus the curve's
+optimism, its rise from the lowest level to no leakage,
 
 .. math:: \text{corrected} = \text{naive} + (\hat e_0 - \hat b(0)) ,
 
@@ -26,14 +26,14 @@ move naive as it moves that. Where clusters are the units, :math:`\bar T` leaves
 its records are injected: were the cluster another one, the records of it that leaked into T̂ would be other ones
 too, in the same proportion, so that its pull on b(p) is some τ_c(p) with τ_c(0) = 0, of which the injected records
 show the share a/p only. Extrapolated, the whole of it vanishes and the visible part does not. Records leak apart
-from each other: where they are the units, their training counts. o and w are the method's weights, or its
+from each other: where they are the units, their training counts. o and w are the weights of the curve method, or its
 derivatives where it is not linear.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -42,11 +42,11 @@ from numpy.typing import NDArray
 
 from outofcluster._base.validation import Array
 from outofcluster.curves.base import Curve
-from outofcluster.inference.fold_run import FoldRun, Moments, sizes_of
-from outofcluster.inference.linear import between_units
+from outofcluster.inference.influences import FoldInfluences
 from outofcluster.leakage.pieces import scored_rate
+from outofcluster.sampling.audit_samples import AuditSamples
 
-__all__ = ["Optimism", "Pooled", "Variances"]
+__all__ = ["Optimism", "Pooled"]
 
 Codes = NDArray[np.int64]
 
@@ -88,72 +88,59 @@ class Optimism:
 
 
 @dataclass(frozen=True)
-class Variances:
-    """Of the corrected loss, by source; ``told`` says whether the fits are enough to tell the data's from 0."""
-
-    monte_carlo: float
-    data: float
-    told: bool
-
-
-@dataclass(frozen=True)
 class Pooled:
-    """The folds' samples pooled.
+    """The samples of all folds, pooled, for one kind of units.
 
     Attributes
     ----------
-    runs : tuple of FoldRun
-        The folds.
-    unit_of : array of int
-        The unit (cluster or record) of every row.
-    clusters : bool
-        Whether units are clusters.
-    cut_sizes : array of int, optional
-        For fragments, the sizes of the validation clusters.
+    samples : AuditSamples
+        The samples.
+    unit_kind : {"clusters", "records"}
+        What counts as one independent unit.
     """
 
-    runs: tuple[FoldRun, ...]
-    unit_of: Codes
-    clusters: bool = True
-    cut_sizes: Codes | None = None
+    samples: AuditSamples
+    unit_kind: str
 
     @cached_property
     def shares(self) -> Array:
-        """ω: each fold's share of the scored records."""
-        counts = np.array([len(run.fold.validation) for run in self.runs], dtype=float)
+        """ω: the share of the scored records that each fold has."""
+        counts = np.array([fold.n_validation for fold in self.samples.folds], dtype=float)
         shares: Array = counts / counts.sum()
         return shares
 
     @property
+    def n_folds(self) -> int:
+        """Number of folds."""
+        return len(self.samples.folds)
+
+    @property
     def injected(self) -> Array:
         """The levels of the full size, the same in every fold."""
-        return self.runs[0].samples.injected
+        return self.samples.folds[0].samples.injected
 
     @cached_property
     def all_injected(self) -> Array:
         """The level of every column."""
-        return np.concatenate([samples.injected for samples in self.runs[0].by_size])
+        return np.concatenate([samples.injected for samples in self.samples.folds[0].by_size])
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """Sizes of the training sets, the full one first."""
-        return sizes_of(self.runs, self.shares)
-
-    def _by_column(self, sizes: tuple[int, ...]) -> Any:
-        """One size as it is, several as one for each column."""
-        if len(sizes) == 1:
-            return sizes[0]
-        return np.repeat(sizes, [len(samples.injected) for samples in self.runs[0].by_size])
+        """Sizes of the training sets, the full one first, averaged over folds where they differ."""
+        by_fold = np.array([[samples.size for samples in fold.by_size] for fold in self.samples.folds])
+        return tuple(round(float(np.average(sizes, weights=self.shares))) for sizes in by_fold.T)
 
     @cached_property
     def losses(self) -> Array:
-        """Mean losses, a row a fold, a column a level: those of the full size, then those of smaller ones."""
-        return np.stack([np.concatenate([samples.means for samples in run.by_size]) for run in self.runs])
+        """Mean losses, one row per fold and one column per level, those of the full size first."""
+        rows = [np.concatenate([samples.means for samples in fold.by_size]) for fold in self.samples.folds]
+        return np.stack(rows)
 
     @cached_property
     def errors(self) -> Array:
         """Monte-Carlo standard errors of these."""
-        return np.stack([np.concatenate([samples.standard_errors for samples in run.by_size]) for run in self.runs])
+        rows = [np.concatenate([samples.standard_errors for samples in fold.by_size]) for fold in self.samples.folds]
+        return np.stack(rows)
 
     @cached_property
     def means(self) -> Array:
@@ -174,48 +161,68 @@ class Pooled:
     @cached_property
     def second_gains(self) -> Array:
         """The second piece's gain g in each fold, 0 where it was not sampled."""
-        means = [run.second.means if run.second is not None else np.zeros(2) for run in self.runs]
+        means = [fold.second.means if fold.second is not None else np.zeros(2) for fold in self.samples.folds]
         return np.array([mean[0] - mean[1] for mean in means])
 
     @cached_property
     def naive(self) -> float:
         """Mean of the user's own losses over all held-out records."""
-        return float(np.concatenate([run.records for run in self.runs]).mean())
+        return float(np.concatenate([fold.own_losses for fold in self.samples.folds]).mean())
 
     @cached_property
     def units(self) -> Codes:
         """The units that occur."""
-        rows = [rows for run in self.runs for rows in (run.fold.train, run.fold.validation)]
-        return np.unique(self.unit_of[np.concatenate(rows)])
+        sums = [fold.samples.sums[self.unit_kind] for fold in self.samples.folds]
+        return np.unique(np.concatenate([units for own in sums for units in (own.train_units, own.validation_units)]))
+
+    @cached_property
+    def _scored_units(self) -> Codes:
+        """The unit of every held-out record, in the order of the folds."""
+        return np.concatenate([fold.scored_units(self.unit_kind) for fold in self.samples.folds])
 
     @cached_property
     def n_scored(self) -> int:
         """Number of units with scored records."""
-        return len(np.unique(self.unit_of[np.concatenate([run.fold.validation for run in self.runs])]))
+        return len(np.unique(self._scored_units))
 
     @cached_property
     def naive_influence(self) -> Array:
-        """v: what each unit's records add to the evaluation of naive."""
-        rows = np.concatenate([run.fold.validation for run in self.runs])
-        deviations = np.concatenate([run.records for run in self.runs]) - self.naive
-        codes = np.searchsorted(self.units, self.unit_of[rows])
-        return np.asarray(np.bincount(codes, deviations / len(rows), len(self.units)), dtype=float)
+        """v: what the records of each unit add to the evaluation of naive."""
+        deviations = np.concatenate([fold.own_losses for fold in self.samples.folds]) - self.naive
+        places = np.searchsorted(self.units, self._scored_units)
+        return np.asarray(np.bincount(places, deviations / len(places), len(self.units)), dtype=float)
+
+    # --- the curve ------------------------------------------------------------------------------------
 
     def levels(self, rate: float) -> tuple[float, Array]:
         """The share of leaked records among those scored without injection, and in every column."""
-        inner = rate if self.cut_sizes is None else max(scored_rate(self.cut_sizes, rate), 1e-3 * rate)
+        inner = rate
+        if self.samples.error_model == "fragments":
+            inner = max(scored_rate(self.samples.cluster_sizes, rate), 1e-3 * rate)
         return inner, inner + (1 - inner) * self.all_injected
+
+    def _columns(self, curve: Curve) -> int:
+        """How many of the columns a curve is fitted to: those of the full size come first."""
+        return len(self.all_injected) if curve.needs.sizes else len(self.injected)
+
+    def _sizes_of(self, curve: Curve, sizes: tuple[int, ...]) -> Any:
+        """One size for a curve that takes one, else one for each column."""
+        if len(sizes) == 1 or not curve.needs.sizes:
+            return sizes[0]
+        return np.repeat(sizes, [len(samples.injected) for samples in self.samples.folds[0].by_size])
 
     def fit(self, curve: Curve, rate: float) -> Curve:
         """A curve of the same parameters, fitted to the pooled losses."""
         inner, p = self.levels(rate)
         b = self.shares @ self.losses + self.all_injected * inner * float(self.shares @ self.second_gains)
-        return _fresh(curve).fit_points(
-            p, b, self._by_column(self.sizes), standard_errors=np.sqrt(self._pooled_variance)
+        first = self._columns(curve)
+        errors = np.sqrt(self._pooled_variance)[:first]
+        return curve.unfitted().fit_points(
+            p[:first], b[:first], self._sizes_of(curve, self.sizes), standard_errors=errors
         )
 
     def solve(self, curve: Curve, rates: Array, *, losses: Array | None = None, derive: bool = True) -> Optimism:
-        """The optimism for one leakage rate a fold, by default of the losses as they are.
+        """The optimism for the leakage rate of each fold, by default of the losses as they are.
 
         A common rate is solved from the pooled losses, which are less noisy; different ones fold by fold. Without
         ``derive`` the weights of a method that is not linear are left at 0.
@@ -223,15 +230,15 @@ class Pooled:
         b = self.losses if losses is None else losses
         if (rates == rates[0]).all():
             gain = float(self.shares @ self.second_gains)
-            n, errors = self._by_column(self.sizes), np.sqrt(self._pooled_variance)
-            one = self._solve(curve, rates[0], self.shares @ b, gain, n, errors=errors, derive=derive)
-            solved = [one] * len(self.runs)
+            errors = np.sqrt(self._pooled_variance)
+            one = self._solve(curve, rates[0], self.shares @ b, gain, self.sizes, errors=errors, derive=derive)
+            solved = [one] * self.n_folds
         else:
-            sizes = [self._by_column(sizes_of((run,), np.ones(1))) for run in self.runs]
-            folds = zip(rates, b, self.second_gains, sizes, self.errors, strict=True)
+            sizes = [tuple(samples.size for samples in fold.by_size) for fold in self.samples.folds]
+            by_fold = zip(rates, b, self.second_gains, sizes, self.errors, strict=True)
             solved = [
                 self._solve(curve, rate, own, gain, n, errors=errors, derive=derive)
-                for rate, own, gain, n, errors in folds
+                for rate, own, gain, n, errors in by_fold
             ]
         return Optimism(
             float(self.shares @ [part.value for part in solved]),
@@ -243,19 +250,29 @@ class Pooled:
             float(self.shares @ [math.sqrt(part.choice) for part in solved]) ** 2,
         )
 
-    def _solve(self, curve: Curve, rate: float, b: Array, gain: float, n: Any, **options: Any) -> Optimism:
+    def _solve(
+        self, curve: Curve, rate: float, b: Array, gain: float, sizes: tuple[int, ...], *, errors: Array, derive: bool
+    ) -> Optimism:
         """The optimism of one set of losses, with weights for one fold."""
         inner, p = self.levels(rate)
         scale = rate / inner if inner > 0 else 1.0
-        fall = _fall(curve, p, b + self.all_injected * inner * gain, n, **options)
-        o = fall.weights
+        first = self._columns(curve)
+        lowest = 0.0 if curve.needs.nonnegative else self.samples.loss_range[0]
+        fall = _fall(
+            curve,
+            (p[:first], (b + self.all_injected * inner * gain)[:first], self._sizes_of(curve, sizes), errors[:first]),
+            lowest=lowest,
+            derive=derive,
+        )
+        # Columns that the curve is not fitted to have no weight.
+        o, of_e0 = (np.pad(weights, (0, len(b) - first)) for weights in (fall.weights, fall.of_e0))
         second = np.array([scale * inner * float(o @ self.all_injected)])
-        training = (fall.of_e0 + (scale - 1) * o)[None]
+        training = (of_e0 + (scale - 1) * o)[None]
         choice = scale**2 * fall.choice
         return Optimism(scale * fall.value, fall.e0, scale * o[None], training, second, fall.exact, choice)
 
     def rate_effect(self, curve: Curve, rates: Array, stds: Array) -> float:
-        """How far the optimism moves when the folds' rates, together, move by one standard error."""
+        """How far the optimism moves when the rates of all folds, together, move by one standard error."""
         if not stds.any():
             return 0.0
         step = 1e-4 / float(stds.max())
@@ -263,75 +280,65 @@ class Pooled:
         up, low = (self.solve(curve, rates + by * stds, derive=False).value for by in (step, -down))
         return (up - low) / (step + down)
 
-    def naive_only(self) -> Optimism:
+    def no_correction(self) -> Optimism:
         """No correction: for the variance of the naive loss, which training moves as it moves the lowest level."""
         training = np.zeros_like(self.losses)
         training[:, 0] = 1
-        return Optimism(0.0, self.naive, np.zeros_like(self.losses), training, np.zeros(len(self.runs)))
+        return Optimism(0.0, self.naive, np.zeros_like(self.losses), training, np.zeros(self.n_folds))
 
-    def variances(self, optimism: Optimism) -> Variances:
-        """Monte-Carlo and data variance of the naive loss plus an optimism."""
-        raw, noise = self.spread(optimism)
-        # A variance that the correction for Monte-Carlo noise makes vanish is not known to be small: from where a
-        # quarter is left the correction is taken back, gradually, since the rate may move across that point.
-        left = max(1 - noise / raw, 0.0) if raw > 0 else 1.0
-        told = not left <= 0.25
-        return Variances(self.monte_carlo_of(optimism), raw * (left if told else 1 - 3 * left), told)
+    # --- influences of units, and the noise in them ---------------------------------------------------
 
-    def spread(self, optimism: Optimism) -> tuple[float, float]:
-        """Variance between units of the naive loss plus an optimism, and how much of it is Monte-Carlo noise."""
-        return between_units(self.influence(optimism)), float(self.influence_noise(optimism).sum())
+    @cached_property
+    def _influences(self) -> list[tuple[Codes, Codes, FoldInfluences]]:
+        """For each fold: the places of T̂'s and of V̂'s units among all units, and their influences."""
+        by_fold = [FoldInfluences.of(fold, self.unit_kind) for fold in self.samples.folds]
+        return [
+            (np.searchsorted(self.units, own.train_units), np.searchsorted(self.units, own.validation_units), own)
+            for own in by_fold
+        ]
 
     def loss_influences(self) -> Array:
-        """T̄ + Ē: the influence of every unit (first axis) on every fold's losses at every level."""
+        """T̄ + Ē: the influence of every unit (first axis) on the losses of every fold at every level."""
         moved = np.zeros((len(self.units), *self.losses.shape))
-        for fold, (train, of_train, validation, of_validation, _) in enumerate(self._moments):
-            moved[train, fold] += of_train.mean
-            moved[validation, fold] += of_validation.mean
+        for fold, (train, validation, own) in enumerate(self._influences):
+            moved[train, fold] += own.train.mean
+            moved[validation, fold] += own.validation.mean
         return moved
-
-    def monte_carlo_of(self, optimism: Optimism) -> float:
-        """Variance of the optimism from finitely many fits."""
-        variance = (optimism.weights**2 * self.errors**2).sum(axis=1)
-        seconds = [0.0 if run.second is None else float((run.second.standard_errors**2).sum()) for run in self.runs]
-        return float(self.shares**2 @ (variance + optimism.second**2 * np.array(seconds)))
 
     def influence(self, optimism: Optimism) -> Array:
         """D: the influence of every unit on the naive loss plus an optimism."""
         influence = self.naive_influence.copy()
-        for share, o, w, second, (train, of_train, validation, of_validation, of_second) in zip(
-            self.shares, optimism.weights, optimism.training, optimism.second, self._moments, strict=True
+        for share, o, w, second, (train, validation, own) in zip(
+            self.shares, optimism.weights, optimism.training, optimism.second, self._influences, strict=True
         ):
-            influence[train] += share * (of_train.mean @ w)
-            influence[validation] += share * (of_validation.mean @ o)
-            if of_second is not None:
-                influence[validation] += share * second * (of_second.mean @ np.array([1.0, -1.0]))
+            influence[train] += share * (own.train.mean @ w)
+            influence[validation] += share * (own.validation.mean @ o)
+            if own.second is not None:
+                influence[validation] += share * second * (own.second.mean @ np.array([1.0, -1.0]))
         return influence
 
     def influence_noise(self, optimism: Optimism) -> Array:
-        """What Monte-Carlo noise adds to the sum of D's squares: a row a fold, a column a level, then the second's."""
-        noise = np.zeros((len(self.runs), len(self.all_injected) + 1))
-        for fold, (_, of_train, _, of_validation, of_second) in enumerate(self._moments):
+        """What Monte-Carlo noise adds to the sum of D's squares.
+
+        One row per fold and one column per level; the last column is the noise of the second pieces.
+        """
+        noise = np.zeros((self.n_folds, len(self.all_injected) + 1))
+        for fold, (_, _, own) in enumerate(self._influences):
             noise[fold, :-1] = (
-                of_train.noise * optimism.training[fold] ** 2 + of_validation.noise * optimism.weights[fold] ** 2
+                own.train.noise * optimism.training[fold] ** 2 + own.validation.noise * optimism.weights[fold] ** 2
             )
-            if of_second is not None:
-                noise[fold, -1] = optimism.second[fold] ** 2 * of_second.noise.sum()
+            if own.second is not None:
+                noise[fold, -1] = optimism.second[fold] ** 2 * own.second.noise.sum()
         scaled: Array = self.shares[:, None] ** 2 * noise
         return scaled
 
-    @cached_property
-    def _moments(self) -> list[tuple[Codes, Moments, Codes, Moments, Moments | None]]:
-        """For each fold: units of T̂ and their influence through training, those of V̂ and theirs."""
-        found = []
-        for run in self.runs:
-            train, validation = (
-                np.searchsorted(self.units, np.unique(self.unit_of[rows]))
-                for rows in (run.fold.train, run.fold.validation)
-            )
-            of_train, of_validation, second = run.moments(clusters=self.clusters)
-            found.append((train, of_train, validation, of_validation, second))
-        return found
+    def monte_carlo_of(self, optimism: Optimism) -> float:
+        """Variance of the optimism from finitely many fits."""
+        variance = (optimism.weights**2 * self.errors**2).sum(axis=1)
+        seconds = [
+            0.0 if fold.second is None else float((fold.second.standard_errors**2).sum()) for fold in self.samples.folds
+        ]
+        return float(self.shares**2 @ (variance + optimism.second**2 * np.array(seconds)))
 
 
 @dataclass(frozen=True)
@@ -346,9 +353,10 @@ class _Fall:
     choice: float
 
 
-def _fall(curve: Curve, p: Array, b: Array, n: Any, *, errors: Array, derive: bool) -> _Fall:
+def _fall(curve: Curve, points: tuple[Array, Array, Any, Array], *, lowest: float, derive: bool) -> _Fall:
     """Fit the curve; weights are exact where there is a closed form, else central differences."""
-    fitted = _fresh(curve).fit_points(p, b, n, standard_errors=errors)
+    p, b, n, errors = points
+    fitted = curve.unfitted().fit_points(p, b, n, standard_errors=errors)
     value, e0 = float(fitted.optimism_), float(fitted.e0_)
     weights, of_e0 = fitted.optimism_derivative_, fitted.derivative_
     if weights is not None and of_e0 is not None:
@@ -359,14 +367,8 @@ def _fall(curve: Curve, p: Array, b: Array, n: Any, *, errors: Array, derive: bo
         shifted = []
         for sign in (1, -1):
             moved = b.copy()
-            moved[i] = max(moved[i] + sign * step, 0.0)
-            again = _fresh(curve).fit_points(p, moved, n, standard_errors=errors)
+            moved[i] = max(moved[i] + sign * step, lowest)
+            again = curve.unfitted().fit_points(p, moved, n, standard_errors=errors)
             shifted.append((again.optimism_, again.e0_))
         derivatives[:, i] = (np.array(shifted[0]) - shifted[1]) / (2 * step)
     return _Fall(value, e0, derivatives[0], derivatives[1], False, fitted.choice_variance_)
-
-
-def _fresh(curve: Curve) -> Curve:
-    """An unfitted curve of the same parameters."""
-    unfitted: Curve = replace(curve)  # type: ignore[type-var]
-    return unfitted

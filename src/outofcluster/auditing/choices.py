@@ -1,0 +1,147 @@
+"""What an audit chooses where its user left it open (the error model, the units, the curve), and how rates are read.
+
+Choices that need no fit can be changed afterwards, on the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.validation import check_number
+from outofcluster.curves import AutoCurve, Curve, PolynomialCurve
+from outofcluster.leakage.rate import Leakage
+from outofcluster.sampling.audit_samples import AuditSamples
+from outofcluster.split.folds import Fold, Rows
+
+__all__ = [
+    "LARGEST_RATE",
+    "choose_error_model",
+    "choose_kept_units",
+    "choose_units",
+    "enough_clusters",
+    "looks_linked",
+    "read_confidence",
+    "read_curve",
+    "read_leakage",
+]
+
+ErrorModel = Literal["records", "fragments"]
+UnitKind = Literal["clusters", "records"]
+
+LARGEST_RATE = 0.5
+"""Leakage rate beyond which nothing can be told."""
+_LEAST_CLUSTERS = 10
+_SMALL_CLUSTER = 20
+
+
+def looks_linked(clusters_by_fold: Sequence[Rows]) -> bool:
+    """Whether the held-out clusters look like linked entities rather than like hospitals or countries.
+
+    They do with at least ten clusters in every V̂ that could be cut, of twenty records or fewer in the median.
+    """
+    counts = [np.bincount(clusters) for clusters in clusters_by_fold]
+    cuttable = [of_fold[of_fold > 1] for of_fold in counts]
+    many = min(len(of_fold) for of_fold in cuttable) >= _LEAST_CLUSTERS
+    return many and float(np.median(np.concatenate(cuttable))) <= _SMALL_CLUSTER
+
+
+def choose_error_model(error_model: Any, leakage: Any, folds: Sequence[Fold], clusters: Rows) -> tuple[ErrorModel, str]:
+    """The error model, and why it was chosen where the user did not say it.
+
+    It is chosen by what the rate is a share of, else by the sizes of the clusters.
+    """
+    if error_model == "records" or error_model == "fragments":
+        return error_model, ""
+    if error_model != "auto":
+        raise InputError(f"error_model must be 'auto' or 'records' or 'fragments', got {error_model!r}.")
+    first = leakage[0] if isinstance(leakage, Sequence) and len(leakage) else leakage
+    if isinstance(first, Leakage):
+        by_rate: ErrorModel = "records" if first.of == "train" else "fragments"
+        return by_rate, f"the rate is a share of the {first.of} records"
+    if looks_linked([clusters[fold.validation] for fold in folds]):
+        return "fragments", "the validation clusters are many and small"
+    return "records", "the validation clusters are few or large"
+
+
+def enough_clusters(held_out: Sequence[Rows], trained: Sequence[int]) -> bool:
+    """Whether there are enough clusters on both sides for an interval about new clusters of the population.
+
+    Parameters
+    ----------
+    held_out : sequence of array
+        The cluster of every held-out record, for each fold.
+    trained : sequence of int
+        Number of training clusters of each fold.
+    """
+    fewest = min(len(np.unique(clusters)) for clusters in held_out)
+    return fewest >= 2 and min(trained) >= 2 and len(np.unique(np.concatenate(held_out))) >= _LEAST_CLUSTERS
+
+
+def choose_units(units: Any, held_out: Sequence[Rows], trained: Sequence[int]) -> UnitKind:
+    """Clusters where there are enough of them, else records, unless the user says it."""
+    if units == "records":
+        return "records"
+    if units == "clusters":
+        if len(np.unique(np.concatenate(held_out))) < 2:
+            raise InputError("units must be 'auto' or 'records' where a single cluster is held out, got 'clusters'.")
+        return "clusters"
+    if units != "auto":
+        raise InputError(f"units must be 'auto' or 'clusters' or 'records', got {units!r}.")
+    return "clusters" if enough_clusters(held_out, trained) else "records"
+
+
+def choose_kept_units(units: Any, samples: AuditSamples) -> UnitKind:
+    """The units for samples that exist already; refuses a kind that no sums were kept for."""
+    chosen = choose_units(
+        units, [fold.clusters for fold in samples.folds], [fold.n_train_clusters for fold in samples.folds]
+    )
+    if chosen not in samples.units:
+        raise InputError(
+            f"units must be {samples.units[0]!r} for these samples, got {units!r}: with so many records the sums for "
+            f"{chosen} were not kept; audit again with units={chosen!r}."
+        )
+    return chosen
+
+
+def read_curve(curve: Any, error_model: ErrorModel, loss_range: tuple[float, float]) -> Curve:
+    """The curve method, by default the automatic one for records and a line for fragments."""
+    if isinstance(curve, Curve):
+        return curve.within(loss_range)
+    if not (isinstance(curve, str) and curve == "auto"):
+        raise InputError(f"curve must be 'auto' or a curve such as PolynomialCurve(2), got {curve!r}.")
+    return (AutoCurve() if error_model == "records" else PolynomialCurve(1)).within(loss_range)
+
+
+def read_leakage(leakage: Any, error_model: str, n_folds: int) -> tuple[Leakage, ...]:
+    """One checked `Leakage` per fold, out of a number, a `Leakage`, or one of them for each fold."""
+    several = isinstance(leakage, Sequence | np.ndarray) and not isinstance(leakage, str)
+    values = list(leakage) if several else [leakage]
+    if len(values) not in (1, n_folds):
+        raise InputError(f"leakage must be one rate, or one for each of the {n_folds} folds, got {len(values)}.")
+    side: Literal["train", "validation"] = "train" if error_model == "records" else "validation"
+    rates = []
+    for value in values:
+        rate = value if isinstance(value, Leakage) else Leakage(check_number("leakage", value, least=0), of=side)
+        if rate.rate > LARGEST_RATE:
+            raise InputError(
+                f"leakage must be at most {LARGEST_RATE}, beyond which nothing can be told, got {rate.rate:g}."
+            )
+        if rate.of != side:
+            raise InputError(
+                f"leakage must be a share of the {side} records for error_model={error_model!r}, "
+                f"got one of {rate.of} records."
+            )
+        rates.append(rate)
+    return tuple(rates * n_folds) if len(rates) == 1 else tuple(rates)
+
+
+def read_confidence(confidence_level: Any) -> float:
+    """A confidence level between 0 and 1."""
+    level = check_number("confidence_level", confidence_level, least=0, strict=True)
+    if level >= 1:
+        raise InputError(f"confidence_level must lie between 0 and 1, got {level:g}; 95 % is 0.95.")
+    return level

@@ -1,0 +1,95 @@
+r"""How much each unit of one fold moves the losses: the means of the jackknife's Z, and the Monte-Carlo noise in them.
+
+A *column* is one level of one size of training sets; those of the full size come first. A unit of T̂ moves the losses
+through training. A unit of V̂ moves them through evaluation, E in :mod:`outofcluster.sampling.samples`, and through
+training where its records are injected. Where clusters are the units, what they do when they are injected is left out
+(:mod:`outofcluster.inference.pooled` says why), so that only E counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outofcluster._base.validation import Array
+from outofcluster.sampling.audit_samples import FoldSamples
+from outofcluster.sampling.samples import LossSamples, PoolJackknife
+
+__all__ = ["FoldInfluences", "Moments"]
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Influences of the units of a pool, one row per unit and one column per level of each size.
+
+    ``noise`` is the Monte-Carlo variance of each column's influences, summed over the units.
+    """
+
+    mean: Array
+    noise: Array
+
+    @classmethod
+    def of(cls, pools: list[tuple[LossSamples, PoolJackknife]]) -> Self:
+        """Put the pools of all sizes together.
+
+        Parameters
+        ----------
+        pools : list of (LossSamples, PoolJackknife)
+            One pair per size.
+
+        Returns
+        -------
+        Moments
+        """
+        noise = [pool.variance.sum(axis=1) / samples.counts for samples, pool in pools]
+        return cls(np.concatenate([pool.mean.T for _, pool in pools], axis=1), np.concatenate(noise))
+
+
+@dataclass(frozen=True)
+class FoldInfluences:
+    """Influences of the units of one fold.
+
+    Attributes
+    ----------
+    train_units, validation_units : array of int
+        Number of each unit of T̂ and of V̂.
+    train, validation : Moments
+        Their influences on the losses.
+    second : Moments or None
+        Those of V̂'s units on the losses with and without a second piece.
+    """
+
+    train_units: NDArray[np.int64]
+    validation_units: NDArray[np.int64]
+    train: Moments
+    validation: Moments
+    second: Moments | None
+
+    @classmethod
+    def of(cls, fold: FoldSamples, units: str) -> Self:
+        """Take the influences out of the jackknife's sums.
+
+        Parameters
+        ----------
+        fold : FoldSamples
+            The fold.
+        units : {"clusters", "records"}
+            Kind of units.
+
+        Returns
+        -------
+        FoldInfluences
+        """
+        jackknives = [(samples, samples.jackknife(units)) for samples in fold.by_size]
+        scored = [(samples, own.evaluation if units == "clusters" else own.validation) for samples, own in jackknives]
+        sums = fold.samples.sums[units]
+        return cls(
+            sums.train_units,
+            sums.validation_units,
+            Moments.of([(samples, own.train) for samples, own in jackknives]),
+            Moments.of(scored),
+            None if fold.second is None else Moments.of([(fold.second, fold.second.jackknife(units).evaluation)]),
+        )

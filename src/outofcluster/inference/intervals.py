@@ -1,0 +1,353 @@
+r"""One path to an interval: linear, resampled and paired.
+
+An estimate is the naive loss plus an optimism, :math:`\sum_f ω_f \sum_i o_{fi} b_{fi}` with t replicates of variance
+σ² behind each loss b. Its error has four sources, kept apart:
+
+*The fits.* :math:`\operatorname{Var}_{MC} = \sum_f ω_f^2 \sum_i o_{fi}^2 σ_{fi}^2/t_{fi}`, which more fits make as
+small as one likes.
+
+*The data.* With the influence D_c of every unit (:mod:`outofcluster.inference.pooled`) and K units,
+
+.. math:: \operatorname{Var}_{data} = \frac{K}{K-1} \sum_c D_c^2 - ν ,
+
+where ν is what the Monte-Carlo noise of the influences adds to the sum. With few fits ν may come close to the sum or
+exceed it: a variance that the correction makes vanish is not known to be small. One rule holds for all intervals: with
+x the share of the sum that is left, the variance is x times the sum while x > 1/4, and 1 - 3x times the sum below, so
+that the correction is taken back gradually (the leakage rate may move x across that point) and the interval is called
+unreliable.
+
+*The choice of a curve*, where a method averages curves: their variance, which belongs into every interval.
+
+*The leakage rate*, where it is uncertain: the square of what one standard error of it moves the estimate.
+
+*Linear.* Student's interval with the number of scored units less one degree of freedom; on the scale of logarithms for
+losses that are not negative and have no upper end, since a mean of squares is skewed.
+
+*Resampled.* For a method without derivatives in closed form a draw moves everything at once that the estimate is made
+of. Stored replicates are drawn again, which moves each mean loss by its Monte-Carlo error; and every unit c gets a
+multiplier :math:`ξ_c` of mean 0 and variance 1, which moves the losses by its influences as another sample of units
+would:
+
+.. math:: b_i^* = b_i + \sqrt{\tfrac K{K-1}} \sum_c ξ_c (\bar T_{ic} + \bar E_{ic}), \qquad
+          \text{naive}^* = \text{naive} + \sqrt{\tfrac K{K-1}} \sum_c ξ_c v_c .
+
+The rate is drawn from its own distribution where it has one. Then the curve is fitted anew. ξ is scaled so that its
+variance is what the rule above leaves. The ends are quantiles of the draws, widened as Student's distribution is wider
+than the normal one.
+
+*Paired.* Models that were audited with the same random numbers share replicates: replicate r at level i trains every
+model on the same records. The difference of two estimates has the influences :math:`D_c^A - D_c^B`, in which what makes
+a cluster hard for both cancels, and the Monte-Carlo variance
+
+.. math:: \sum_f ω_f^2 \sum_i \Bigl( \frac{o_A^2 σ_A^2}{t_A} + \frac{o_B^2 σ_B^2}{t_B}
+          - \frac{2 m\, o_A o_B σ_{AB}}{t_A t_B} \Bigr)
+
+with m = min(t_A, t_B) shared replicates of covariance σ_AB (fold and level left out of the notation). The Monte-Carlo
+noise of the influences is shared as the losses are: of ν_A and ν_B at a level, whose replicates have the correlation
+r, :math:`ν_A + ν_B - 2 r \sqrt{ν_A ν_B}` is in the difference. The choices of the two curves are taken to
+be independent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import ndtri, stdtrit
+
+from outofcluster._base.validation import Array
+from outofcluster.curves.base import Curve
+from outofcluster.inference.estimates import Estimate
+from outofcluster.inference.pooled import Optimism, Pooled
+
+__all__ = ["Confidence", "Uncertainty", "paired_uncertainty", "resample", "uncertainty"]
+
+_RELIABLE = 0.25
+"""Share of the variance between units that must be left once Monte-Carlo noise is taken out."""
+_LARGEST_RATE = 0.95
+"""No leakage rate that is drawn goes beyond this."""
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """What the error of an estimate is made of.
+
+    Attributes
+    ----------
+    influence : array
+        D: the influence of every unit.
+    influence_noise : float
+        ν: what Monte-Carlo noise adds to the sum of their squares.
+    monte_carlo : float
+        Variance from finitely many fits.
+    choice : float
+        Variance over the curves that the method averages.
+    rate_effect : float
+        How far the estimate moves when the leakage rate moves by one standard error.
+    """
+
+    influence: Array
+    influence_noise: float
+    monte_carlo: float
+    choice: float = 0.0
+    rate_effect: float = 0.0
+
+    @cached_property
+    def between_units(self) -> float:
+        """Variance between units with the Monte-Carlo noise in it; NaN for a single unit."""
+        count = len(self.influence)
+        return count / (count - 1) * float((self.influence**2).sum()) if count > 1 else math.nan
+
+    @property
+    def _left(self) -> float:
+        """Share of that variance that is left once the noise is taken out."""
+        return max(1 - self.influence_noise / self.between_units, 0.0) if self.between_units > 0 else 1.0
+
+    @property
+    def reliable(self) -> bool:
+        """Whether the fits are enough to tell the variance between units from 0."""
+        return not self._left <= _RELIABLE
+
+    @property
+    def remaining(self) -> float:
+        """Share of the variance between units that counts, by the rule of the module's head."""
+        return self._left if self.reliable else 1 - 3 * self._left
+
+    @property
+    def data(self) -> float:
+        """Variance from everything but the fits: the data, the choice of a curve, the leakage rate."""
+        return self.between_units * self.remaining + self.choice + self.rate_effect**2
+
+
+def uncertainty(pooled: Pooled, optimism: Optimism, *, rate_effect: float = 0.0) -> Uncertainty:
+    """The uncertainty of the naive loss plus an optimism.
+
+    Parameters
+    ----------
+    pooled : Pooled
+        The losses and influences.
+    optimism : Optimism
+        The optimism; that of `Pooled.no_correction` for the naive loss itself.
+    rate_effect : float
+        How far the estimate moves when the leakage rate moves by one standard error.
+
+    Returns
+    -------
+    Uncertainty
+    """
+    return Uncertainty(
+        pooled.influence(optimism),
+        float(pooled.influence_noise(optimism).sum()),
+        pooled.monte_carlo_of(optimism),
+        optimism.choice,
+        rate_effect,
+    )
+
+
+def paired_uncertainty(
+    first: tuple[Pooled, Optimism], second: tuple[Pooled, Optimism], *, rate_effect: float = 0.0
+) -> Uncertainty:
+    """The uncertainty of the difference of two estimates from the same resamples.
+
+    Parameters
+    ----------
+    first, second : tuple of Pooled and Optimism
+        The two estimates; their units and folds must be the same.
+    rate_effect : float
+        How far the difference moves when the leakage rate moves by one standard error.
+
+    Returns
+    -------
+    Uncertainty
+    """
+    (a, of_a), (b, of_b) = first, second
+    noise_a, noise_b = a.influence_noise(of_a), b.influence_noise(of_b)
+    noise, monte_carlo = 0.0, a.monte_carlo_of(of_a) + b.monte_carlo_of(of_b)
+    for fold, columns in enumerate(_shared_columns(a, b)):
+        for i, j, losses_a, losses_b in columns:
+            covariance = _covariance_of_means(losses_a, losses_b)
+            monte_carlo -= 2 * a.shares[fold] ** 2 * of_a.weights[fold, i] * of_b.weights[fold, j] * covariance
+            sign = np.sign(of_a.training[fold, i] * of_b.training[fold, j])
+            both = sign * _correlation(losses_a, losses_b) * math.sqrt(noise_a[fold, i] * noise_b[fold, j])
+            noise += noise_a[fold, i] + noise_b[fold, j] - 2 * both
+            noise_a[fold, i] = noise_b[fold, j] = 0.0
+    noise += float(noise_a.sum() + noise_b.sum())
+    influence = a.influence(of_a) - b.influence(of_b)
+    return Uncertainty(influence, noise, max(monte_carlo, 0.0), of_a.choice + of_b.choice, rate_effect)
+
+
+def _shared_columns(a: Pooled, b: Pooled) -> Iterator[list[tuple[int, int, Array, Array]]]:
+    """For each fold, the columns of both that are of the same size and level, and their replicates."""
+    for fold_a, fold_b in zip(a.samples.folds, b.samples.folds, strict=True):
+        by_a, by_b = (
+            [
+                ((samples.size, float(level)), losses)
+                for samples in fold.by_size
+                for level, losses in zip(samples.injected, samples.losses, strict=True)
+            ]
+            for fold in (fold_a, fold_b)
+        )
+        places = {key: (j, losses) for j, (key, losses) in enumerate(by_b)}
+        yield [(i, places[key][0], losses, places[key][1]) for i, (key, losses) in enumerate(by_a) if key in places]
+
+
+def _covariance_of_means(first: Array, second: Array) -> float:
+    """Covariance of two means whose first replicates are the same resamples."""
+    m = min(len(first), len(second))
+    if m < 2:
+        return 0.0
+    return m * float(np.cov(first[:m], second[:m])[0, 1]) / (len(first) * len(second))
+
+
+def _correlation(first: Array, second: Array) -> float:
+    m = min(len(first), len(second))
+    if m < 3 or first[:m].std() == 0 or second[:m].std() == 0:
+        return 1.0
+    return float(np.corrcoef(first[:m], second[:m])[0, 1])
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """From an uncertainty to an interval.
+
+    Attributes
+    ----------
+    level : float
+        Confidence level, such as 0.95.
+    n_scored : int
+        Number of units with scored records; one less are the degrees of freedom.
+    loss_range : tuple of float
+        What the estimate can be; the interval is cut to it.
+    """
+
+    level: float
+    n_scored: int
+    loss_range: tuple[float, float] = (-math.inf, math.inf)
+
+    @property
+    def quantile(self) -> float:
+        """Student's quantile for this level."""
+        return float(stdtrit(max(self.n_scored - 1, 1), 0.5 + self.level / 2))
+
+    def linear(self, value: float, source: Uncertainty) -> Estimate:
+        """The estimate with Student's interval.
+
+        Parameters
+        ----------
+        value : float
+            The estimate.
+        source : Uncertainty
+            Its uncertainty.
+
+        Returns
+        -------
+        Estimate
+        """
+        reach = self.quantile * math.sqrt(source.monte_carlo + source.data)
+        low, high = value - reach, value + reach
+        if self.loss_range == (0.0, math.inf) and 0 < value < math.inf and reach < 3 * value:
+            # A mean of squares is skewed: its logarithm is nearer to normal, and cannot leave the range.
+            factor = math.exp(reach / value)
+            low, high = value / factor, value * factor
+        return self._estimate(value, low, high, source.monte_carlo, source.data)
+
+    def from_draws(self, value: float, draws: Array, monte_carlo: float) -> Estimate:
+        """The estimate with an interval between quantiles of draws.
+
+        Parameters
+        ----------
+        value : float
+            The estimate.
+        draws : array
+            Estimates from `resample`.
+        monte_carlo : float
+            The part of their variance that comes from the fits.
+
+        Returns
+        -------
+        Estimate
+        """
+        moved = draws - value
+        widen = self.quantile / float(ndtri(0.5 + self.level / 2))
+        low, high = (float(value + widen * q) for q in np.quantile(moved, [(1 - self.level) / 2, (1 + self.level) / 2]))
+        data = max(float(moved.var(ddof=1)) - monte_carlo, 0.0)
+        return self._estimate(value, min(low, value), max(high, value), monte_carlo, data)
+
+    def from_few_draws(self, value: float, draws: Array) -> Estimate:
+        """The same from few draws: by their spread on either side, since quantiles need many.
+
+        Parameters
+        ----------
+        value : float
+            The estimate.
+        draws : array
+            Estimates from `resample`.
+
+        Returns
+        -------
+        Estimate
+        """
+        moved = draws - value
+        below, above = (
+            self.quantile * math.sqrt(2 * float((side**2).mean()))
+            for side in (np.minimum(moved, 0), np.maximum(moved, 0))
+        )
+        return self._estimate(value, value - below, value + above, 0.0, 0.0)
+
+    def _estimate(self, value: float, low: float, high: float, monte_carlo: float, data: float) -> Estimate:
+        """The interval cut to what the loss can be."""
+        least, most = self.loss_range
+        interval = (min(max(low, least), most), max(min(high, most), least))
+        return Estimate(value, interval, math.sqrt(monte_carlo), math.sqrt(data), self.level)
+
+
+def resample(
+    pooled: Pooled, curve: Curve, rates: Array, stds: Array, optimism: Optimism, *, n_draws: int = 300
+) -> Array:
+    """Corrected losses of so many draws, from what is stored, with no further fit.
+
+    The draws are the same for the same samples: their seed is made of the seeds of the samples. Rates that are
+    uncertain move together over folds, since they come from one source.
+
+    Parameters
+    ----------
+    pooled : Pooled
+        The losses and influences.
+    curve : Curve
+        The curve method.
+    rates, stds : array
+        Leakage rate of each fold, and its standard error.
+    optimism : Optimism
+        The optimism at these rates.
+    n_draws : int
+        Number of draws.
+
+    Returns
+    -------
+    array of shape (n_draws,)
+    """
+    entropy = [seed % 2**64 for fold in pooled.samples.folds for seed in fold.samples.seeds]
+    rng = np.random.default_rng(np.random.SeedSequence(entropy))
+    lowest = 0.0 if curve.needs.nonnegative else pooled.samples.loss_range[0]
+    units = len(pooled.units)
+    scale = math.sqrt(uncertainty(pooled, optimism).remaining) * math.sqrt(units / max(units - 1, 1))
+    moved = pooled.loss_influences()
+    values = np.empty(n_draws)
+    for draw in range(n_draws):
+        multipliers = scale * rng.standard_normal(units)
+        losses = np.stack([_drawn_again(pooled, fold, rng) for fold in range(pooled.n_folds)])
+        losses = np.maximum(losses + np.tensordot(multipliers, moved, 1), lowest)
+        drawn = np.clip(rates + rng.standard_normal() * stds, 0, _LARGEST_RATE)
+        naive = pooled.naive + float(multipliers @ pooled.naive_influence)
+        values[draw] = naive + pooled.solve(curve, drawn, losses=losses, derive=False).value
+    # Where the method averages curves, which of them is right is one more thing that a draw does not know.
+    return values + math.sqrt(optimism.choice) * rng.standard_normal(n_draws)
+
+
+def _drawn_again(pooled: Pooled, fold: int, rng: np.random.Generator) -> Array:
+    """Mean losses of one fold's replicates, drawn with replacement."""
+    levels = [level for samples in pooled.samples.folds[fold].by_size for level in samples.losses]
+    return np.array([rng.choice(level, len(level)).mean() for level in levels])

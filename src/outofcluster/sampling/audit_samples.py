@@ -1,0 +1,345 @@
+"""AuditSamples: all that crosses from fitting models to solving, for all folds of an audit, in one object that lasts.
+
+It holds, for every fold, the losses of the user's own models on the held-out records, the samples of every size of
+training sets, and those of second pieces where there are any; the losses over random folds; the losses behind the test
+for a cluster effect; and what identifies the run (digests of the data, seeds, versions). It knows neither records nor
+models nor a leakage rate, can be saved, read again, and merged with a run of other seeds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outofcluster._base.archive import read_archive, write_archive
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.plain import data_frame, number, plain
+from outofcluster._base.validation import Array
+from outofcluster.sampling.effect import EffectLosses, FoldSizes
+from outofcluster.sampling.samples import LossSamples, differing
+
+__all__ = ["AuditSamples", "FoldSamples", "RandomFolds"]
+
+_KIND, _FORMAT = "audit samples", 1
+_COUNTS = ("index", "n_train", "n_train_clusters")
+
+Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class FoldSamples:
+    """One audited fold.
+
+    Attributes
+    ----------
+    index : int
+        Place among the folds of the cross-validation.
+    n_train, n_train_clusters : int
+        Records of T̂, and observed clusters that they belong to.
+    rows, clusters : array of int
+        Row and observed cluster of every held-out record.
+    own_losses : array
+        Loss of the user's own model, fitted to all of T̂, on each of these records.
+    samples : LossSamples
+        Losses of resamples at the full size of training sets.
+    smaller : tuple of LossSamples
+        Losses of smaller training sets, at the same levels.
+    second : LossSamples or None
+        Losses with and without a second piece of clusters of which one trains already (fragments).
+    """
+
+    index: int
+    n_train: int
+    n_train_clusters: int
+    rows: Codes
+    clusters: Codes
+    own_losses: Array
+    samples: LossSamples
+    smaller: tuple[LossSamples, ...] = ()
+    second: LossSamples | None = None
+
+    @property
+    def n_validation(self) -> int:
+        """Held-out records."""
+        return len(self.rows)
+
+    @property
+    def by_size(self) -> tuple[LossSamples, ...]:
+        """The samples of every size, the full one first."""
+        return (self.samples, *self.smaller)
+
+    @property
+    def all_samples(self) -> tuple[LossSamples, ...]:
+        """Everything that was sampled in this fold."""
+        return self.by_size if self.second is None else (*self.by_size, self.second)
+
+    @property
+    def n_fits(self) -> int:
+        """Models fitted to resamples."""
+        return sum(samples.n_fits for samples in self.all_samples)
+
+    def scored_units(self, units: str) -> Codes:
+        """The unit of every held-out record: its cluster, or its row.
+
+        Parameters
+        ----------
+        units : {"clusters", "records"}
+            Kind of units.
+
+        Returns
+        -------
+        array of int
+        """
+        return self.clusters if units == "clusters" else self.rows
+
+
+@dataclass(frozen=True, eq=False)
+class RandomFolds:
+    """Losses over folds that ignore clusters: the row of each scored record, and its loss."""
+
+    rows: Codes
+    losses: Array
+
+
+@dataclass(frozen=True, eq=False)
+class AuditSamples:
+    """The losses of an audit, from which every answer is solved without another fit.
+
+    Attributes
+    ----------
+    folds : tuple of FoldSamples
+        The folds that could be audited.
+    random_folds : RandomFolds
+        Losses over folds that ignore clusters.
+    effect : EffectLosses or None
+        Losses behind the test for a cluster effect, None where there are too few records for it.
+    effect_problem : str
+        Why there are none.
+    left_out : dict
+        Why a fold could not be audited, by its place among the folds.
+    error_model : {"records", "fragments"}
+        How clustering errors were injected.
+    loss : str
+        Name of the loss.
+    loss_range : tuple of float
+        Smallest and largest possible loss.
+    """
+
+    folds: tuple[FoldSamples, ...]
+    random_folds: RandomFolds
+    effect: EffectLosses | None
+    effect_problem: str
+    left_out: dict[int, str]
+    error_model: str
+    loss: str
+    loss_range: tuple[float, float]
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """The kinds of units that intervals can be asked for."""
+        return self.folds[0].samples.units
+
+    @property
+    def estimator(self) -> str:
+        """The model, as it prints itself."""
+        return str(self.folds[0].samples.problem.get("estimator", ""))
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Version of each package, several where runs of different dates were merged."""
+        versions: dict[str, list[str]] = {}
+        for fold in self.folds:
+            for name, version in fold.samples.versions.items():
+                if version not in versions.setdefault(name, []):
+                    versions[name].append(version)
+        return {name: ", ".join(several) for name, several in versions.items()}
+
+    @cached_property
+    def cluster_sizes(self) -> Codes:
+        """Records in each observed cluster of every fold's V̂."""
+        counts = [np.bincount(fold.clusters) for fold in self.folds]
+        return np.concatenate([of_fold[of_fold > 0] for of_fold in counts])
+
+    def to_frame(self) -> Any:
+        """All losses of resamples as a table.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per fit, with the columns fold, size, second_piece, injected, replicate and loss.
+        """
+        rows: dict[str, list[Any]] = {
+            name: [] for name in ("fold", "size", "second_piece", "injected", "replicate", "loss")
+        }
+        for fold in self.folds:
+            for samples in fold.all_samples:
+                for level, losses in zip(samples.injected, samples.losses, strict=True):
+                    rows["fold"] += [fold.index] * len(losses)
+                    rows["size"] += [samples.size] * len(losses)
+                    rows["second_piece"] += [samples is fold.second] * len(losses)
+                    rows["injected"] += [float(level)] * len(losses)
+                    rows["replicate"] += range(len(losses))
+                    rows["loss"] += losses.tolist()
+        return data_frame(rows)
+
+    def merge(self, other: Self) -> Self:
+        """One larger run out of two of the same problem with different seeds.
+
+        The losses of the user's own models and of the random folds are averaged over both runs; the test for a cluster
+        effect stays that of the first.
+
+        Parameters
+        ----------
+        other : AuditSamples
+            The other run: the same data, folds, estimator, loss and error model.
+
+        Returns
+        -------
+        AuditSamples
+        """
+        for name in ("loss", "error_model", "units"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs:
+                raise InputError(f"Audits can be merged only if their {name} is the same, got {mine!r} and {theirs!r}.")
+        indices = [tuple(fold.index for fold in run.folds) for run in (self, other)]
+        if indices[0] != indices[1]:
+            raise InputError(
+                f"Audits can be merged only if they have the same folds, got {indices[0]} and {indices[1]}."
+            )
+        folds = tuple(_merge_folds(mine, theirs) for mine, theirs in zip(self.folds, other.folds, strict=True))
+        weights = [len(run.folds[0].samples.seeds) for run in (self, other)]
+        order = [np.argsort(run.random_folds.rows) for run in (self, other)]
+        random = [run.random_folds.losses[places] for run, places in zip((self, other), order, strict=True)]
+        rows = self.random_folds.rows[order[0]]
+        return replace(self, folds=folds, random_folds=RandomFolds(rows, np.average(random, axis=0, weights=weights)))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to a file that is complete or not there at all: a zip of arrays and JSON, without pickles.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        """
+        write_archive(path, _KIND, _FORMAT, *self.to_arrays())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a file that `save` wrote; nothing in it is ever unpickled.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+
+        Returns
+        -------
+        AuditSamples
+        """
+        return cls.from_arrays(*read_archive(path, _KIND, _FORMAT))
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Plain data and arrays that hold everything; `from_arrays` reads them.
+
+        Returns
+        -------
+        about : dict
+            What JSON can hold.
+        arrays : dict of array
+            The numbers, by name.
+        """
+        arrays: dict[str, NDArray[Any]] = {
+            "random_rows": self.random_folds.rows,
+            "random_losses": self.random_folds.losses,
+        }
+        if self.effect is not None:
+            arrays |= {"effect_train": self.effect.train, "effect_validation": self.effect.validation}
+        folds = []
+        for place, fold in enumerate(self.folds):
+            runs = []
+            for number_of_run, samples in enumerate(fold.all_samples):
+                about, own = samples.to_arrays()
+                runs.append(about)
+                arrays |= {f"fold{place}_run{number_of_run}_{name}": array for name, array in own.items()}
+            for name in ("rows", "clusters", "own_losses"):
+                arrays[f"fold{place}_{name}"] = getattr(fold, name)
+            counts = {name: int(getattr(fold, name)) for name in _COUNTS}
+            folds.append(counts | {"runs": runs, "second": fold.second is not None})
+        about = {
+            "folds": folds,
+            "effect": None if self.effect is None else plain(self.effect.sizes),
+            "effect_problem": self.effect_problem,
+            "left_out": {str(index): reason for index, reason in self.left_out.items()},
+            "error_model": self.error_model,
+            "loss": self.loss,
+            "loss_range": plain(self.loss_range),
+        }
+        return about, arrays
+
+    @classmethod
+    def from_arrays(cls, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The samples that `to_arrays` was asked of.
+
+        Parameters
+        ----------
+        about : dict
+            The plain data.
+        arrays : dict of array
+            The numbers.
+
+        Returns
+        -------
+        AuditSamples
+        """
+        folds = []
+        for place, of_fold in enumerate(about["folds"]):
+            runs = [
+                LossSamples.from_arrays(run, _starting_with(arrays, f"fold{place}_run{number_of_run}_"))
+                for number_of_run, run in enumerate(of_fold["runs"])
+            ]
+            second = runs.pop() if of_fold["second"] else None
+            own: dict[str, Any] = {name: arrays[f"fold{place}_{name}"] for name in ("rows", "clusters", "own_losses")}
+            counts = {name: of_fold[name] for name in _COUNTS}
+            folds.append(FoldSamples(**counts, **own, samples=runs[0], smaller=tuple(runs[1:]), second=second))
+        low, high = about["loss_range"]
+        effect = None
+        if about["effect"] is not None:
+            effect = EffectLosses(arrays["effect_train"], arrays["effect_validation"], FoldSizes(**about["effect"]))
+        return cls(
+            folds=tuple(folds),
+            random_folds=RandomFolds(arrays["random_rows"], arrays["random_losses"]),
+            effect=effect,
+            effect_problem=about["effect_problem"],
+            left_out={int(index): reason for index, reason in about["left_out"].items()},
+            error_model=about["error_model"],
+            loss=about["loss"],
+            loss_range=(-np.inf if low is None else number(low), np.inf if high is None else number(high)),
+        )
+
+
+def _starting_with(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _merge_folds(one: FoldSamples, other: FoldSamples) -> FoldSamples:
+    names = differing(one.samples.problem, other.samples.problem)
+    if names:
+        raise InputError(
+            f"Audits of different problems cannot be merged: fold {one.index} differs in {', '.join(names)}."
+        )
+    sizes = {samples.size: samples for samples in other.smaller}
+    counts = [len(fold.samples.seeds) for fold in (one, other)]
+    counts = [len(fold.samples.seeds) for fold in (one, other)]
+    return replace(
+        one,
+        own_losses=np.average([one.own_losses, other.own_losses], axis=0, weights=counts),
+        samples=one.samples.merge(other.samples),
+        smaller=tuple(samples.merge(sizes[samples.size]) for samples in one.smaller if samples.size in sizes),
+        second=None if one.second is None or other.second is None else one.second.merge(other.second),
+    )

@@ -1,0 +1,142 @@
+"""What is fitted and scored: the estimator, the records, the loss, checked once before any model is fitted.
+
+A `Task` is shared by everything that fits models of one audit (the user's own folds, random folds, the test for a
+cluster effect, and the resamples of every fold and size), so that the data are checked, and their digests made, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outofcluster._base.exceptions import InputError
+from outofcluster.sampling.fitting import check_cloneable
+from outofcluster.sampling.losses import Loss, resolve_loss
+from outofcluster.split.folds import Clusters
+
+__all__ = ["Task", "check_n_jobs", "digest"]
+
+Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A checked problem.
+
+    Attributes
+    ----------
+    estimator : estimator
+        Never fitted itself, only its clones.
+    X, y : array, sparse matrix, or data frame; array
+        Records and targets.
+    clusters : array of int or None
+        Number of the observed cluster of every record, where clusters are known.
+    loss : Loss
+        How fitted models are scored.
+    params : dict
+        Parameters of ``fit``.
+    """
+
+    estimator: Any
+    X: Any
+    y: Any
+    clusters: Codes | None
+    loss: Loss
+    params: dict[str, Any]
+
+    @classmethod
+    def check(cls, estimator: Any, X: Any, y: Any, *, groups: Any = None, loss: Any = None, params: Any = None) -> Self:
+        """Check the arguments against each other.
+
+        Parameters
+        ----------
+        estimator, X, y : estimator, array, array
+            As users give them.
+        groups : array, optional
+            Observed cluster of every record.
+        loss : None, str, callable or scorer
+            As `resolve_loss` takes it.
+        params : dict, optional
+            Parameters of ``fit``.
+
+        Returns
+        -------
+        Task
+        """
+        n_records = n_rows("X", X)
+        if n_rows("y", y) != n_records:
+            raise InputError(f"y must have one target for each of the {n_records} records of X, got {n_rows('y', y)}.")
+        clusters = None if groups is None else Clusters.of(groups, n_records).codes
+        check_cloneable("estimator", estimator)
+        if params is not None and not isinstance(params, Mapping):
+            raise InputError(f"params must be a dict of parameters of fit, got {type(params).__name__}.")
+        return cls(estimator, X, y, clusters, resolve_loss(loss, estimator, y), dict(params or {}))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Workers make what they need of the data themselves: a second copy is not sent along.
+        return {name: value for name, value in vars(self).items() if name not in ("dense", "description")}
+
+    @property
+    def n_records(self) -> int:
+        """Number of records."""
+        return n_rows("X", self.X)
+
+    @cached_property
+    def classifier(self) -> bool:
+        """Whether the estimator predicts classes."""
+        from sklearn.base import is_classifier
+
+        return bool(is_classifier(self.estimator))
+
+    @cached_property
+    def description(self) -> dict[str, Any]:
+        """What a file of samples must know of the task: digests of the data, the estimator, the loss."""
+        return {
+            "X": digest(self.X),
+            "y": digest(self.y),
+            "groups": digest(self.clusters),
+            "estimator": " ".join(repr(self.estimator).split()),
+            "parameters": digest(self.estimator),
+            "loss": self.loss.name,
+            "params": digest(self.params),
+        }
+
+    @cached_property
+    def dense(self) -> NDArray[np.float64] | None:
+        """The records as a matrix of finite numbers, such as a compiled kernel needs; None where they are not."""
+        X = self.X.to_numpy() if hasattr(self.X, "dtypes") and hasattr(self.X, "to_numpy") else self.X
+        if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind not in "biuf":
+            return None
+        numbers = np.ascontiguousarray(X, dtype=float)
+        return numbers if np.isfinite(numbers).all() else None
+
+
+def n_rows(name: str, data: Any) -> int:
+    """Number of records of an array, a sparse matrix, a data frame or a list; ``name`` is the argument it came in."""
+    if hasattr(data, "shape") and len(data.shape) > 0:
+        return int(data.shape[0])
+    try:
+        return len(data)
+    except TypeError:
+        raise InputError(f"{name} must be an array or a data frame with one row per record, got {data!r}.") from None
+
+
+def check_n_jobs(n_jobs: Any) -> None:
+    """Refuse what is neither None nor a whole number other than 0."""
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0):
+        raise InputError(f"n_jobs must be None or a whole number other than 0, got {n_jobs!r}.")
+
+
+def digest(data: Any) -> str:
+    """A digest of data or parameters; their printed form where they cannot be pickled (a lambda, say)."""
+    import joblib
+
+    try:
+        return str(joblib.hash(data))
+    except Exception:
+        return repr(data)
