@@ -57,7 +57,7 @@ def test_dependent_functions_are_named():
         ([], "functions must hold at least one callable"),
         (3, "functions must be a sequence of callables"),
         ([constant, 3], r"functions must be callables, got functions\[1\] = 3"),
-        ([lambda x: x[:2]], r"functions\[0\] must return one value a point"),
+        ([lambda x: x[:2]], r"functions\[0\] must return one value per point"),
         ([constant, lambda x: 0 * x], r"functions must differ from 0 at the levels, got functions\[1\] = 0"),
         ([lambda x: np.where(x < 0.5, np.nan, 1.0)], r"functions\[0\] must be finite on \[0, 1\], got nan"),
         ([constant] * 13, "p must hold at least 13 levels for 13 functions, got 12"),

@@ -1,9 +1,9 @@
 """Partitions of the positions 0, …, n into groups whose columns of A are alike.
 
 The radius of a partition is ε = max_j ‖A_j - S_{r(j)}/|r(j)|‖. Its maximum over all n + 1 columns is taken over
-a bounded number of them: all while they are few, else those that matter. Between the bells of the rows columns
-vanish, and within them they are smooth, so the maximum is met, to the grid's precision, on a grid of points in
-each row's window or at the edge of a group.
+a bounded number of them: all of them while they are few, otherwise those that matter. Columns vanish between the bells
+of the rows and are smooth within them. So the maximum lies, to the precision of the grid, on a grid of points in the
+window of each row, or at the edge of a group.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from outofcluster.curves.operator import BinomialOperator
 __all__ = ["Groups", "adjacent_groups", "medoid_groups"]
 
 _MAX_MEDOID_SIZE = 5000
-"""Columns whose distances fit in 200 MB."""
+"""Largest number of columns, whose distances then take 200 MB."""
 
 _ALL_COLUMNS = 20_000
-"""Columns up to which the radius looks at every one."""
+"""Number of columns up to which the radius is taken over every one of them."""
 
 Indices = NDArray[np.int64]
 
@@ -41,7 +41,7 @@ class Groups:
     representative : array of int
         The position that stands for each group: its middle, or its medoid.
     edges : array of int or None
-        For groups of adjacent positions, where each starts, and n + 1.
+        For groups of adjacent positions, where each of them starts, followed by n + 1.
     labels : array of int or None
         For other groups, the group of each position.
     first_alone : bool
@@ -74,7 +74,7 @@ class Groups:
         return operator.columns(self.representative) * self.sizes
 
     def radius(self, operator: BinomialOperator, design: Array) -> float:
-        """Largest distance of a column of A from its group's column of the design, per position."""
+        """The largest distance of a column of A from that of its group, divided by the size of the group."""
         columns = np.arange(operator.n + 1)
         if operator.n > _ALL_COLUMNS:
             bells = operator.lattice()

@@ -1,4 +1,4 @@
-r"""How the trend filter holds a curve: by its values on the index grid, or by a spline.
+r"""How the trend filter represents a curve: by its values on the index grid, or by a spline.
 
 Either way there are coefficients c⁽⁰⁾, and the coefficients of the i-th derivative follow by weighted differences,
 
@@ -37,10 +37,10 @@ __all__ = ["Representation", "differences", "grid", "spline"]
 
 @dataclass(frozen=True)
 class Representation:
-    """Coefficients of a curve and what is needed of them."""
+    """How coefficients make a curve: its losses, derivatives and values."""
 
     design: Any
-    """Losses A e as a linear function of the coefficients: m rows, dense or sparse."""
+    """The losses A e as a linear function of the coefficients: a dense or sparse matrix with one row per level."""
     steps: tuple[Array, ...]
     """The h⁽ⁱ⁾, i = 0, …, order - 1."""
     root: sparse.spmatrix

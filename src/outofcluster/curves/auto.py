@@ -1,35 +1,36 @@
 r"""The automatic curve: curves of many shapes, averaged by how well they explain the losses.
 
-No single method serves all learners: some losses fall steeply with the first leaked records, others hardly at all,
-and what happens below the lowest level is not observed. So the curve is taken to be :math:`e(x) = c + A\,h(x)` in the
+No single shape suits all learners: some losses fall steeply with the first leaked records, others hardly at all, and
+what happens below the lowest level is not observed. So the curve is taken to be :math:`e(x) = c + A\,h(x)` in the
 share x = j/n of leaked records, A ≥ 0, with h one of the shapes of :mod:`outofcluster.curves.families`. For each of
 them c and A follow from weighted least squares, and it counts by
 
 .. math:: π_k ∝ \exp(-χ_k^2/2)\; α_k^{-3}\; \exp(-3 \log^2 β_k), \qquad
           α_k = \frac{h_k(0) - (A h_k)(p_{max})}{(A h_k)(p_{min}) - (A h_k)(p_{max})} ,
 
-by its fit, and the less, the more it amplifies what was observed, from the lowest level to no leakage: of curves that
-explain the losses equally well, the one that claims less is the more likely. A variance of (1 % of the fall)² is
-added to that of each loss, since no such curve is the true one exactly. A line without any fall counts four times as
-much beforehand as all shapes together, so that fits which show no effect are not given one. A curve that starts above
-what the loss can be does not count. The estimate is the average
-:math:`\hat e_0 = \sum_k π_k e_{0k}`, the whole curve likewise.
+that is by its fit, and by how much it amplifies what was observed on the way from the lowest level to no leakage. The
+more it amplifies, the less it counts: of two curves that explain the losses equally well, the one that claims less is
+the more likely. A variance of (1 % of the fall)² is added to that of each loss, since no such curve is exactly the true
+one. A line without any fall counts four times as much beforehand as all shapes together, so that losses which show no
+effect are not given one. A curve that starts above the largest possible loss does not count. The estimate is the
+average :math:`\hat e_0 = \sum_k π_k e_{0k}`, and so is the whole curve.
 
-*Several sizes.* At n = 100 and p0 = 0.1 hardly any training set is free of leaked records, so that losses above p0 tell
-little about e_0: two data sets may have the same curve there and another fall below. In sets of 8 records, 43 % are
-free of them. Smaller training sets have other losses, c and A of their own, but the *shape* in x is nearly theirs, and
-A changes slowly with the size. So every size has its own c, the 1 % grow by 2 % with every halving, and the heights A
-follow a random walk over the logarithm of the size,
+*Several sizes.* At n = 100 and p0 = 0.1 hardly any training set is free of leaked records. Losses above p0 therefore
+tell little about e_0: two data sets may have the same losses there and differ below. Of training sets of 8 records,
+43 % are free of leaked records. Smaller training sets have other losses, with a c and an A of their own, but nearly the
+same *shape* in x, and A changes slowly with the size. So every size has its own c, the 1 % above grows by 2 % with
+every halving of the size, and the heights A follow a random walk over the logarithm of the size,
 
 .. math:: A_{s+1} = A_s + N(0,\; 0.2^2 A_s^2 \log_2(n_{s+1}/n_s)) ,
 
-and a filter from the smallest size to the largest gives for each shape the height at the largest and the likelihood of
-all losses. With one size this is the formula above. A size at which the losses are more than twice as high counts as
-another learner and is left out.
+A filter from the smallest size to the largest gives, for each shape, the height at the largest size and the likelihood
+of all losses. With one size this is the formula above. A size whose losses are more than twice as high is left out: its
+models learn something else.
 
-*Uncertainty.* The variance of the choice is :math:`\sum_k π_k (o_k - \bar o)^2`, o the optimism, plus that of the
-random walk; it belongs into every interval. For the variance from the losses the shares and the filter's gains are
-held, :math:`\bar w = \sum_k π_k\, ∂e_{0k}/∂b`: how they would move is what the variance of the choice stands for.
+*Uncertainty.* The variance of the choice is :math:`\sum_k π_k (o_k - \bar o)^2`, with o the optimism, plus the variance
+of the random walk; it belongs in every interval. For the variance that comes from the losses, the shares and the
+filter's gains are held fixed, :math:`\bar w = \sum_k π_k\, ∂e_{0k}/∂b`, since the variance of the choice stands for how
+they may vary.
 
 A h is an expectation over the binomial distribution, whose cost does not depend on n.
 """
@@ -54,26 +55,30 @@ from outofcluster.curves.points import Points
 __all__ = ["AutoCurve"]
 
 _DISCREPANCY = 0.01
-_OF_SMALLER = 0.02
+"""Standard deviation by which a curve of this kind misses the truth, as a share of the fall."""
+_DISCREPANCY_PER_HALVING = 0.02
 """What is added to the discrepancy with every halving of the size."""
 _CAUTION = 3.0
+"""Exponent with which a curve's amplification lowers its share."""
 _NO_FALL = 4.0
+"""How much the line without a fall counts beforehand, in units of all shapes together."""
 _DRIFT = 0.2
 """Standard deviation of the relative change of a height when the size doubles."""
 
 
 @dataclass(eq=False)
 class AutoCurve(Curve):
-    """Curves of many shapes, steep and gentle, averaged by fit and caution; nothing to set.
+    """Curves of many shapes, steep and gentle, averaged by how well they fit and how little they claim.
 
-    Give ``standard_errors`` to ``fit_points`` where they are known (``fit`` does): they decide how much the losses
-    tell about the shape. ``n`` may hold one size a loss: smaller training sets tell what happens below the lowest
-    level, and e_0 is that of the largest size.
+    Give ``standard_errors`` to ``fit_points`` where they are known (``fit`` does so): they decide how much the losses
+    tell about the shape. ``n`` may hold one size per loss: smaller training sets tell what happens below the lowest
+    level. The estimate e_0 is that of the largest size.
 
     Parameters
     ----------
     largest : float, optional
-        What the loss cannot exceed, such as 1 for the zero-one loss: curves that start above it are impossible.
+        The largest value that the loss can take, such as 1 for the zero-one loss; curves that start above it do not
+        count. Without a bound by default.
 
     Examples
     --------
@@ -90,11 +95,11 @@ class AutoCurve(Curve):
 
     @property
     def needs(self) -> Needs:
-        """Levels and sizes of its own; it may be fitted to any losses."""
+        """Levels and sizes of its own, and any losses."""
         return Needs("automatic", sizes=True, nonnegative=False)
 
     def within(self, loss_range: tuple[float, float]) -> AutoCurve:
-        """The same curve, with ``largest`` set to the loss's bound where it was infinite.
+        """The same curve, with ``largest`` set to the largest possible loss where it was infinite.
 
         Parameters
         ----------
@@ -114,8 +119,8 @@ class AutoCurve(Curve):
             raise InputError("largest must be a number, got nan.")
         rungs = [Rung.of(points, size) for size in np.unique(points.sizes)]
         loss = rungs[-1].lowest_loss
-        kept = tuple(rung for rung in rungs if rung.lowest_loss - loss <= abs(loss))
-        return AverageSolution(points, kept, self.largest)
+        comparable = tuple(rung for rung in rungs if rung.lowest_loss - loss <= abs(loss))
+        return AverageSolution(points, comparable, self.largest)
 
 
 @dataclass(frozen=True)
@@ -127,11 +132,11 @@ class Rung:
     size : int
         Size of the training sets.
     columns : array of int
-        Which of the points these are.
+        The positions of these losses among the points.
     design : array of shape (levels, shapes)
         A h.
-    b, precision : array of shape (levels,)
-        Losses and 1 / variance.
+    p, b, precision : array of shape (levels,)
+        Levels, losses, and 1 / variance of the losses.
     """
 
     size: int
@@ -143,11 +148,11 @@ class Rung:
 
     @classmethod
     def of(cls, points: Points, size: int) -> Self:
-        """Those of the points that have this size."""
+        """The points that have this size."""
         columns = np.flatnonzero(points.sizes == size)
         p, b = points.p[columns], points.b[columns]
         fall = float(b[p.argmin()] - b[p.argmax()])
-        discrepancy = _DISCREPANCY + _OF_SMALLER * np.log2(points.n / size)
+        discrepancy = _DISCREPANCY + _DISCREPANCY_PER_HALVING * np.log2(points.n / size)
         variance = np.full(len(p), (discrepancy * fall) ** 2 + 1e-18)
         if points.errors is not None:
             variance = variance + points.errors[columns] ** 2
@@ -168,7 +173,7 @@ class Rung:
 
     @cached_property
     def amplification(self) -> Array:
-        """α: the fall from no leakage to the highest level over that from the lowest level."""
+        """α: the fall from no leakage to the highest level, divided by the fall from the lowest level to it."""
         highest = self.design[self.p.argmax()]
         amplification: Array = (1 - highest) / np.maximum(self.at_lowest - highest, 1e-300)
         return amplification
@@ -192,13 +197,13 @@ class Rung:
 
     @cached_property
     def slopes(self) -> Array:
-        """How each level's loss moves the height, a column a shape."""
+        """How the loss of each level moves the height of each shape: one row per level, one column per shape."""
         slopes: Array = self.precision[:, None] * (self.design - self.centre) / self.certainty
         return slopes
 
     @cached_property
     def heights(self) -> Array:
-        """A, of either sign."""
+        """The least-squares A of each shape, which may be negative."""
         heights: Array = self.b @ self.slopes
         return heights
 
@@ -212,7 +217,7 @@ class Rung:
 
 @dataclass(frozen=True)
 class Filtered:
-    """What all sizes say about every shape's height at the largest one.
+    """What the losses of all sizes say about the height of every shape at the largest size.
 
     Attributes
     ----------
@@ -221,7 +226,7 @@ class Filtered:
     score : array of shape (shapes,)
         Logarithm of the likelihood.
     gains : tuple of array
-        How much each size's own height counts.
+        For each size, how much its own height counts.
     drift : array of shape (shapes,)
         The part of the variance that the random walk adds.
     """
@@ -251,7 +256,7 @@ class Filtered:
             gains = [(1 - gain) * before for before in gains] + [gain]
             walks.append(walk)
             size = rung.size
-        # A step of the walk is missed by what counts of the sizes before it.
+        # Heights from before a step of the walk miss that step, by as much as they count.
         drift, missed = np.zeros_like(heights), np.zeros_like(heights)
         for gain, walk in zip(gains, walks, strict=False):
             missed = missed + gain
@@ -282,7 +287,7 @@ class AverageSolution(Solution):
 
     @cached_property
     def shares(self) -> Array:
-        """π: how much each curve counts; what is missing to 1 is the share of no fall at all."""
+        """π: how much each curve counts; what their sum lacks to 1 is the share of the line without a fall."""
         prior = log_prior() - _CAUTION * np.log(self._largest.amplification)
         possible = self._at_zero <= self.limit
         score = np.where(possible, self._filtered.score + prior - logsumexp(prior), -np.inf)
@@ -299,12 +304,12 @@ class AverageSolution(Solution):
 
     @property
     def e0(self) -> float:
-        """The average."""
+        """The average of the curves at 0."""
         return float(self._largest.mean + self.shares @ (self._at_zero - self._largest.mean))
 
     @cached_property
     def fitted(self) -> Array:
-        """The average curve at the levels; at smaller sizes with their own heights."""
+        """The average curve at the levels; smaller sizes have heights of their own."""
         fitted: Array = self.points.b.copy()
         for rung in self.rungs:
             heights = self.amplitudes if rung is self._largest else np.maximum(rung.heights, 0.0)
@@ -324,7 +329,7 @@ class AverageSolution(Solution):
 
     @property
     def choice_variance(self) -> float:
-        """Variance of the optimism over the curves, and from how heights may change with the size."""
+        """Variance of the optimism over the curves, plus that of how heights may change with the size."""
         optimism = self.amplitudes * self._unseen
         mean = float(self.shares @ optimism)
         # The line without a fall has an optimism of 0.
@@ -333,27 +338,27 @@ class AverageSolution(Solution):
 
     @cached_property
     def derivative(self) -> Array:
-        """Of e_0, by the losses, with the shares and gains held."""
-        held = self._through_heights(1 - self._largest.centre)
-        held[self._largest.columns] += self._largest.precision / self._largest.precision.sum()
-        return held
+        """The derivative of e_0 by the losses, with the shares and gains held fixed."""
+        derivative = self._through_heights(1 - self._largest.centre)
+        derivative[self._largest.columns] += self._largest.precision / self._largest.precision.sum()
+        return derivative
 
     @cached_property
     def optimism_derivative(self) -> Array:
-        """Of e_0 less the fitted loss at the lowest level, by the losses, with the shares and gains held."""
+        """The derivative of e_0 less the fitted loss at the lowest level, with the shares and gains held fixed."""
         return self._through_heights(self._unseen)
 
     def _through_heights(self, factor: Array) -> Array:
         """The derivative of the average of the heights at the largest size, times a factor."""
         weight = self.shares * factor * (self._filtered.heights > 0)
-        held = np.zeros(len(self.points.p))
+        derivative = np.zeros(len(self.points.p))
         for rung, gain in zip(self.rungs, self._filtered.gains, strict=True):
-            held[rung.columns] = rung.slopes @ (weight * gain)
-        return held
+            derivative[rung.columns] = rung.slopes @ (weight * gain)
+        return derivative
 
     def values(self, j: Any) -> Array:
-        """The average curve at j, for the largest size."""
+        """The average curve at j, at the largest size."""
         positions = np.asarray(j, dtype=float)
-        found = falls(positions.ravel() / self.points.n, self.points.n)
-        curve = self._largest.mean + (found - self._largest.centre) @ (self.shares * self.amplitudes)
+        shapes = falls(positions.ravel() / self.points.n, self.points.n)
+        curve = self._largest.mean + (shapes - self._largest.centre) @ (self.shares * self.amplitudes)
         return np.asarray(curve).reshape(positions.shape)

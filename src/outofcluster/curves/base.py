@@ -1,9 +1,9 @@
-"""What every curve method shares: one way in (``fit_points``), one set of fitted names out.
+"""What all curve methods share: they are fitted in one way (``fit_points``) and have the same fitted attributes.
 
-A method is a small dataclass of parameters with one function of its own, ``_solve``: checked points in, a
-:class:`Solution` out. The parameters never change while fitting, and all that is fitted lives in the solution,
-so that a second fit leaves nothing of the first behind and what is asked for rarely (condition numbers,
-influences) is computed only when asked for.
+A method is a small dataclass of parameters with one function of its own, ``_solve``, which takes checked points and
+returns a :class:`Solution`. Fitting never changes the parameters, and everything that is fitted lives in the solution.
+So a second fit leaves nothing of the first behind, and what is rarely wanted (condition numbers, influences) is
+computed only when somebody asks for it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Needs:
 
 
 class Samples(Protocol):
-    """What a curve needs of loss samples: it never sees records or models."""
+    """The part of loss samples that a curve reads; it never sees records or models."""
 
     @property
     def size(self) -> int:
@@ -62,13 +62,13 @@ class Samples(Protocol):
         """Monte-Carlo standard errors of the means."""
 
     def levels(self, leakage: float) -> Array:
-        """Levels p for a leakage rate."""
+        """Levels p that the injected fractions have at a leakage rate."""
 
 
 class Solution(ABC):
-    """A solved curve: e_0, …, e_n in whatever form the method found it.
+    """A solved curve e_0, …, e_n, in the form that suits the method.
 
-    Subclasses are frozen dataclasses; ``points`` is what was fitted.
+    Subclasses are frozen dataclasses; ``points`` is what the curve was fitted to.
     """
 
     points: Points
@@ -100,29 +100,32 @@ class Solution(ABC):
 
     @property
     def derivative(self) -> Array | None:
-        """The derivative of e_0 by b, where there is a closed form; with its shares held where a method averages."""
+        """The derivative of e_0 by b, or None where there is no closed form.
+
+        Methods that average curves hold their shares fixed.
+        """
         return self.influence
 
     @property
     def optimism_derivative(self) -> Array | None:
-        """That of e_0 less the fitted loss at the lowest level."""
+        """The derivative by b of e_0 less the fitted loss at the lowest level, or None."""
         return None
 
     @property
     def choice_variance(self) -> float:
-        """Variance of the optimism over the curves that a method chooses between; 0 where there is one."""
+        """Variance of the optimism over the curves that a method averages; 0 where there is only one curve."""
         return 0.0
 
     @abstractmethod
     def values(self, j: Any) -> Array:
-        """e_j at checked positions."""
+        """The values e_j at positions that have been checked."""
 
 
 @dataclass(frozen=True)
 class LinearSystem:
     """Least squares ``min ‖√weights (design x - b)‖``, of minimum norm where x is not unique.
 
-    ``design`` is A in the method's own coordinates, unweighted, with one row a level.
+    ``design`` is A in the method's own coordinates, without weights, with one row per level.
     """
 
     points: Points
@@ -133,7 +136,7 @@ class LinearSystem:
 
     @classmethod
     def solve(cls, points: Points, design: Array) -> Self:
-        """Solve by singular values, cutting those at rounding level."""
+        """Solve by singular values; those at the level of rounding count as 0."""
         x, _, rank, singular_values = np.linalg.lstsq(points.scaled(design), points.scaled(points.b), rcond=None)
         return cls(points, design, x, int(rank), singular_values)
 
@@ -144,7 +147,7 @@ class LinearSystem:
 
     @cached_property
     def condition(self) -> float:
-        """Largest singular value over smallest."""
+        """The largest singular value divided by the smallest."""
         smallest = self.singular_values[-1]
         return float(self.singular_values[0] / smallest) if smallest > 0 else float("inf")
 
@@ -156,16 +159,16 @@ class LinearSystem:
 
 @dataclass(frozen=True)
 class LinearSolution(Solution):
-    """A curve out of a linear system, in which e_0 is a functional of the unknowns."""
+    """A curve from a linear system, with e_0 a linear function of the unknowns."""
 
     points: Points
     system: LinearSystem
     at_zero: Array
-    """The functional: e_0 = at_zero · x."""
+    """The linear function: e_0 = at_zero · x."""
 
     @property
     def e0(self) -> float:
-        """The functional of the solution."""
+        """The linear function of the solution."""
         return float(self.at_zero @ self.system.solution)
 
     @property
@@ -205,7 +208,7 @@ class Curve(ABC):
     n_ : int
         Size of the training sets.
     residual_ : array of shape (m,)
-        b - A e, the losses less what the curve implies.
+        b - A e, the losses less those that the curve implies.
     condition_ : float
         Condition number of the system that was solved, in the method's own coordinates.
     influence_ : array of shape (m,) or None
@@ -213,10 +216,10 @@ class Curve(ABC):
     rank_ : int or None
         How many parameters the losses determine where the method is linear, None where it is not.
     optimism_ : float
-        e_0 less the curve's own loss at the lowest level: what the leakage that was there from the start hides.
+        e_0 less the curve's own loss at the lowest level: what the leakage hides that was there from the start.
     derivative_, optimism_derivative_ : array of shape (m,) or None
-        The derivatives of e_0 and of the optimism by b, where there is a closed form; a method that averages curves
-        holds their shares, and has a ``choice_variance_``.
+        The derivatives of e_0 and of the optimism by b, or None where there is no closed form. A method that averages
+        curves holds their shares fixed; ``choice_variance_`` stands for how these may vary.
     choice_variance_ : float
         Variance of the optimism over the curves that the method averages; 0 for a single curve.
     """
@@ -269,7 +272,7 @@ class Curve(ABC):
         return {parameter.name: getattr(self, parameter.name) for parameter in fields(self) if parameter.init}
 
     def set_params(self, **params: Any) -> Self:
-        """Change parameters, which count from the next fit on.
+        """Change parameters; the new values are used from the next fit on.
 
         Parameters
         ----------
@@ -279,6 +282,7 @@ class Curve(ABC):
         Returns
         -------
         self
+            The same curve.
         """
         names = list(self.get_params())
         for name in params:
@@ -306,17 +310,18 @@ class Curve(ABC):
             Distinct levels in [0, 1]: the share of training records that truly come from validation clusters.
         b : array of shape (m,)
             Mean loss at each level.
-        n : int
-            Size of the training sets; `AutoCurve` also takes one size for each loss.
+        n : int or array of int of shape (m,)
+            Size of the training sets. `AutoCurve` also takes one size for each loss.
         weights : array of shape (m,), optional
             Positive weights of the squared residuals, ideally 1 / variance of b; all alike by default.
         standard_errors : array of shape (m,), optional
-            Standard errors of b. Without ``weights`` they give them, in units of their average, so that penalties
-            keep their meaning; methods that choose between curves judge these by them.
+            Standard errors of b. Where no weights are given, the weights are 1 / variance divided by their mean, so
+            that penalties keep their meaning. Methods that average curves judge by the errors how well each fits.
 
         Returns
         -------
         self
+            The same curve, fitted.
         """
         if np.ndim(n) and not self.needs.sizes:
             raise InputError(f"n must be one whole number for {type(self).__name__}, got {n!r}.")
@@ -327,18 +332,19 @@ class Curve(ABC):
     def fit(self, samples: Samples | Sequence[Samples], leakage: float) -> Self:
         """Fit the curve to loss samples, for a leakage rate that is known or assumed.
 
-        Levels count by the precision of their means.
+        The more precise the mean loss of a level is, the more the level counts.
 
         Parameters
         ----------
         samples : LossSamples, or a list of them
-            Losses at injected fractions; for `AutoCurve` also those of several sizes.
+            Losses at injected fractions. A list may hold samples of several sizes for `AutoCurve`.
         leakage : float
-            Share p0 of the training records that truly belong to validation clusters, from 0 to below 1.
+            Share p0 of the training records that truly belong to validation clusters, in [0, 1).
 
         Returns
         -------
         self
+            The same curve, fitted.
         """
         rate = check_share("leakage", leakage, "[0, 1)")
         if not isinstance(samples, Sequence):
@@ -356,7 +362,7 @@ class Curve(ABC):
 
     @abstractmethod
     def _solve(self, points: Points) -> Solution:
-        """Check the parameters against the points, then solve."""
+        """Check the parameters against the points, and solve."""
 
     def values(self, j: ArrayLike) -> Any:
         """The curve e_j at position j, or at each of an array of positions.
@@ -376,7 +382,13 @@ class Curve(ABC):
         return float(values) if positions.ndim == 0 else values
 
     def to_bezier(self) -> Bezier:
-        """The curve as a Bézier curve: its control points are (j/n, e_j), and it passes through the losses A e."""
+        """The curve as a Bézier curve, with control points (j/n, e_j), which passes through the losses A e.
+
+        Returns
+        -------
+        Bezier
+            The Bézier curve.
+        """
         Bezier.check_degree(self.n_)
         return Bezier(self.values(np.arange(self.n_ + 1)))
 
@@ -392,7 +404,7 @@ class Curve(ABC):
 
     @property
     def residual_(self) -> Array:
-        """The losses less what the curve implies, b - A e."""
+        """The losses less those that the curve implies, b - A e."""
         solution = self._fitted()
         return solution.points.b - solution.fitted
 

@@ -3,9 +3,9 @@ r"""The basis curve: any functions ψ_k on [0, 1] (paper, Section 5.1).
 .. math:: e_j = \sum_k ξ_k ψ_k(j/n), \qquad (AΨ)_{ik} = E\, ψ_k(J/n),\ J ∼ \mathrm{Binomial}(n, p_i),
 
 solved for ξ by least squares; :math:`\hat e_0 = \sum_k ξ_k ψ_k(0)`. Theorem 5.1 says that AΨ is invertible for
-large n when the functions are unisolvent. What decides for the n and the levels at hand is the rank of AΨ, so
-that is what is checked: columns are scaled to norm 1, factored by QR with pivoting, and those that the others
-already span are named.
+large n when the functions are unisolvent. For a given n and given levels the rank of AΨ decides, so the rank is what is
+checked: the columns are scaled to norm 1 and factored by QR with pivoting, and a message names those that the others
+already span.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ __all__ = ["BasisCurve"]
 Function = Callable[[Array], Array]
 
 _RANK_TOLERANCE = 1e-11
-"""A column is dependent when this little of it is new; expectations are good to some 1e-13."""
+"""A column counts as dependent when no more than this part of it is new; expectations are accurate to about 1e-13."""
 
 
 @dataclass(eq=False)
 class BasisCurve(Curve):
-    """Loss curve spanned by given functions on [0, 1].
+    """Loss curve that is a combination of functions on [0, 1].
 
     Parameters
     ----------
     functions : sequence of callables
-        Each takes an array of points in [0, 1] (the shares j/n) and returns one value a point. They must be
-        continuous, and independent as the levels see them.
+        Each takes an array of points in [0, 1] (the shares j/n) and returns one value per point. The functions must
+        be continuous, and their expectations at the levels linearly independent.
 
     Examples
     --------
@@ -76,27 +76,27 @@ class BasisSolution(LinearSolution):
 
 
 def _basis(functions: tuple[Function, ...], x: Array) -> Array:
-    """The functions at points, one column each."""
+    """The functions at points: one row per point, one column per function."""
     return np.stack([_evaluate(f, k, x) for k, f in enumerate(functions)], axis=1)
 
 
 def _check_functions(functions: Any) -> tuple[Function, ...]:
     try:
-        given = tuple(functions)
+        callables = tuple(functions)
     except TypeError:
         raise InputError(f"functions must be a sequence of callables, got {functions!r}.") from None
-    if not given:
+    if not callables:
         raise InputError("functions must hold at least one callable, got none.")
-    for k, f in enumerate(given):
+    for k, f in enumerate(callables):
         if not callable(f):
             raise InputError(f"functions must be callables, got functions[{k}] = {f!r}.")
-    return given
+    return callables
 
 
 def _evaluate(function: Function, k: int, x: Array) -> Array:
     values = np.asarray(function(x), dtype=float)
     if values.shape != x.shape:
-        raise InputError(f"{_name(function, k)} must return one value a point, shape {x.shape}, got {values.shape}.")
+        raise InputError(f"{_name(function, k)} must return one value per point, shape {x.shape}, got {values.shape}.")
     if not np.isfinite(values).all():
         at = x[~np.isfinite(values)][0]
         raise InputError(

@@ -22,7 +22,7 @@ __all__ = ["Bezier"]
 
 _MAX_CONTROL_POINTS = 1_000_000
 _MAX_BPOLY_DEGREE = 1000
-"""Beyond this the binomial coefficients that BPoly multiplies with leave the range of a double."""
+"""For larger degrees the binomial coefficients in BPoly exceed the range of a double."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,13 @@ class Bezier:
 
     @staticmethod
     def check_degree(n: int) -> None:
-        """Refuse sizes whose control points would not fit."""
+        """Refuse a degree whose control points would not fit in memory.
+
+        Parameters
+        ----------
+        n : int
+            The degree.
+        """
         if n >= _MAX_CONTROL_POINTS:
             raise InputError(
                 f"n must be below {_MAX_CONTROL_POINTS} for a Bézier form, which has n + 1 control points, got {n}."

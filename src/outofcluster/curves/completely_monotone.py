@@ -6,10 +6,9 @@ By Hausdorff's theorem these mixtures, over decays d in [0, 1], are exactly the 
 alternate in sign at every order: decreasing, convex, and so on. The fit is a non-negative least squares over a
 grid of decays, at a cost that does not depend on n.
 
-A component whose loss at the lowest level has all but vanished cannot be seen there, yet may be any size at p =
-0. Its amplification on the way from the lowest level p_min to 0 is :math:`a = (1 - d\,p_{min})^{-n}`, and the
-grid holds the decays whose amplification is at most ``max_amplification``, evenly spaced in log a, from the
-constant (a = 1) upwards.
+A component whose loss has almost vanished at the lowest level cannot be seen there, yet it may have any size at p = 0.
+Its amplification on the way from the lowest level p_min to 0 is :math:`a = (1 - d\,p_{min})^{-n}`. The grid holds
+decays whose amplification is at most ``max_amplification``, evenly spaced in log a, from the constant (a = 1) upwards.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from outofcluster.curves.points import Points
 __all__ = ["CompletelyMonotoneCurve"]
 
 _GRID = 200
-"""Decays in the grid: neighbours then differ by less than 1 % in amplification at the default cap."""
+"""Number of decays: with the default cap the amplifications of neighbours differ by less than 1 %."""
 
 
 @dataclass(eq=False)
@@ -41,7 +40,7 @@ class CompletelyMonotoneCurve(Curve):
     ----------
     max_amplification : float, default=4
         Largest factor by which a component may grow between the lowest level and p = 0. Larger values allow
-        curves that fall more steeply before the first level, at the price of variance.
+        curves that fall more steeply before the first level, at the price of a larger variance.
 
     Examples
     --------
@@ -66,7 +65,7 @@ class CompletelyMonotoneCurve(Curve):
         points.require_nonnegative("for a completely monotone curve")
         decay = decays(float(points.p.min()), points.n, cap)
         design = BinomialOperator(points.p, points.n).geometric(decay)
-        # Columns of norm 1, else the test for a positive gradient would favour flat components.
+        # Columns have norm 1, for otherwise the solver's test for a positive gradient would favour flat components.
         scaled = points.scaled(design)
         norms = np.linalg.norm(scaled, axis=0)
         try:
@@ -77,9 +76,9 @@ class CompletelyMonotoneCurve(Curve):
 
 
 def decays(lowest: float, n: int, cap: float) -> Array:
-    """The grid of decays, from 0 up to the amplification ``cap`` (or to 1, where that comes first).
+    """The grid of decays, from 0 to the one whose amplification is ``cap``, or to 1 where that is smaller.
 
-    With a lowest level of 0 nothing is amplified, and the grid is spaced as for a lowest level of 1/n.
+    If the lowest level is 0, nothing is amplified, and the grid is spaced as for a lowest level of 1/n.
     """
     from_level = max(lowest, 1 / n)
     log_cap = np.log(cap) if lowest > 0 else np.inf
@@ -90,7 +89,7 @@ def decays(lowest: float, n: int, cap: float) -> Array:
 
 @dataclass(frozen=True)
 class MixtureSolution(Solution):
-    """Decays and their weights."""
+    """The decays of a mixture and their weights."""
 
     points: Points
     decay: Array
@@ -99,7 +98,7 @@ class MixtureSolution(Solution):
 
     @property
     def e0(self) -> float:
-        """The weights' sum."""
+        """The sum of the weights."""
         return float(self.weights.sum())
 
     @cached_property
@@ -109,7 +108,7 @@ class MixtureSolution(Solution):
 
     @cached_property
     def condition(self) -> float:
-        """Condition number of the components in use."""
+        """Condition number of the components with a positive weight."""
         used = self.weights > 0
         return float(np.linalg.cond(self.points.scaled(self.design[:, used]))) if used.any() else 1.0
 

@@ -3,9 +3,9 @@ r"""The least-squares curve: B3, the paper's Algorithm 1, with its last line cor
 .. math:: \hat e = (A^\top W A)^{-1} A^\top W b = (W^{1/2} A)^+ W^{1/2} b .
 
 (As printed, the algorithm returns the fitted losses :math:`A \hat e`.) With fewer levels than n + 1, or with
-singular values at rounding level, the pseudo-inverse gives the solution of minimum norm. A is formed here: this
-is the one method that truly needs it. Its condition number grows like 2^n, so beyond a dozen records e_0 is
-mostly noise, or mostly the minimum-norm convention; the other methods exist for that reason.
+singular values at the level of rounding, the pseudo-inverse gives the solution of minimum norm. This is the one method
+that needs the whole matrix A. Its condition number grows like 2^n, so with more than a dozen records e_0 is mostly
+noise, or mostly a result of the minimum norm. The other methods exist for that reason.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["LeastSquaresCurve"]
 
 @dataclass(eq=False)
 class LeastSquaresCurve(Curve):
-    """Unrestricted loss curve: the binomial block bootstrap's least squares, of minimum norm where underdetermined.
+    """Loss curve without restrictions, by least squares; of minimum norm where the losses do not determine it.
 
     Examples
     --------
@@ -52,6 +52,6 @@ class LeastSquaresSolution(LinearSolution):
     """The whole sequence e_0, …, e_n."""
 
     def values(self, j: Any) -> Array:
-        """Entries of the sequence."""
+        """The entries of the sequence at j."""
         entries: Array = self.system.solution[j]
         return entries

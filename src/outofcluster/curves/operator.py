@@ -1,4 +1,4 @@
-r"""The binomial operator A: what is observed when j of n training records leak at random.
+r"""The binomial operator A: the expected losses when each of n training records leaks with probability p.
 
 For levels :math:`p_1, …, p_m` and size :math:`n`, with J ~ Binomial(n, p),
 
@@ -8,13 +8,13 @@ A has n + 1 columns and is never formed unless asked for. Instead:
 
 products
     The mass of a row outside :math:`np ± t` is below :math:`2 \exp(-t^2/(2σ^2 + 2t/3))` (Bernstein's
-    inequality), so rows are summed over the window that holds all but 1e-18 of it.
+    inequality), so rows are summed over the window that holds all of the mass but 1e-18.
 expectations :math:`E\,ψ(J/n)`
-    A row is a smooth bell of width σ. Keeping every h-th lattice point and multiplying by h is the trapezoid rule,
-    whose error for a bell is about :math:`\exp(-2π^2σ^2/h^2)`: nothing, once h < σ/5. So a bounded number of points
-    serves for any n.
+    A row is a smooth bell of width σ. Taking every h-th lattice point and multiplying by h is the trapezoid rule,
+    whose error for a bell is about :math:`\exp(-2π^2σ^2/h^2)`, which is nothing once h < σ/5. So a bounded number of
+    points suffices for any n.
 column sums over ranges
-    Differences of the distribution function, taken in the tail that is smaller.
+    Differences of the distribution function, taken in the smaller tail.
 polynomial sequences
     :math:`A Q_k = P_k(1-2p)` with :math:`P_k` the Legendre polynomials and :math:`Q_k` their discrete
     counterparts on 0, …, n (the Hahn polynomials with α = β = 0), :math:`Q_0 = 1`,
@@ -22,7 +22,7 @@ polynomial sequences
 
     .. math:: (k+1)(n-k) Q_{k+1} = (2k+1)(n-2j) Q_k - k(n+k+1) Q_{k-1} .
 
-    Both sides stay near [-1, 1], so a polynomial passes through A, either way, without loss of digits.
+    Both sides stay near [-1, 1], so a polynomial passes through A in either direction without loss of digits.
 geometric sequences
     :math:`e_j = (1-d)^j` gives :math:`(A e)(p) = (1-dp)^n`.
 moments
@@ -49,13 +49,13 @@ from outofcluster.curves.points import check_indices, check_levels
 __all__ = ["BinomialOperator", "binomial_pmf", "legendre_image", "legendre_sequence"]
 
 _LOG_TAIL = math.log(2e18)
-"""Windows leave out at most 1e-18 of a row's mass on both sides together."""
+"""A window leaves out at most 1e-18 of its row's mass, on both sides together."""
 
 _MAX_POINTS = 512
-"""Lattice points a level in an expectation; a bell of ±9.1 σ then has h < σ/28."""
+"""Largest number of lattice points per level in an expectation; a bell of ±9.1 σ then has h < σ/28."""
 
 _MAX_ENTRIES = 50_000_000
-"""Entries of A that may be formed at once (400 MB)."""
+"""Largest number of entries of A that are formed at once (400 MB)."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class BinomialOperator:
 
     Examples
     --------
-    The loss 0.5 · 0.9^j, seen at two levels of leakage among a billion records:
+    The loss 0.5 · 0.9^j at two levels of leakage among four records, and a slower decay among a billion records:
 
     >>> from outofcluster.curves.operator import BinomialOperator
     >>> A = BinomialOperator([0.1, 1.0], n=4)
@@ -98,7 +98,13 @@ class BinomialOperator:
     # --- entries --------------------------------------------------------------------------------
 
     def matrix(self) -> Array:
-        """A itself, for methods that truly need it; refused beyond 5·10^7 entries."""
+        """The matrix A itself, for methods that need it; refused beyond 5·10^7 entries.
+
+        Returns
+        -------
+        array of shape (m, n + 1)
+            All entries of A.
+        """
         m, columns = self.shape
         if m * columns > _MAX_ENTRIES:
             raise InputError(
@@ -107,26 +113,65 @@ class BinomialOperator:
         return binomial_pmf(np.arange(columns), self.n, self.p[:, None])
 
     def sparse_matrix(self) -> sparse.csr_matrix:
-        """A with the entries outside the rows' windows, 1e-18 in all, left out: of the order of m √n entries."""
+        """A without the entries outside the windows of its rows, which sum to at most 1e-18 per row.
+
+        Returns
+        -------
+        sparse matrix of shape (m, n + 1)
+            A, with a number of entries of the order of m √n.
+        """
         rows = list(self._rows(most=None))
         starts = np.concatenate([[0], np.cumsum([len(j) for j, _ in rows])])
         indices = np.concatenate([j for j, _ in rows])
         return sparse.csr_matrix((np.concatenate([w for _, w in rows]), indices, starts), shape=self.shape)
 
     def columns(self, j: ArrayLike) -> Array:
-        """The columns A[:, j] for the given positions j."""
+        """Some columns of A.
+
+        Parameters
+        ----------
+        j : array of int of shape (k,)
+            Positions of the columns, from 0 to n.
+
+        Returns
+        -------
+        array of shape (m, k)
+            A[:, j].
+        """
         return binomial_pmf(check_indices(j, self.n), self.n, self.p[:, None])
 
     # --- products ---------------------------------------------------------------------------------
 
     def apply(self, e: ArrayLike) -> Array:
-        """A e for a vector of length n + 1."""
+        """The product A e.
+
+        Parameters
+        ----------
+        e : array of shape (n + 1,)
+            The curve e_0, …, e_n.
+
+        Returns
+        -------
+        array of shape (m,)
+            The expected loss at each level.
+        """
         vector = check_vector("e", e)
         self._check_length("e", vector, self.n + 1)
         return np.array([weights @ vector[j] for j, weights in self._rows(most=None)])
 
     def adjoint(self, u: ArrayLike) -> Array:
-        """Aᵀ u, a vector of length n + 1, for u of length m."""
+        """The product Aᵀ u.
+
+        Parameters
+        ----------
+        u : array of shape (m,)
+            One number for each level.
+
+        Returns
+        -------
+        array of shape (n + 1,)
+            The product.
+        """
         vector = check_vector("u", u)
         self._check_length("u", vector, len(self.p))
         total = np.zeros(self.n + 1)
@@ -135,16 +180,36 @@ class BinomialOperator:
         return total
 
     def expect(self, function: Callable[[Array], Array], *, points: int = _MAX_POINTS) -> Array:
-        """E f(J/n) at every level, for a continuous f on [0, 1]; the cost does not grow with n.
+        """The expectation E f(J/n) at every level, at a cost that does not grow with n.
 
-        ``function`` takes an array of points and returns one value a point, or one row a point (sparse matrices
-        serve as well); the result has a row for each level. A function without kinks needs fewer ``points``,
-        for which 64 (h < σ/3) leave no error.
+        Parameters
+        ----------
+        function : callable
+            A continuous function f on [0, 1], which takes an array of points and returns one value per point, or a
+            dense or sparse matrix with one row per point.
+        points : int, default=512
+            Largest number of points per level. For a function without kinks 64 (h < σ/3) leave no error.
+
+        Returns
+        -------
+        array
+            One value, or one row, per level.
         """
         return np.array([weights @ function(j / self.n) for j, weights in self._rows(most=points)])
 
     def range_sums(self, edges: ArrayLike) -> Array:
-        """Sums of adjacent columns: column g of the result adds those with ``edges[g] <= j < edges[g + 1]``."""
+        """Sums of adjacent columns.
+
+        Parameters
+        ----------
+        edges : array of int of shape (k + 1,)
+            Where the ranges start and end, increasing from at least 0 to at most n + 1.
+
+        Returns
+        -------
+        array of shape (m, k)
+            Column g is the sum of the columns j of A with ``edges[g] <= j < edges[g + 1]``.
+        """
         cuts = np.asarray(edges)
         if cuts.ndim != 1 or len(cuts) < 2 or (np.diff(cuts) <= 0).any() or cuts[0] < 0 or cuts[-1] > self.n + 1:
             raise InputError(f"edges must increase from at least 0 to at most n + 1 = {self.n + 1}, got {edges!r}.")
@@ -162,9 +227,17 @@ class BinomialOperator:
     # --- closed forms -----------------------------------------------------------------------------
 
     def geometric(self, decay: ArrayLike) -> Array:
-        """A e for e_j = (1 - decay)^j, exactly: one column for each decay in [0, 1].
+        """A e for e_j = (1 - decay)^j, by its closed form.
 
-        The decay, not the ratio, is the argument, so that ratios near 1 keep their digits when n is large.
+        Parameters
+        ----------
+        decay : float or array of shape (k,)
+            Decays in [0, 1]: 1 less the ratio, so that ratios near 1 keep their digits when n is large.
+
+        Returns
+        -------
+        array of shape (m,) or (m, k)
+            One row per level, one column per decay.
         """
         d = np.asarray(decay, dtype=float)
         with np.errstate(divide="ignore"):
@@ -172,13 +245,35 @@ class BinomialOperator:
         return losses
 
     def polynomial(self, coefficients: ArrayLike) -> Array:
-        """A e for the polynomial sequence e_j = Σ_k coefficients[k] · Q_k(j), of degree at most n."""
+        """A e for the polynomial sequence e_j = Σ_k coefficients[k] · Q_k(j).
+
+        Parameters
+        ----------
+        coefficients : array of shape (degree + 1,)
+            Coefficients of the Q_k, for a degree of at most n.
+
+        Returns
+        -------
+        array of shape (m,)
+            The expected loss at each level.
+        """
         c = check_vector("coefficients", coefficients)
         check_integer("the degree", len(c) - 1, least=0, most=self.n)
         return legendre_image(self.p, len(c) - 1) @ c
 
     def moments(self, order: int) -> Array:
-        """E (J/n)^k for k = 0, …, order: a matrix with a row for each level."""
+        """The moments E (J/n)^k for k = 0, …, order.
+
+        Parameters
+        ----------
+        order : int
+            The highest power.
+
+        Returns
+        -------
+        array of shape (m, order + 1)
+            One row per level, one column per power.
+        """
         degree = check_integer("order", order, least=0)
         # E of the falling factorial J(J-1)…(J-i+1), over n^i, is p^i Π_{l<i} (1 - l/n).
         falling = np.cumprod([1.0, *np.maximum(1 - np.arange(degree) / self.n, 0)])
@@ -192,14 +287,20 @@ class BinomialOperator:
         return moments
 
     def lattice(self) -> NDArray[np.int64]:
-        """Positions that carry the rows' mass, at most some hundred a row: where to look at A when n is large."""
+        """The positions that carry the mass of the rows, a few hundred per row, for a look at A when n is large.
+
+        Returns
+        -------
+        array of int
+            Positions between 0 and n, row after row.
+        """
         return np.concatenate([j for j, _ in self._rows(most=_MAX_POINTS)])
 
     # --- rows -------------------------------------------------------------------------------------
 
     @cached_property
     def _windows(self) -> NDArray[np.int64]:
-        """First and last column of each row outside which no mass worth counting lies."""
+        """The first and the last column that count in each row: hardly any of its mass lies outside."""
         mean, variance = self.n * self.p, self.n * self.p * (1 - self.p)
         reach = _LOG_TAIL / 3 + np.sqrt(_LOG_TAIL**2 / 9 + 2 * _LOG_TAIL * variance)
         low, high = np.floor(mean - reach), np.ceil(mean + reach)
@@ -214,7 +315,7 @@ class BinomialOperator:
                 yield j, weights / weights.sum()
             return
         windows = [np.arange(low, high + 1, 1 + (high - low) // most) for low, high in self._windows]
-        # Few points a level: one call for all of them costs little more than one for the first.
+        # Each level has few points: one call for all levels costs little more than one for the first.
         lengths = [len(j) for j in windows]
         together = binomial_pmf(np.concatenate(windows), self.n, np.repeat(self.p, lengths))
         for j, weights in zip(windows, np.split(together, np.cumsum(lengths)[:-1]), strict=True):
@@ -226,12 +327,12 @@ class BinomialOperator:
 
 
 def legendre_image(p: ArrayLike, degree: int) -> Array:
-    """P_k(1 - 2p) for k = 0, …, degree: what A makes of the sequences Q_k, one column each."""
+    """P_k(1 - 2p) for k = 0, …, degree, to which A maps the sequences Q_k: one column per k."""
     return np.polynomial.legendre.legvander(1 - 2 * np.asarray(p, dtype=float), degree)
 
 
 def legendre_sequence(j: ArrayLike, n: int, degree: int) -> Array:
-    """Q_k(j) for k = 0, …, degree at most n: the sequences that A maps to P_k(1 - 2p), one column each."""
+    """Q_k(j) for k = 0, …, degree ≤ n, the sequences that A maps to P_k(1 - 2p): one column per k."""
     position = np.asarray(j, dtype=float)
     sequence = np.ones((*position.shape, degree + 1))
     for k in range(degree):
@@ -246,7 +347,22 @@ def binomial_pmf(j: ArrayLike, n: int, p: ArrayLike) -> Array:
     """P(J = j) for J ~ Binomial(n, p), to nearly full relative precision for any n.
 
     Loader's saddle-point form: with D(x, m) = x log(x/m) + m - x and S the error of Stirling's formula,
-    log P = S(n) - S(j) - S(n-j) - D(j, np) - D(n-j, nq) + log(n / (2π j (n-j))) / 2.
+    log P = S(n) - S(j) - S(n-j) - D(j, np) - D(n-j, nq) + log(n / (2π j (n-j))) / 2. For large n it is
+    more accurate than ``scipy.stats.binom.pmf``.
+
+    Parameters
+    ----------
+    j : array of int
+        Positions, from 0 to n.
+    n : int
+        Number of draws.
+    p : float or array
+        Probabilities, of a shape that broadcasts with that of j.
+
+    Returns
+    -------
+    array
+        The probabilities P(J = j).
 
     Examples
     --------
@@ -257,7 +373,7 @@ def binomial_pmf(j: ArrayLike, n: int, p: ArrayLike) -> Array:
     j, p = np.asarray(j, dtype=float), np.asarray(p, dtype=float)
     q, rest = 1 - p, n - j
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        # What depends on j alone is computed before it meets p: a matrix costs little more than its exponentials.
+        # What depends on j alone is computed first, so that a matrix costs little more than its exponentials.
         of_j = _stirling_error(np.asarray(n, dtype=float)) - _stirling_error(j) - _stirling_error(rest)
         of_j += 0.5 * np.log(n / (2 * np.pi * j * rest))
         pmf = np.exp(of_j - _deviance(j, n * p) - _deviance(rest, n * q))

@@ -6,7 +6,7 @@ to one onto the polynomials q of degree s in p, with :math:`q(0) = e_0` and :mat
 .. math:: \hat e_0 = q(0), \qquad q = \arg\min_{\deg q \le s} \sum_i w_i (q(p_i) - b_i)^2 ,
 
 and n drops out. q is fitted in Chebyshev polynomials of the interval that the levels span, where the columns
-are nearly orthogonal. The interior :math:`e_j` invert A exactly: with q expanded as :math:`\sum_k c_k
+are nearly orthogonal. The :math:`e_j` in between follow by inverting A exactly: with q expanded as :math:`\sum_k c_k
 P_k(1-2p)` in Legendre polynomials, :math:`e_j = \sum_k c_k Q_k(j)` (see :mod:`outofcluster.curves.operator`).
 """
 
@@ -34,8 +34,8 @@ class PolynomialCurve(Curve):
     Parameters
     ----------
     degree : int, default=2
-        Degree of the polynomial, at most n and below the number of levels. The paper uses 2 or 7; the variance
-        of e_0 grows steeply with it.
+        Degree of the polynomial, at most n and below the number of levels. The paper uses 2 or 7; the variance of e_0
+        grows steeply with the degree.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class PolynomialCurve(Curve):
         system = LinearSystem.solve(points, basis[:-1])
         if system.rank <= degree:
             raise InputError(
-                f"p must hold {degree + 1} levels far enough apart to tell a polynomial of degree {degree}, "
+                f"p must hold {degree + 1} levels far enough apart to determine a polynomial of degree {degree}, "
                 f"got {len(points.p)} levels in [{low:g}, {high:g}] that determine {system.rank} coefficients."
             )
         return PolynomialSolution(points, system, basis[-1], degree, interval)
@@ -76,12 +76,12 @@ class PolynomialSolution(LinearSolution):
     interval: tuple[float, float]
 
     def values(self, j: Any) -> Array:
-        """Q_k at j, times the Legendre coefficients of q."""
+        """The sum of the Q_k at j, with the Legendre coefficients of q."""
         return legendre_sequence(j, self.points.n, self.degree) @ self._legendre
 
     @cached_property
     def _legendre(self) -> Array:
-        """Coefficients c_k = (2k+1)/2 ∫ q P_k over [-1, 1], by Gauss's rule, which is exact at this degree."""
+        """The coefficients c_k = (2k+1)/2 ∫ q P_k over [-1, 1], by Gauss's rule, which is exact for this degree."""
         nodes, weights = np.polynomial.legendre.leggauss(self.degree + 1)
         levels = (1 - nodes) / 2
         q = _chebyshev(levels, self.interval, self.degree) @ self.system.solution

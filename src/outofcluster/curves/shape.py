@@ -7,12 +7,12 @@ A shape is a set of contrasts that must not be positive. For values v at positio
 
 Pairs and triples of every width are taken, since a slow rise shows only between distant levels. A positive
 contrast c with standard error σ exceeds the noise when z = c/σ is larger than the largest of so many contrasts
-would be by chance. Two bounds on that probability hold whatever the dependence between contrasts, and the
+would be by chance. Two bounds on that probability hold whatever the dependence between the contrasts, and the
 smaller is used: Bonferroni's, (number of contrasts)·P(N > z), and Scheffé's, :math:`P(χ^2_d > z^2)` with d the
-dimension of the noise. The level is therefore kept, and small violations may stay undetected.
+dimension of the noise. So false alarms are at most as frequent as alpha says, and small violations may stay undetected.
 
 For observed losses the noise is that of the levels' means. For a fitted curve it is carried through the fit:
-exactly where the method is linear in b, else by refitting to losses drawn around the fitted ones.
+exactly where the method is linear in b, otherwise by refitting to losses drawn around the fitted ones.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from outofcluster.curves.points import check_levels, check_losses
 __all__ = ["ShapeCheck", "ShapeDiagnosis", "Violation", "diagnose_curve", "diagnose_points"]
 
 _POSITIONS = 60
-"""Positions at which a fitted curve is looked at."""
+"""Number of positions at which a fitted curve is examined."""
 
 _DRAWS = 200
-"""Refits that carry the noise through a method that is not linear."""
+"""Number of refits that carry the noise through a method that is not linear."""
 
 _ROUNDING = 1e-8
-"""Share of the largest value below which a fitted curve's violation is the solver's."""
+"""Violations below this share of the largest value are errors of the solver, not of the curve."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Violation:
     size : float
         The rise over the stretch; or, for convexity, how far the curve bulges above a chord.
     standard_error : float or None
-        Of the size; None when no noise was given.
+        Standard error of the size; None when no noise was given.
     """
 
     start: float
@@ -76,8 +76,8 @@ class ShapeCheck:
     violations : tuple of Violation
         Stretches where it does not hold, in the order of p.
     pvalue : float or None
-        Bound on the probability of so large a violation by noise alone, 1 without violation; None when no noise
-        was given.
+        Bound on the probability that noise alone makes a violation as large as this, 1 where there is none; None when
+        no noise was given.
     alpha : float
         Level at which the violation counts.
     """
@@ -111,7 +111,13 @@ class ShapeCheck:
 
 @dataclass(frozen=True)
 class ShapeDiagnosis:
-    """The two shapes that theory gives a loss curve, checked."""
+    """Whether a loss curve has the two shapes that theory gives it.
+
+    Attributes
+    ----------
+    decreasing, convex : ShapeCheck
+        The check of each shape.
+    """
 
     decreasing: ShapeCheck
     convex: ShapeCheck
@@ -132,13 +138,14 @@ def diagnose_points(
     b : array of shape (m,)
         Mean losses at the levels.
     standard_errors : array of shape (m,), optional
-        Their standard errors; without them violations are found, not judged.
+        Their standard errors; without them violations are listed, but not compared with the noise.
     alpha : float, default=0.05
         Level of the test of each shape.
 
     Returns
     -------
     ShapeDiagnosis
+        Whether the shapes hold, where they do not, and whether noise explains it.
 
     Examples
     --------
@@ -166,7 +173,8 @@ def diagnose_curve(
     curve : Curve
         A fitted curve.
     standard_errors : array of shape (m,), optional
-        Standard errors of the losses it was fitted to; without them violations are found, not judged.
+        Standard errors of the losses it was fitted to; without them violations are listed, but not compared with the
+        noise.
     alpha : float, default=0.05
         Level of the test of each shape.
     random_state : int, default=0
@@ -175,6 +183,7 @@ def diagnose_curve(
     Returns
     -------
     ShapeDiagnosis
+        Whether the shapes hold, where they do not, and whether noise explains it.
 
     Examples
     --------
@@ -202,7 +211,7 @@ def _value_covariance(curve: Curve, positions: Any, errors: Array, seed: int) ->
     points = curve._fitted().points
 
     def refit(b: Array) -> Array:
-        # A second curve with the same parameters: the caller's stays as it was fitted.
+        # A second curve with the same parameters, so that the caller's curve stays as it was fitted.
         return np.asarray(curve.unfitted().fit_points(points.p, b, points.n, points.weights).values(positions))
 
     if curve.influence_ is not None:
@@ -256,7 +265,7 @@ def _bound(size: Array, error: Array, count: int, dimension: int) -> float:
 def _stretches(
     x: Array, i: Any, j: Any, k: Any, size: Array, error: Array | None, violated: Any
 ) -> tuple[Violation, ...]:
-    """The largest violations that do not overlap, largest first chosen, in the order of p."""
+    """Violations that do not overlap, chosen from the largest down and put in the order of p."""
     chosen: list[int] = []
     for c in np.flatnonzero(violated)[np.argsort(-size[violated], kind="stable")]:
         if all(k[c] <= i[d] or i[c] >= k[d] for d in chosen):

@@ -10,8 +10,8 @@ Then :math:`e_j = z_{r(j)}` solves, with unsquared norms as in the published exp
 .. math:: \min_z\ ‖Sz - b‖ + λ‖D_2 z‖, \qquad z_0 ≥ z_1 ≥ … ≥ 0 \text{ if monotone} .
 
 Sums of adjacent columns are differences of the binomial distribution function, so S costs O(m·k) for any n. The
-representative is scaled by the size of its group: it stands for all its columns, and z_g keeps the meaning of a
-loss.
+representative is multiplied by the size of its group, since it stands for all its columns, so that z_g keeps the
+meaning of a loss.
 
 **Theorem 5.2.** Let s be the first row of the pseudo-inverse of S, of full column rank, and b = Ae. The
 least-squares solution has :math:`z_0 - e_0 = \sum_{j≥1} (s·A_j) e_j`, and :math:`s·S_g = 0` for every g ≥ 1, so
@@ -19,8 +19,8 @@ for decreasing e
 
 .. math:: |z_0 - e_0| ≤ ε\,n\,‖s‖\,e_0, \qquad ε = \max_j ‖A_j - S_{r(j)}/|r(j)|\,‖ .
 
-(With representatives, :math:`S_g/|g|` is the medoid itself, as in the paper.) The bound is for the unpenalised,
-unconstrained solution.
+(With representatives, :math:`S_g/|g|` is the medoid itself, as in the paper.) The bound holds for the solution without
+penalty and constraints.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ class SketchCurve(Curve):
     Parameters
     ----------
     n_groups : int, default=7
-        Number of groups, besides the first position when that is alone.
+        Number of groups, not counting the first position where that is a group of its own.
     grouping : {"adjacent", "medoid"}, default="adjacent"
-        Nearly equal runs of adjacent positions, or k-medoids of A's columns (needs the extra ``medoids``, n at
-        most 5000).
+        Runs of adjacent positions of nearly equal length, or k-medoids of A's columns (which needs the extra
+        ``medoids`` and an n of at most 5000).
     columns : {"sum", "representative"}, default="sum"
         What stands for a group: the sum of its columns, or its middle column or medoid times its size.
     penalty : float, default=0.1
         Weight of the second differences of the groups' losses; 0 for none.
     monotone : bool, default=True
-        Whether the losses of successive groups must not increase, nor fall below 0.
+        Whether the losses of successive groups must neither increase nor fall below 0.
     first_alone : bool, default=True
-        Whether position 0 is a group of its own, as Theorem 5.2 needs it. The paper's figures do not have it alone.
+        Whether position 0 is a group of its own, as Theorem 5.2 requires. In the paper's figures it is not.
     row_sketch : int, optional
         Reduce the levels to this many rows by a Clarkson-Woodruff transform before solving.
     random_state : int, optional
@@ -72,8 +72,8 @@ class SketchCurve(Curve):
     Attributes
     ----------
     error_bound_ : float
-        Right-hand side of Theorem 5.2, with the estimate in the place of e_0. Infinite where the theorem does
-        not apply: the first position not alone, or groups that the levels cannot tell apart.
+        Right-hand side of Theorem 5.2, with the estimate in the place of e_0. Infinite where the theorem does not
+        apply: the first position is not alone, or the levels cannot tell the groups apart.
     error_factor_ : float
         The bound relative to e_0, ε n ‖s‖.
     groups_ : Groups
@@ -104,7 +104,7 @@ class SketchCurve(Curve):
 
     @property
     def needs(self) -> Needs:
-        """Losses that are not negative where the curve is monotone, which keeps it above 0."""
+        """Losses that are not negative where ``monotone`` keeps the curve above 0."""
         return Needs(nonnegative=bool(self.monotone))
 
     @property
@@ -165,7 +165,7 @@ class SketchCurve(Curve):
     def _levels(
         self, points: Points, design: Array, penalty: float, monotone: bool, rows: int | None
     ) -> tuple[Array, LinearSystem | None]:
-        """The groups' losses, and the linear system they solve where they solve one."""
+        """The losses of the groups, and the linear system that they solve, or None where there is none."""
         S, b, weights = design, points.b, points.weights
         if rows is not None:
             both = np.column_stack([points.scaled(S), points.scaled(b)])
@@ -188,7 +188,7 @@ class SketchCurve(Curve):
 
 @dataclass(frozen=True)
 class SketchSolution(Solution):
-    """One loss for each group."""
+    """A curve with one loss per group."""
 
     points: Points
     operator: BinomialOperator
@@ -214,30 +214,30 @@ class SketchSolution(Solution):
 
     @cached_property
     def influence(self) -> Array | None:
-        """First row of the pseudo-inverse, for a plain least-squares fit."""
+        """The first row of the pseudo-inverse for a plain least-squares fit, else None."""
         return None if self.system is None else self.system.influence(np.eye(1, len(self.levels))[0])
 
     @property
     def rank(self) -> int | None:
-        """Rank of a plain least-squares fit."""
+        """The rank of a plain least-squares fit, else None."""
         return None if self.system is None else self.system.rank
 
     @cached_property
     def optimism_derivative(self) -> Array | None:
-        """The same less the row that gives the fitted loss at the lowest level."""
+        """The same, less the weights of the fitted loss at the lowest level."""
         if self.system is None:
             return None
         return self.system.influence(np.eye(1, len(self.levels))[0] - self.design[self.points.p.argmin()])
 
     def values(self, j: Any) -> Array:
-        """The losses of the positions' groups."""
+        """The losses of the groups that the positions belong to."""
         losses: Array = self.levels[self.groups.of(j)]
         return losses
 
     @cached_property
     def error_factor(self) -> float:
         """ε n ‖s‖, or infinity where Theorem 5.2 does not apply."""
-        # Columns of norm 1: the first one of S is as small as (1 - p)^n, which is no sign of a missing rank.
+        # Columns have norm 1: the first one of S may be as small as (1 - p)^n, which says nothing about the rank.
         norms = np.linalg.norm(self.design, axis=0)
         if not self.groups.first_alone or norms.min() == 0:
             return math.inf

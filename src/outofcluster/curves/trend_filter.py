@@ -8,15 +8,15 @@ derivative per unit of p, so λ means the same for every n (``scale="p"``). ``sc
 objective, λ‖D_k e‖, whose penalty vanishes as n grows; the two are one problem with :math:`λ_{index} = λ_p\,
 n^{k-1/2}`.
 
-Both norms are unsquared, as in the paper. The fit therefore scales with b, and λ does not depend on the size of
+Neither norm is squared, as in the paper. The fit therefore scales with b, and λ does not depend on the size of
 the noise.
 
-"+mono" is ``monotone=True`` (e_j ≥ e_{j+1}) with ``nonnegative=True`` (e_n ≥ 0). Convexity holds under Theorem
-3.2's extra condition only, so it is an option.
+"+mono" is ``monotone=True`` (e_j ≥ e_{j+1}) with ``nonnegative=True`` (e_n ≥ 0). Convexity holds only under the extra
+condition of Theorem 3.2, so it is an option.
 
-The curve is held by its values on the index grid while that is small or asked for, else by a spline whose size
-does not depend on n (:mod:`._representation`); the minimum is found by an active-set method or a cone solver
-(:mod:`._trend`).
+The curve is represented by its values on the index grid while n is small or ``scale="index"``, otherwise by a spline
+whose size does not depend on n (:mod:`._representation`). An active-set method or a cone solver finds the minimum
+(:mod:`._solvers.trend`).
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from outofcluster.curves.points import Points
 __all__ = ["TrendFilterCurve"]
 
 _MAX_GRID = 200_000
-"""Largest n of the index grid: some seconds, some 100 MB."""
+"""Largest n of the index grid, which takes some seconds and about 100 MB."""
 
 _DENSE = 1_000_000
-"""Entries of A up to which it is cheaper to form all of them than their windows."""
+"""Number of entries of A up to which forming all of them costs less than forming the windows of the rows."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -54,8 +54,8 @@ class TrendFilterCurve(Curve):
     order : {2, 3, 4}, default=4
         Which differences are penalised: a curve of degree ``order - 1`` costs nothing.
     penalty : float, optional
-        Weight λ > 0 of the penalty, in the units that ``scale`` says. By default 10^-(order + 1) per unit of p,
-        or 10, as the paper has it for its heart and census data, per index.
+        Weight λ > 0 of the penalty, in the units of ``scale``. The default is 10^-(order + 1) per unit of p, and 10
+        per index, as in the paper for its heart and census data.
     monotone : bool, default=True
         Whether the curve must not increase (Theorem 3.1).
     nonnegative : bool, default=True
@@ -65,7 +65,7 @@ class TrendFilterCurve(Curve):
     scale : {"p", "index"}, default="p"
         Differences per unit of p, which mean the same for every n, or per index as in the paper.
     n_pieces : int, default=128
-        Pieces of the spline that stands for the curve when ``scale="p"`` and n exceeds twice their number.
+        Number of pieces of the spline that represents the curve when ``scale="p"`` and n exceeds twice this number.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class TrendFilterCurve(Curve):
     index_penalty_ : float
         The penalty of the same problem under ``scale="index"``.
     objective_ : float
-        The smallest value found of the two norms' sum.
+        The sum of the two norms at the solution.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class TrendFilterCurve(Curve):
 
     @property
     def needs(self) -> Needs:
-        """Losses that are not negative where the curve must not be."""
+        """Losses that are not negative where the curve must not be negative."""
         return Needs(nonnegative=bool(self.nonnegative))
 
     @property
@@ -113,7 +113,7 @@ class TrendFilterCurve(Curve):
 
     @property
     def objective_(self) -> float:
-        """The value reached: residual norm plus penalty."""
+        """The norm of the residuals plus the penalty."""
         return self._trend().objective
 
     def _trend(self) -> TrendFilterSolution:
@@ -152,7 +152,7 @@ class TrendFilterCurve(Curve):
         else:
             representation = spline(operator, self.order, pieces)
             unit_penalty = penalty
-        # Per index the penalty is weak, per unit of p it is strong: it decides which cone program to trust first.
+        # The penalty is weak per index and strong per unit of p; that decides which cone program to try first.
         coefficients = minimise_trend(
             representation, points.weights, points.b, unit_penalty, shape, strong=not per_index
         )
@@ -161,7 +161,7 @@ class TrendFilterCurve(Curve):
 
 @dataclass(frozen=True)
 class TrendFilterSolution(Solution):
-    """Coefficients of the curve on the grid or as a spline."""
+    """A curve by its coefficients, on the grid or as a spline."""
 
     points: Points
     representation: Representation
@@ -173,23 +173,23 @@ class TrendFilterSolution(Solution):
 
     @property
     def e0(self) -> float:
-        """First coefficient: both the grid and the spline start at e_0."""
+        """The first coefficient, since both the grid and the spline start at e_0."""
         return float(self.coefficients[0])
 
     @cached_property
     def fitted(self) -> Array:
-        """A e."""
+        """The losses A e."""
         return np.asarray(self.representation.design @ self.coefficients)
 
     @cached_property
     def objective(self) -> float:
-        """Residual norm plus penalty."""
+        """The norm of the residuals plus the penalty."""
         residual = self.points.scaled(self.fitted - self.points.b)
         return float(np.linalg.norm(residual) + self.unit_penalty * np.linalg.norm(self._rough() @ self.coefficients))
 
     @cached_property
     def condition(self) -> float:
-        """Condition number of the design and the penalty, stacked, without the constraints."""
+        """Condition number of the design stacked on the penalty, without the constraints."""
         if self.representation.size > 3000:
             raise InputError(f"n must be at most 3000 for a condition number on the index grid, got {self.points.n}.")
         design = sparse.csr_matrix(self.representation.design).toarray()

@@ -9,9 +9,10 @@ the safeguard against cycling.
 
 With r = ‖Bz-b‖ and d = ‖Ez‖ of its solution, ψ is minimal where μd/r = λ. Along the path, r is a convex
 decreasing function of d with slope -μd/r, so μd/r increases in μ and a safeguarded Newton iteration in log μ
-finds the root. Its derivative comes from dz/dμ = -H⁻¹EᵀEz on the passive set.
+finds the root. (Not one of scipy's: the derivative is known, and each step costs a factorisation, so the iteration ends
+as soon as the gap below is small enough.) The derivative comes from dz/dμ = -H⁻¹EᵀEz on the passive set.
 
-Each μ also certifies how far from optimal its z is. With s = min(1/r, λ/(μd)), y = s(Bz-b) and w = sμEz are dual
+Each μ also tells how far from optimal its z can be. With s = min(1/r, λ/(μd)), y = s(Bz-b) and w = sμEz are dual
 feasible (‖y‖ ≤ 1, ‖w‖ ≤ λ, γ = Bᵀy + Eᵀw ≥ 0 on the bounded, = 0 on the free coordinates), so
 
 .. math:: ψ(z) - ψ^* ≤ r(1 - sr) + d(λ - sμd) + z^⊤γ,
@@ -44,7 +45,7 @@ _ACCEPTED_GAP = 1e-7
 _MAX_PIVOTS = 50
 _MAX_NEWTON = 40
 _LONGEST_STEP = 5.0
-"""In log μ: Newton's steps are long where μd/r is nearly flat, which is where its limits are."""
+"""Longest step in log μ: Newton's steps are long where μd/r is nearly flat, which it is near its limits."""
 
 Mask = NDArray[np.bool_]
 
@@ -81,7 +82,7 @@ def minimise_norms_free(B: Array, b: Array, unpenalised: int, penalty: float) ->
             outside, mu * float(np.linalg.norm(shrunk))
         )
 
-    # Below the least singular value that can be told from 0 the fit interpolates, above the largest it is a polynomial.
+    # Below the smallest singular value that differs from 0 the fit interpolates, above the largest it is a polynomial.
     u = np.zeros(B_u.shape[1])
     if s[0] > 1e-100:
         low, high = 2 * math.log(1e-15 * s[0]), 2 * math.log(1e8 * s[0])

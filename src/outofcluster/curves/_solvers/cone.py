@@ -3,9 +3,9 @@ r"""Sum of two norms under linear constraints, as a second-order cone program.
 .. math:: \min_x\ ‖Ax - b‖ + λ‖Ex‖ \quad\text{with } Cx ≥ 0,\ Zx = 0,
 
 written for Clarabel as min t₁ + t₂ with (t₁, Ax - b) and (t₂, λEx) in second-order cones. b is scaled to norm
-1, so that the solver's tolerances are relative to it. 1e-10 in gap and feasibility is aimed for; where the
-solver stalls on the way there (typically with a minimum at which a norm is 0), 1e-8 is aimed for anew, which is
-cvxpy's accuracy. A run that does not come below 1e-7 raises with the solver's status.
+1, so that the solver's tolerances are relative to it. The first run aims at 1e-10 in gap and feasibility. Where the
+solver stalls on the way (typically because a norm is 0 at the minimum), a second run aims at 1e-8, which is cvxpy's
+accuracy. If that one does not come below 1e-7 either, an error gives the solver's status.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
-r"""Trend filtering of coefficients under shape constraints: what the trend filter and the sketch both solve.
+r"""Trend filtering of coefficients under shape constraints, which the trend filter and the sketch both need.
 
 .. math:: \min_c\ ‖Ac - b‖ + λ\,‖R c^{(k)}‖ ,
 
-with c and its derivatives as in :mod:`._representation`, under any of: c decreasing (c⁽¹⁾ ≤ 0), c convex (c⁽²⁾
-≥ 0), c ≥ 0. Three ways, of which the first to converge is taken:
+with c and its derivatives as in :mod:`.._representation`, under any of these constraints: c decreasing (c⁽¹⁾ ≤ 0), c
+convex (c⁽²⁾ ≥ 0), c ≥ 0. There are three methods, and the first that converges gives the answer:
 
 dense
     For equal steps and few unknowns. Without constraints the k-th differences are coordinates in which the
     penalty is the identity; if that curve violates the constraints, an active-set method takes over
-    (:mod:`._active_set`).
+    (:mod:`.active_set`).
 direct
-    A cone program in c. Sharp where the penalty is weak; a strong one multiplies rounding errors by λh⁻ᵏ.
+    A cone program in c. It is accurate where the penalty is weak; a strong one multiplies rounding errors by λh⁻ᵏ.
 chained
     A cone program in c, c⁽¹⁾, …, c⁽ᵏ⁾, tied by the equations h⁽ⁱ⁾c⁽ⁱ⁺¹⁾ = Δc⁽ⁱ⁾, so that no power h⁻ᵏ appears.
-    Well conditioned however strong the penalty.
+    It is well conditioned however strong the penalty is.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from outofcluster.curves._solvers.cone import minimise_norms_conic
 __all__ = ["Shape", "minimise_trend"]
 
 _MAX_ACTIVE_SET = 300
-"""Unknowns up to which dense pivoting beats the cone solver."""
+"""Number of unknowns up to which dense pivoting is faster than the cone solver."""
 
 _RISE = 8.0
-"""Derivatives are counted in units of 8 per length of the curve, about what a loss curve's grow by."""
+"""The unit of a derivative is 8 times that of the one before, about as much as the derivatives of a loss curve grow."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Shape:
     convex: bool
 
     def holds(self, e: Array) -> bool:
-        """Whether a curve on the grid meets the constraints as it is."""
+        """Whether a curve on the grid meets the constraints."""
         slope = np.diff(e)
         return not (
             (self.monotone and slope.max() > 0)
@@ -58,7 +58,7 @@ class Shape:
 
     @property
     def bounds_suffice(self) -> bool:
-        """Whether a change of coordinates makes all constraints bounds; only convex and U-shaped above 0 needs more."""
+        """Whether a change of coordinates makes all constraints bounds: not for a convex curve above 0 that may rise."""
         return self.monotone or not (self.nonnegative and self.convex)
 
 
@@ -76,7 +76,7 @@ def minimise_trend(
 ) -> Array:
     """Coefficients that minimise ‖√weights (Ac - b)‖ + penalty ‖R c⁽ᵏ⁾‖ under the shape.
 
-    ``strong`` says which cone program to try first. SolverError, with every method's status, if none converges.
+    ``strong`` says which cone program to try first. Raises SolverError with every method's status if none converges.
     """
     problem = _Problem(representation, *_fewest_rows(representation.design, weights, b), penalty, shape)
     methods = [_chained, _direct] if strong else [_direct, _chained]
@@ -92,7 +92,7 @@ def minimise_trend(
 
 
 def _fewest_rows(design: Any, weights: Array | None, b: Array) -> tuple[Any, Array]:
-    """Weighted design and losses; a rotation leaves no more rows than unknowns plus one."""
+    """The weighted design and losses, rotated so that there are no more rows than unknowns plus one."""
     if weights is not None:
         design, b = sparse.diags(np.sqrt(weights)) @ design, np.sqrt(weights) * b
     m, size = design.shape
@@ -110,7 +110,7 @@ def _dense(problem: _Problem) -> Array:
         return e
     if size > _MAX_ACTIVE_SET or not shape.bounds_suffice:
         raise SolverError("Too many unknowns or constraints for active sets.")
-    # Differences of the order that is constrained, so that the constraints become bounds.
+    # In differences of the constrained order, the constraints are bounds.
     constrained = 2 if shape.convex else 1 if shape.monotone else 0
     bounded = np.ones(size, dtype=bool)
     if constrained:
@@ -132,7 +132,7 @@ def _to_differences(e: Array, order: int) -> Array:
 
 
 def _from_differences(z: Array, order: int) -> Array:
-    """The curve with the given differences: the inverse of ``_to_differences``."""
+    """The curve that has these differences: the inverse of ``_to_differences``."""
     e = z.copy()
     for tail in range(len(z) - order + 1, len(z) + 1):
         e[:tail] = np.cumsum(e[:tail][::-1])[::-1]
@@ -140,7 +140,7 @@ def _from_differences(z: Array, order: int) -> Array:
 
 
 def _in_differences(matrix: Array, order: int) -> Array:
-    """A matrix that multiplies e, for z instead: each order of differences is one sum along its rows."""
+    """Turn a matrix that multiplies e into one that multiplies z: one cumulative sum along the rows per order."""
     for lower in range(order):
         tail = matrix.shape[1] - lower
         matrix = np.concatenate([np.cumsum(matrix[:, :tail], axis=1), matrix[:, tail:]], axis=1)
@@ -203,6 +203,6 @@ def _chained(problem: _Problem) -> Array:
 
 
 def _nonnegative_rows(size: int, shape: Shape) -> sparse.spmatrix:
-    """All coefficients, or only the last where the others cannot be smaller."""
+    """The rows that pick all coefficients, or only the last one where the others cannot be smaller."""
     everywhere = sparse.identity(size, format="csr")
     return everywhere[-1:] if shape.monotone else everywhere
