@@ -2,12 +2,12 @@
 
 Two protocols are kept apart throughout. *paper* draws replicates from the oracle pools, as the published experiments
 did, and shows Monte-Carlo noise only. *field* is what a user lives through: records leak once, and all that is seen is
-the leaky split. See :mod:`.paper` and :mod:`.field`.
+the leaky split.
 
-The order of things: :mod:`.parameters` (the table), :mod:`.records` and :mod:`.partition` (what is drawn and fitted),
-:mod:`.paper`, :mod:`.field`, :mod:`.checks` and :mod:`.timing` (what is run), :mod:`.estimators` and :mod:`.results`
-(what follows from it), :mod:`.claims` (what it says about the paper), :mod:`.tables`, :mod:`.figures` and
-:mod:`.outputs` (what is written). :mod:`.store` finds finished parts again, and :mod:`.run` goes through it all.
+The order of things: :mod:`.studies` (the tables of parameters), :mod:`.parts` (finished work that is found again),
+:mod:`.sources` (what is drawn and fitted), :mod:`.protocols` (what is run), :mod:`.results` and :mod:`.timing` (what
+follows from it), :mod:`.claims` (what it says about the paper), :mod:`.figures` and :mod:`.outputs` (what is written).
+:mod:`.run` goes through it all.
 """
 
 from outofcluster.reproduction.run import Reproduction, reproduce

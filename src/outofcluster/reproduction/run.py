@@ -7,27 +7,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from outofcluster._base.exceptions import InputError
+from outofcluster._base.files import check_destination
 from outofcluster._base.plain import plain
 from outofcluster._base.validation import check_flag, check_integer
 from outofcluster.datasets import Bunch
-from outofcluster.reproduction.checks import field_shape, paper_shape, run_checks, run_tests, true_shape
 from outofcluster.reproduction.claims import judge
-from outofcluster.reproduction.field import run_field
 from outofcluster.reproduction.figures import check_matplotlib
-from outofcluster.reproduction.outputs import write_overall, write_study, write_timing
-from outofcluster.reproduction.paper import run_paper
-from outofcluster.reproduction.parameters import LEAKAGE, PROTOCOL, STUDIES, TIMING, Effort, Study, check_names
-from outofcluster.reproduction.progress import Reporter
-from outofcluster.reproduction.records import LEARNERS, data_digest, load
-from outofcluster.reproduction.results import field_results, fitted_curves, paper_results
-from outofcluster.reproduction.store import Store, make_folder, remove_empty
+from outofcluster.reproduction.outputs import make_folder, summary, write_overall, write_study, write_timing
+from outofcluster.reproduction.parts import Parts, versions
+from outofcluster.reproduction.protocols import field_draws, run_checks, run_tests, trials, truth
+from outofcluster.reproduction.results import field_results, paper_results
+from outofcluster.reproduction.sources import LEARNERS, Source, load
+from outofcluster.reproduction.studies import LEAKAGE, STUDIES, TIMING, Effort, check_names
 from outofcluster.reproduction.timing import run_timing
-from outofcluster.reproduction.versions import versions
+from outofcluster.sampling.progress import Progress
+from outofcluster.sampling.task import check_n_jobs, digest
 
 __all__ = ["Reproduction", "reproduce"]
 
 _SCHEMA = 1
+_PROTOCOL = 1
+"""Raised whenever what is sampled changes, so that stored parts of an older way are not taken for today's."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,6 @@ class Reproduction:
         return list(self.results["claims"])
 
     def __str__(self) -> str:
-        from outofcluster.reproduction.summary import summary
-
         return summary(self.results)
 
 
@@ -85,110 +83,81 @@ def reproduce(
     random_state : int, default=0
         Seed.
     progress : bool, default=False
-        Write a line on standard error for every part that is finished.
+        Show a bar, on a terminal or in a notebook, that counts the fits of all studies.
 
     Returns
     -------
     Reproduction
+        The results, and where they were written.
 
     Examples
     --------
     >>> from outofcluster.reproduction import reproduce
-    >>> found = reproduce("heart", data_home="uci", out="results", quick=True)  # doctest: +SKIP
-    >>> print(found)  # doctest: +SKIP
+    >>> run = reproduce("heart", data_home="uci", out="results", quick=True)  # doctest: +SKIP
+    >>> print(run)  # doctest: +SKIP
     """
     wanted = check_names(names)
-    small = check_flag("quick", quick)
-    seed = check_integer("random_state", random_state, least=0)
-    if n_jobs is not None and check_integer("n_jobs", n_jobs, least=-1024) == 0:
-        raise InputError("n_jobs must be None or a whole number other than 0, got 0.")
+    made_with = {
+        "quick": check_flag("quick", quick),
+        "seed": check_integer("random_state", random_state, least=0),
+        "versions": versions(),
+    }
+    check_n_jobs(n_jobs)
     check_matplotlib()
+    efforts = {name: STUDIES[name].quick if quick else STUDIES[name].full for name in wanted if name != TIMING}
     # Data come before the folder, so that data that are not there leave no folder behind.
-    bunches = {name: _bunch(name, data_home) for name in wanted if name != TIMING}
-    folder = Path(out).expanduser()
-    report = Reporter(progress)
-    studies: dict[str, Any] = {}
-    timing = None
-    made = [parent for parent in (*reversed(folder.parents), folder) if not parent.exists()]
-    try:
-        make_folder(folder)
+    bunches = {name: None if name == "synthetic" else load(name, data_home) for name in efforts}
+    folder = make_folder(Path(out).expanduser())
+    check_destination("out", folder / "results.json")
+    total = sum(STUDIES[name].n_fits(effort) for name, effort in efforts.items())
+    results: dict[str, Any] = {"schema": _SCHEMA, **made_with, "studies": {}, "timing": None}
+    with Progress(total, show=check_flag("progress", progress)) as bar:
         for name in wanted:
-            report.study(name)
-            data = bunches.pop(name, None)
-            store = Store(make_folder(folder / name), _common(name, data, seed), report)
+            own, bunch = make_folder(folder / name), bunches.pop(name, None)
+            parts = Parts(own / "parts", _common(name, bunch, random_state), bar)
             if name == TIMING:
-                timing = plain(run_timing(store, quick=small, seed=seed) | _made_with(small, seed))
-                write_timing(store.folder, timing)
+                results["timing"] = plain(run_timing(parts, quick=quick, seed=random_state) | made_with)
+                write_timing(own, results["timing"])
             else:
-                studies[name] = plain(_study(STUDIES[name], data, store, data_home, small, seed, n_jobs))
-                write_study(store.folder, studies[name])
-            report.line(f"written to {store.folder}")
-    finally:
-        remove_empty([*made, *(folder / name for name in wanted)])
-    results = plain(
-        {"schema": _SCHEMA, **_made_with(small, seed), "studies": studies, "timing": timing}
-        | {"claims": judge(studies, timing)}
-    )
+                source = Source(STUDIES[name], bunch, parts, n_jobs)
+                study = _study(source, efforts[name], data_home, made_with)
+                results["studies"][name] = plain(study)
+                write_study(own, results["studies"][name])
+    results = plain(results | {"claims": judge(results["studies"], results["timing"])})
     write_overall(folder, results)
     return Reproduction(folder, results)
 
 
-def _bunch(name: str, data_home: Any) -> Bunch | None:
-    return None if name == "synthetic" else load(name, data_home)
-
-
 def _common(name: str, bunch: Bunch | None, seed: int) -> dict[str, Any]:
     """What all parts of a study depend on."""
-    return {
-        "version": versions()["outofcluster"],
-        "protocol": PROTOCOL,
-        "study": name,
-        "leakage": LEAKAGE,
-        "seed": seed,
-        "data": None if bunch is None else data_digest(bunch),
-    }
+    names = ("data", "target", "groups", "train_groups", "validation_groups")
+    data = None if bunch is None else digest([getattr(bunch, name) for name in names])
+    made_by = {"version": versions()["outofcluster"], "protocol": _PROTOCOL}
+    return made_by | {"study": name, "leakage": LEAKAGE, "seed": seed, "data": data}
 
 
-def _made_with(quick: bool, seed: int) -> dict[str, Any]:
-    return {"quick": quick, "seed": seed, "versions": versions()}
-
-
-def _study(
-    study: Study, bunch: Bunch | None, store: Store, data_home: Any, quick: bool, seed: int, n_jobs: int | None
-) -> dict[str, Any]:
-    effort: Effort = study.quick if quick else study.full
-    run = run_paper(study, effort, bunch, store, seed=seed, n_jobs=n_jobs)
-    draws = run_field(study, effort, bunch, store, seed=seed, n_jobs=n_jobs)
-    test = run_tests(study, effort, bunch, store, seed=seed)
-    checks = run_checks(study, effort, bunch, store, data_home, seed=seed, n_jobs=n_jobs)
-    paper = paper_results(study, run)
+def _study(source: Source, effort: Effort, data_home: Any, made_with: dict[str, Any]) -> dict[str, Any]:
+    study, bunch, seed = source.study, source.bunch, made_with["seed"]
+    true_curve = truth(source, effort, seed)
+    paper = list(trials(source, effort, seed, float(true_curve.means[0])))
+    field = list(field_draws(source, effort, seed))
+    test = run_tests(source, effort, seed)
+    checks = run_checks(source, effort, data_home, seed)
+    records = None
+    if bunch is not None:
+        records = {"train": len(bunch.train_rows), "validation": len(bunch.validation_rows)}
+    keys = ("n", "levels", "trend_penalty", "sketch_penalty", "degree", "groups")
     return {
         "name": study.name,
         "title": study.title,
         "cluster": study.cluster,
         "unit": study.unit,
-        **_made_with(quick, seed),
-        "seconds": round(store.seconds, 1),
+        **made_with,
         "leakage": LEAKAGE,
         "learner": LEARNERS[study.loss],
-        "records": None
-        if bunch is None
-        else {"train": len(bunch.train_rows), "validation": len(bunch.validation_rows)},
-        "parameters": {
-            "n": study.n,
-            "levels": study.levels,
-            "trend_penalty": study.trend_penalty,
-            "sketch_penalty": study.sketch_penalty,
-            "degree": study.degree,
-            "groups": study.groups,
-            "effort": effort,
-            "paper_t": study.full.fits,
-        },
-        "protocols": {
-            "paper": paper
-            | {"curves": fitted_curves(study, run), "shape": paper_shape(run), "true_shape": true_shape(run)},
-            "field": field_results(study, draws) | {"shape": field_shape(draws)},
-        },
+        "records": records,
+        "parameters": {key: getattr(study, key) for key in keys} | {"effort": effort, "paper_t": study.full.fits},
+        "protocols": {"paper": paper_results(study, true_curve, paper), "field": field_results(study, field)},
         "test": test,
         "checks": checks,
     }

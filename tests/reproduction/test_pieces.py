@@ -1,27 +1,23 @@
 """The pieces of the reproduction: the synthetic sampler, means, estimators, timing, claims."""
 
-import copy
-import importlib
 import json
 import os
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import outofcluster as ooc
+from outofcluster._base.exceptions import SolverError
+from outofcluster.auditing.choices import read_curve
 from outofcluster.datasets import partition_losses
-from outofcluster.reproduction import claims, parameters, reproduce, timing
-from outofcluster.reproduction.checks import field_shape
-from outofcluster.reproduction.estimators import default_curve, default_designs, estimate, paper_curves
-from outofcluster.reproduction.field import Draw
-from outofcluster.reproduction.means import Means, binned, pooled
-from outofcluster.reproduction.parameters import STUDIES
-from outofcluster.reproduction.partition import iid_loss, sample_partition
-from outofcluster.reproduction.progress import Reporter
-from outofcluster.reproduction.records import field_records
-from outofcluster.reproduction.reference import solve_trend, solver
-from outofcluster.reproduction.store import Store
+from outofcluster.reproduction import claims, outputs, reproduce, studies, timing
+from outofcluster.reproduction.parts import Means, Parts
+from outofcluster.reproduction.protocols import Replicate, default_designs, field_records
+from outofcluster.reproduction.results import estimate, field_shape, make_curves
+from outofcluster.reproduction.sources import Source, sample_partition
+from outofcluster.reproduction.studies import STUDIES
+from outofcluster.sampling.progress import Progress
 
 HOME = os.environ.get("OUTOFCLUSTER_DATA")
 needs_data = pytest.mark.skipif(not HOME, reason="OUTOFCLUSTER_DATA does not name the folder of the UCI files")
@@ -55,9 +51,14 @@ def test_drawing_sums_instead_of_records_changes_no_distribution():
     assert ours.standard_errors[0] * np.sqrt(5000) == pytest.approx(np.std(losses), rel=0.08)
 
 
-def test_the_iid_loss_of_the_synthetic_study_mixes_both_parts():
+def silent(folder):
+    return Parts(folder, {}, Progress(1, show=False))
+
+
+def test_the_iid_loss_of_the_synthetic_study_mixes_both_parts(tmp_path):
     # Some seven of fifteen records decide the slope: it is close to 2, so the loss is half the other part's 1/3.
-    assert iid_loss(3000, n=15, seed=0) == pytest.approx(0.25 + 0.5 / 3, abs=0.05)
+    source = Source(STUDIES["synthetic"], None, silent(tmp_path), None)
+    assert source.iid("iid", 10, seed=0) == pytest.approx(0.25 + 0.5 / 3, abs=0.05)
 
 
 def test_the_synthetic_study_from_one_end_to_the_other(tmp_path, monkeypatch):
@@ -72,7 +73,7 @@ def test_the_synthetic_study_from_one_end_to_the_other(tmp_path, monkeypatch):
         tests=2,
     )
     monkeypatch.setitem(STUDIES, "synthetic", replace(STUDIES["synthetic"], quick=effort))
-    monkeypatch.setattr("outofcluster.reproduction.run.write_study", lambda folder, study: None)
+    monkeypatch.setattr(outputs, "rendered", lambda figure: {})
     found = reproduce("synthetic", out=tmp_path, quick=True).results["studies"]["synthetic"]
     paper, field = found["protocols"]["paper"], found["protocols"]["field"]
     assert paper["e0"] == pytest.approx(partition_losses(15)[0])
@@ -94,7 +95,7 @@ def means(b, fits=100, error=0.01):
 
 
 def test_pooling_weighs_by_fits():
-    together = pooled([means([0.3, 0.2], fits=100), means([0.5, 0.2], fits=300, error=0.02)])
+    together = Means.pooled([means([0.3, 0.2], fits=100), means([0.5, 0.2], fits=300, error=0.02)])
     assert together.means == pytest.approx([0.45, 0.2])
     assert together.n_fits.tolist() == [400, 400]
     assert together.standard_errors[0] == pytest.approx(np.hypot(0.25 * 0.01, 0.75 * 0.02))
@@ -102,7 +103,7 @@ def test_pooling_weighs_by_fits():
 
 def test_binning_keeps_means_and_shape():
     b = np.exp(-3 * np.linspace(0, 1, 200))
-    few = binned(means(b), 20)
+    few = means(b).binned(20)
     assert len(few.means) == 20
     assert few.means.mean() == pytest.approx(b.mean())
     assert (np.diff(few.means) < 0).all()
@@ -119,7 +120,7 @@ def test_a_pool_that_leaked_is_seen_as_injection_on_top_of_it():
 
 
 def test_the_papers_estimators_have_the_papers_parameters():
-    curves = paper_curves(STUDIES["parkinson"])
+    curves = make_curves(STUDIES["parkinson"])
     assert (curves["trend"].order, curves["trend"].penalty, curves["trend"].scale) == (4, 1000, "index")
     assert (curves["sketch"].n_groups, curves["sketch"].penalty, curves["sketch"].first_alone) == (7, 0.1, True)
     assert (curves["sketch_code"].n_groups, curves["sketch_code"].first_alone) == (6, False)
@@ -138,10 +139,9 @@ def test_the_papers_estimators_have_the_papers_parameters():
 
 
 def test_the_default_is_that_of_audit():
-    auditing = importlib.import_module("outofcluster.auditing.run")
     for name, largest in (("heart", 1.0), ("synthetic", np.inf)):
-        found = default_curve(STUDIES[name])
-        assert (type(found), found.largest) == (type(auditing._method("auto", "records", largest)), largest)
+        curve, default = make_curves(STUDIES[name])["default"], read_curve("auto", "records", (0.0, largest))
+        assert (type(curve), curve.get_params()) == (type(default), default.get_params())
     designs = default_designs(100, 1000, largest=0.3)
     assert list(designs) == [100, 28, 8]
     assert sum(design.budget for design in designs.values()) == 1000
@@ -150,8 +150,6 @@ def test_the_default_is_that_of_audit():
 
 
 def test_a_solver_that_fails_is_not_an_estimate(monkeypatch):
-    from outofcluster._base.exceptions import SolverError
-
     def fail(self, *args):
         raise SolverError("no")
 
@@ -181,9 +179,7 @@ def test_a_draws_own_level_has_no_part_in_the_shape():
     """Draws that differ by a constant only tell the shape exactly."""
     rng = np.random.default_rng(0)
     curve = 0.3 - 0.1 * np.linspace(0, 1, 20)
-    runs = [
-        Draw(means(curve + shift), means(curve), 0.2, 0.3, 0.1, (1, 1), None) for shift in 0.1 * rng.standard_normal(25)
-    ]
+    runs = [Replicate(means(curve + shift), (means(curve),), 0.2, 0.25, 0.3) for shift in 0.1 * rng.standard_normal(25)]
     found = field_shape(tuple(replace(run, equidistant=jitter(run.equidistant, rng)) for run in runs))
     assert found["decreasing"]["exceeds_noise"] is False
     assert max(found["slopes"]["standard_error"]) < 0.01
@@ -212,7 +208,7 @@ def once(monkeypatch):
 
 
 def timed(folder, quick=True):
-    return timing.run_timing(Store(folder, {}, Reporter(show=False)), quick=quick, seed=0)
+    return timing.run_timing(silent(folder), quick=quick, seed=0)
 
 
 def test_timing_covers_every_method_and_size(once, tmp_path):
@@ -229,7 +225,7 @@ def test_timing_covers_every_method_and_size(once, tmp_path):
 
 
 def test_timing_needs_no_cvxpy(once, tmp_path, monkeypatch):
-    monkeypatch.setattr(timing, "solver", lambda: None)
+    monkeypatch.setattr(timing, "_cvxpy", lambda: None)
     found = timed(tmp_path)
     assert {row["solver"] for row in found["scaling"]} == {"outofcluster"}
     assert all(row["cvxpy_seconds"] is None for row in found["table"])
@@ -248,7 +244,7 @@ def test_timing_writes_its_files(once, tmp_path):
 def test_cvxpy_solves_the_same_problem():
     p = np.linspace(0.1, 1, 12)
     b = 0.2 + 0.1 * np.exp(-5 * p)
-    status, e0 = solve_trend(solver(), ooc.BinomialOperator(p, 20).matrix(), b, 4, 10.0)
+    status, e0 = timing._solve(timing._cvxpy(), p, b, 20, 10.0)
     ours = ooc.TrendFilterCurve(order=4, penalty=10.0, scale="index").fit_points(p, b, 20)
     assert status == "optimal"
     assert e0 == pytest.approx(ours.e0_, abs=1e-4)
@@ -334,15 +330,15 @@ def test_errors_too_small_to_matter_are_not_compared():
 
 
 def test_names_are_checked_and_ordered():
-    assert parameters.check_names(["timing", "all"]) == parameters.ALL
-    assert parameters.check_names("heart") == ("heart",)
-    assert asdict(copy.copy(STUDIES["heart"].full))["trials"] == 10
+    assert studies.check_names(["timing", "all"]) == studies.ALL
+    assert studies.check_names("heart") == ("heart",)
 
 
 # --- the real data ------------------------------------------------------------------------------------
 
 
 @needs_data
+@pytest.mark.slow
 def test_heart_has_the_bias_that_is_known(tmp_path, monkeypatch):
     effort = replace(
         STUDIES["heart"].quick,
@@ -357,7 +353,7 @@ def test_heart_has_the_bias_that_is_known(tmp_path, monkeypatch):
         tests=1,
     )
     monkeypatch.setitem(STUDIES, "heart", replace(STUDIES["heart"], quick=effort))
-    monkeypatch.setattr("outofcluster.reproduction.run.write_study", lambda folder, study: None)
+    monkeypatch.setattr(outputs, "rendered", lambda figure: {})
     found = reproduce("heart", data_home=HOME, out=tmp_path, quick=True).results["studies"]["heart"]
     paper = found["protocols"]["paper"]
     assert found["records"] == {"train": 479, "validation": 262}

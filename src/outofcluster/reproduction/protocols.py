@@ -1,0 +1,218 @@
+"""What is run in a study: the paper's protocol, the field protocol, the hypothesis test, and a check of the learner.
+
+*The paper's protocol.* Replicates are drawn without replacement from the oracle pools: training records come from the
+clean T and from V with probability p, so the injected fraction *is* the level p. Levels are equidistant from p0 to 1, a
+trial has t replicates at each, and trials are independent. All that differs between trials is which replicates were
+drawn: their spread is Monte-Carlo noise, and says nothing about other records. Every replicate is scored on all of V
+that it did not train on; the paper's table has 100 validation records, which changes the noise of a replicate and not
+what is estimated. The default has the same fits at its own levels above p0 and its own sizes (fewer on the census and
+on Dota 2, see :mod:`.studies`). The true loss is that of replicates with p = 0, by many fits; in the synthetic study it
+is known.
+
+*The field protocol* is what a user lives through. Which records of V leak into T̂ is drawn once (p0 = 0.1), and with it
+T̂ and V̂ are all that is known. Every estimator is run on them as a user would: resamples with replacement of n records,
+levels injected on top of what leaked. The draw of the leak is repeated, and errors are against the loss of the same
+learner trained on resamples of the clean T and scored on all of V. The naive estimate is the loss at level 0 of the
+default's run, which has most of its fits there. Where V is too small to make up a tenth of T̂ (the census), every draw
+also takes some of T at random; in the synthetic study it makes new records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from outofcluster._base.exceptions import FitError, InputError
+from outofcluster.auditing.effect_test import leakage_test
+from outofcluster.curves.operator import BinomialOperator
+from outofcluster.datasets import Bunch, make_partition, partition_losses
+from outofcluster.design.automatic import least_size, placed_levels, placed_sizes
+from outofcluster.design.extrapolation import Design, allocate, largest_level
+from outofcluster.reproduction.parts import Means, seed_for
+from outofcluster.reproduction.sources import Source, learner, load, quiet
+from outofcluster.reproduction.studies import LEAKAGE, TRUE_LEVELS, Effort, Study
+from outofcluster.split.simulation import simulate_leakage
+
+__all__ = ["Replicate", "default_designs", "field_draws", "field_records", "run_checks", "run_tests", "trials", "truth"]
+
+_CHECK_LEVELS = (0.0, LEAKAGE, 1.0)
+
+
+@dataclass(frozen=True)
+class Replicate:
+    """One trial of the paper's protocol, or one draw of the leak in the field protocol.
+
+    Attributes
+    ----------
+    equidistant, default : Means, tuple of Means
+        Losses at the paper's levels, and those of the default's sizes, as a user at p0 sees them.
+    iid, naive, truth : float
+        The loss on random splits, the loss at p0, and the true loss.
+    rate, records, pvalue : float, tuple of int, float or None
+        Of a draw of the leak: its rate, how many records are on either side, and the p-value of the hypothesis test.
+    """
+
+    equidistant: Means
+    default: tuple[Means, ...]
+    iid: float
+    naive: float
+    truth: float
+    rate: float = LEAKAGE
+    records: tuple[int, int] = (0, 0)
+    pvalue: float | None = None
+
+
+def default_designs(n: int, n_fits: int, *, y: Any = None, largest: float = 1.0) -> dict[int, Design]:
+    """The sizes that ``audit`` takes when no curve is asked for, the full one first, and the fits at their levels.
+
+    ``y`` are the classes, where there are some.
+    """
+    levels, of_levels = placed_levels(largest)
+    sizes, of_sizes = placed_sizes(n, least_size(y))
+    fits = allocate(of_sizes, n_fits)
+    return {size: Design(levels, allocate(of_levels, int(count))) for size, count in zip(sizes, fits, strict=True)}
+
+
+def truth(source: Source, effort: Effort, root: int) -> Means:
+    """The true curve at some levels p, of which the first is 0: measured, or known in the synthetic study."""
+    p = np.array(TRUE_LEVELS)
+    if source.bunch is None:
+        losses = BinomialOperator(p, source.study.n).matrix() @ partition_losses(source.study.n)
+        return Means(p, losses, np.zeros(len(p)), np.zeros(len(p), dtype=int), source.study.n)
+    counts = np.full(len(p), effort.curve_fits)
+    counts[0] = effort.truth_fits
+    return source.losses("truth", p, counts, seed=seed_for(root, source.study.name, "truth"))
+
+
+def trials(source: Source, effort: Effort, root: int, e0: float) -> Iterator[Replicate]:
+    """Every trial of the paper's protocol."""
+    study, bunch = source.study, source.bunch
+    classes = None if bunch is None else bunch.target[bunch.train_rows]
+    designs = default_designs(study.n, effort.default_fits, y=classes)
+    p, counts = np.linspace(LEAKAGE, 1, study.levels), np.full(study.levels, effort.fits)
+    own = LEAKAGE + (1 - LEAKAGE) * designs[study.n].injected
+    for trial in range(effort.trials):
+        seed, name = seed_for(root, study.name, "paper", trial), f"paper-{trial:02d}"
+        equidistant = source.losses(name, p, counts, seed=seed_for(seed, 0)).seen_by_user(LEAKAGE)
+        iid = source.iid(f"{name}-iid", effort.iid_splits, seed=seed_for(seed, 2))
+        default = tuple(
+            source.losses(f"{name}-default-{size}", own, design.n_fits, seed=seed_for(seed, 1, size), n=size)
+            for size, design in designs.items()
+        )
+        seen = tuple(run.seen_by_user(LEAKAGE) for run in default)
+        yield Replicate(equidistant, seen, iid, float(equidistant.means[0]), e0)
+
+
+def field_draws(source: Source, effort: Effort, root: int) -> Iterator[Replicate]:
+    """Every draw of the leak."""
+    study, common = source.study, None
+    if study.field_train is None:
+        common = _true_loss(source, "field-truth", effort, seed_for(root, study.name, "field truth"))
+    for draw in range(effort.draws):
+        seed, name = seed_for(root, study.name, "field", draw), f"field-{draw:03d}"
+        clean = field_records(study, source.bunch, seed_for(seed, 0))
+        split = simulate_leakage(
+            clean.groups, clean.validation_groups, rate=LEAKAGE, unit="records", random_state=seed_for(seed, 1)
+        )
+        designs = default_designs(
+            study.n,
+            effort.field_fits,
+            y=None if source.bunch is None else clean.target[split.train],
+            largest=largest_level(study.n, len(split.validation)),
+        )
+        here = source if clean is source.bunch else replace(source, bunch=clean)
+        levels = np.linspace(0, 1, study.levels)
+        sides: dict[str, Any] = {"rows": (split.train, split.validation), "replace": True}
+        counts = np.full(study.levels, study.field_count(effort))
+        e0 = _true_loss(here, f"{name}-truth", effort, seed_for(seed, 4)) if common is None else common
+        equidistant = here.losses(name, levels, counts, seed=seed_for(seed, 2), **sides)
+        iid = here.iid(f"{name}-iid", 1, seed=seed_for(seed, 5), replace=True)
+        pvalue = _pvalue(here, name, split, seed_for(seed, 6))
+        default = tuple(
+            here.losses(f"{name}-default-{size}", d.injected, d.n_fits, seed=seed_for(seed, 3, size), n=size, **sides)
+            for size, d in designs.items()
+        )
+        records = (len(split.train), len(split.validation))
+        yield Replicate(equidistant, default, iid, float(default[0].means[0]), e0, split.rate, records, pvalue)
+
+
+def field_records(study: Study, bunch: Bunch | None, seed: int) -> Bunch:
+    """The records that a user of the field protocol has: all, or some of the training clusters', or fresh ones."""
+    if bunch is None:
+        assert study.field_train is not None
+        return make_partition(study.field_train, random_state=seed)
+    if study.field_train is None:
+        return bunch
+    rng = np.random.default_rng(seed)
+    few = rng.choice(bunch.train_rows, min(study.field_train, len(bunch.train_rows)), replace=False)
+    rows = np.sort(np.concatenate([few, bunch.validation_rows]))
+    return replace(bunch, data=bunch.data[rows], target=bunch.target[rows], groups=bunch.groups[rows])
+
+
+def _true_loss(source: Source, name: str, effort: Effort, seed: int) -> float:
+    """The loss of models trained on resamples of the clean T."""
+    return float(source.losses(name, [0.0], [effort.field_truth_fits], seed=seed, replace=True).means[0])
+
+
+def _test(study: Study, bunch: Bunch, split: tuple[Any, Any], groups: Any, seed: int) -> Any:
+    """The hypothesis test on one split."""
+    model = learner(study.loss)
+    with quiet():
+        return leakage_test(
+            model, bunch.data, bunch.target, groups=groups, cv=[split], loss=study.loss, random_state=seed
+        )
+
+
+def _pvalue(source: Source, name: str, split: Any, seed: int) -> float | None:
+    """The hypothesis test on what the user has; None where the records do not suffice for it."""
+    bunch = source.bunch
+    assert bunch is not None
+
+    def compute() -> float | None:
+        try:
+            test = _test(source.study, bunch, (split.train, split.validation), split.groups, seed)
+            return float(test.pvalue)
+        except (FitError, InputError):
+            return None
+
+    pvalue: float | None = source.parts.plain(f"{name}-test", [seed, len(bunch.target)], compute)
+    return pvalue
+
+
+def run_tests(source: Source, effort: Effort, root: int) -> dict[str, Any]:
+    """The hypothesis test on the paper's split: once as a user would, then with the folds dealt anew."""
+    study = source.study
+
+    def compute() -> dict[str, Any]:
+        bunch = source.bunch or make_partition(1000, 1000, random_state=seed_for(root, "test data"))
+        split = (bunch.train_rows, bunch.validation_rows)
+        seeds = [seed_for(root, study.name, "test", deal) for deal in range(effort.tests)]
+        tests = [_test(study, bunch, split, bunch.groups, seed) for seed in seeds]
+        return {
+            "first": tests[0].to_dict() | {"sentence": tests[0].sentence},
+            "pvalues": [test.pvalue for test in tests],
+            "rejected": sum(test.rejected for test in tests),
+            "deals": len(tests),
+            "mean_difference": float(np.mean([test.difference for test in tests])),
+            "median_detectable": float(np.median([test.detectable for test in tests])),
+        }
+
+    result: dict[str, Any] = source.parts.plain("test", effort.tests, compute)
+    return result
+
+
+def run_checks(source: Source, effort: Effort, data_home: Any, root: int) -> dict[str, Any]:
+    """Losses at p = 0, p0 and 1 with the published learner, and for Dota 2 with the type of game as a feature."""
+    if source.bunch is None or effort.check_fits == 0:
+        return {}
+    if source.study.name == "dota2":
+        label, name = "with the type of game as a feature", "check-type"
+        other = replace(source, bunch=load("dota2", data_home, include_type=True))
+    else:
+        label, name = "SVC(kernel='linear', C=1), hinge loss", "check-hinge"
+        other = replace(source, estimator=learner("hinge"))
+    counts = np.full(len(_CHECK_LEVELS), effort.check_fits)
+    return {label: other.losses(name, _CHECK_LEVELS, counts, seed=seed_for(root, source.study.name, "check"))}
