@@ -56,8 +56,8 @@ def polynomial(figures: Figures) -> None:
     worst = 0.0
     for degree in range(1, 11):
         exact = exact_inverse(p, b, degree, 60)
-        found = ooc.PolynomialCurve(degree).fit_points(p, b, 60).values(range(61))
-        worst = max(worst, float(np.abs(found - exact).max()))
+        values = ooc.PolynomialCurve(degree).fit_points(p, b, 60).values(range(61))
+        worst = max(worst, float(np.abs(values - exact).max()))
     figures.at_most("values(j), n = 60, degrees 1 to 10: error against rational arithmetic", worst, 1e-8)
 
 
@@ -140,14 +140,14 @@ def trend_filter_per_p(figures: Figures, *, quick: bool) -> None:
         return
     A = ooc.BinomialOperator(p, 10**5).sparse_matrix()
     start = time.perf_counter()
-    found = cvxpy_trend(A, b, 4, 10.0, True)
+    solution = cvxpy_trend(A, b, 4, 10.0, True)
     theirs = time.perf_counter() - start
     figures.at_least(
         "n = 1e5, m = 10: times faster than cvxpy on the paper's objective",
         theirs / median_seconds(lambda: solve(10**5), 7),
         20,
     )
-    figures.note("  cvxpy found a solution there (1 yes, 0 no)", found is not None)
+    figures.note("  cvxpy found a solution there (1 yes, 0 no)", solution is not None)
 
 
 # --- sketch -------------------------------------------------------------------------------------------

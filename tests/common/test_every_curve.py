@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 from sklearn.base import clone
@@ -51,6 +51,7 @@ def test_no_curve_is_missing_here():
 
 
 @every_curve
+@settings(max_examples=20)
 @given(st.lists(st.floats(0, 1), min_size=9, max_size=9), st.integers(4, 40))
 def test_the_fitted_names_agree_with_each_other(name, losses, n):
     curve = fresh(name)
@@ -87,6 +88,7 @@ def test_without_leakage_there_is_no_optimism(name):
 
 
 @every_curve
+@settings(max_examples=10)
 @given(st.permutations(range(9)))
 def test_the_order_of_the_levels_does_not_matter(name, order):
     order = list(order)
@@ -95,6 +97,7 @@ def test_the_order_of_the_levels_does_not_matter(name, order):
 
 
 @every_curve
+@settings(max_examples=10)
 @given(st.floats(0.01, 100))
 def test_the_size_of_equal_weights_does_not_matter_unless_penalised(name, weight):
     plain, weighted = fresh(name).fit_points(p, b, 12), fresh(name).fit_points(p, b, 12, weights=np.full(9, weight))

@@ -153,8 +153,10 @@ def steep(x, n):
     return 0.2 + 1 / n + (0.1 + 0.1 / np.sqrt(n)) / (1 + 50 * x)
 
 
-def dense(h, levels, b, n, errors):
+def dense(means, levels, b, n, errors):
     """The random walk as one least-squares problem: levels c, the first height, and the steps between sizes.
+
+    ``means`` are those of a shape, one for each loss.
 
     Returns the height at the largest size, the logarithm of the likelihood, and the heights' posterior variance.
     """
@@ -171,10 +173,9 @@ def dense(h, levels, b, n, errors):
             fall = b[same][levels[same].argmin()] - b[same][levels[same].argmax()]
             granted = 0.01 + 0.02 * np.log2(max(n) / n[i])
             scale = np.sqrt(errors[i] ** 2 + (granted * fall) ** 2)
-            mean = binom.pmf(np.arange(n[i] + 1), n[i], levels[i]) @ h(np.arange(n[i] + 1) / n[i])
             row = np.zeros(count + 1 + len(walks))
             row[place] = 1
-            row[count : count + 1 + place] = mean
+            row[count : count + 1 + place] = means[i]
             rows.append(row / scale)
             right.append(b[i] / scale)
         for step, walk in enumerate(walks):
@@ -207,16 +208,19 @@ def test_several_sizes_against_one_dense_problem():
 
     levels, b, n, errors = several(steep, np.random.default_rng(3).standard_normal(15))
     curve = ooc.AutoCurve().fit_points(levels, b, n, standard_errors=errors)
-    count = falls(np.zeros(1), 100).shape[1]
-    scores, optimism = np.empty(count), np.empty(count)
-    for k in range(count):
-        height, score, variance = dense(lambda x, k=k: falls(x, 100)[:, k], levels, b, n, errors)
-        mean = losses(falls(np.arange(101) / 100, 100)[:, k])
-        caution = log_prior()[k] - 3 * np.log((1 - mean[-1]) / (mean[0] - mean[-1]))
-        scores[k] = score - min(height, 0) ** 2 / variance / 2 + caution
-        optimism[k] = max(height, 0) * (1 - mean[0])
+    means = [
+        binom.pmf(np.arange(size + 1), size, level) @ falls(np.arange(size + 1) / size, 100)
+        for level, size in zip(levels, n, strict=True)
+    ]
+    scores, optimism = [], []
+    for prior, mean in zip(log_prior(), np.transpose(means), strict=True):
+        height, score, variance = dense(mean, levels, b, n, errors)
+        lowest, highest = mean[n == 100][[0, -1]]
+        caution = prior - 3 * np.log((1 - highest) / (lowest - highest))
+        scores.append(score - min(height, 0) ** 2 / variance / 2 + caution)
+        optimism.append(max(height, 0) * (1 - lowest))
     # The losses fall by far more than their noise, so that a line without a fall has no share.
-    share = np.exp(scores - scores.max())
+    share = np.exp(np.array(scores) - max(scores))
     share /= share.sum()
     assert curve.optimism_ == pytest.approx(share @ optimism, rel=1e-6)
     # The random walk adds to what the choice between shapes contributes.
@@ -241,9 +245,9 @@ def test_small_sets_show_what_the_full_size_cannot(curve, optimism):
     for _ in range(20):
         levels, b, n, se = several(curve, 0.3 * rng.standard_normal(15))
         for sizes, keep in (("one", n == 100), ("three", n > 0)):
-            found = ooc.AutoCurve().fit_points(levels[keep], b[keep], n[keep], standard_errors=0.3 * se[keep])
-            errors[sizes].append(found.optimism_ - optimism)
-    one, three = (np.sqrt(np.mean(np.square(found))) for found in errors.values())
+            curve_fit = ooc.AutoCurve().fit_points(levels[keep], b[keep], n[keep], standard_errors=0.3 * se[keep])
+            errors[sizes].append(curve_fit.optimism_ - optimism)
+    one, three = (np.sqrt(np.mean(np.square(each))) for each in errors.values())
     assert three < 0.5 * one or three < 0.001
     assert three < 0.5 * optimism or three < 0.001
 

@@ -29,8 +29,8 @@ def test_e0_with_awkward_levels(levels):
 @pytest.mark.parametrize("degree", [1, 2, 5, 10])
 @pytest.mark.parametrize("n", [10, 60])
 def test_values_invert_the_operator_exactly(degree, n):
-    found = ooc.PolynomialCurve(degree).fit_points(p, b, n).values(range(n + 1))
-    np.testing.assert_allclose(found, exact_inverse(p, b, degree, n), atol=1e-8)
+    values = ooc.PolynomialCurve(degree).fit_points(p, b, n).values(range(n + 1))
+    np.testing.assert_allclose(values, exact_inverse(p, b, degree, n), atol=1e-8)
 
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=6), st.integers(6, 10**9))

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2, norm
 
 import outofcluster as ooc
+from outofcluster.curves import shape
 
 p = np.linspace(0.1, 1, 10)
 
@@ -77,7 +78,8 @@ def test_the_noise_of_a_linear_curve_is_carried_through_its_fit():
     assert rise.standard_error == pytest.approx(np.sqrt((weights**2 * errors**2).sum()))
 
 
-def test_the_noise_of_other_curves_comes_from_refits():
+def test_the_noise_of_other_curves_comes_from_refits(monkeypatch):
+    monkeypatch.setattr(shape, "_DRAWS", 50)
     b = 0.5 - 0.3 * (p - 0.4) ** 2
     curve = ooc.TrendFilterCurve(monotone=False).fit_points(p, b, 50)
     before = curve.e0_

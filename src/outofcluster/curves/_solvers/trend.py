@@ -58,7 +58,7 @@ class Shape:
 
     @property
     def bounds_suffice(self) -> bool:
-        """Whether a change of coordinates makes all constraints bounds: not for a convex curve above 0 that may rise."""
+        """Whether new coordinates make every constraint a bound: not for a convex curve above 0 that may rise."""
         return self.monotone or not (self.nonnegative and self.convex)
 
 
