@@ -5,7 +5,7 @@
 The paper's five experiments in both protocols come from the committed full run of ``outofcluster reproduce``, in which
 every estimator has the same budget of fits, or the default a smaller one. Nine further scenarios are simulated here,
 with other learners, regression and classification, rates from 0.02 to 0.3, no effect, a strong one, a curve that is not
-convex, and many small clusters: a data set each, of which records (or pieces of clusters) leak anew 50 times; the
+convex, and many small clusters: one data set each, of which records (or pieces of clusters) leak anew 50 times; the
 truth is the loss of the same learner trained without them. Exit status 1 if a figure falls short.
 """
 
@@ -103,7 +103,7 @@ def leak(scenario: Scenario, draw: int) -> dict[str, float]:
         y,
         groups=split.groups,
         cv=[(train, validation)],
-        errors=scenario.unit,
+        error_model=scenario.unit,
         leakage=ooc.Leakage(float(rate), of="validation" if fragments else "train"),
         n_fits=scenario.n_fits,
         random_state=draw,
@@ -177,7 +177,7 @@ def paper(figures: Figures, path: Path) -> None:
 
 
 def solve_time(figures: Figures) -> None:
-    """From losses to e_0 with its derivative and the variance of the choice, with nothing kept from earlier solves."""
+    """From losses to e_0 with its derivative and the variance of the choice, with no help from earlier solves."""
     p = np.tile([0.1, 0.13, 0.2, 0.35, 0.6], 3)
     for n in (100, 10_000, 10**9):
         sizes = np.repeat([n, round((8 * n) ** 0.5), 8], 5)

@@ -74,16 +74,20 @@ def test_the_synthetic_study_from_one_end_to_the_other(tmp_path, monkeypatch):
     )
     monkeypatch.setitem(STUDIES, "synthetic", replace(STUDIES["synthetic"], quick=effort))
     monkeypatch.setattr(outputs, "rendered", lambda figure: {})
-    found = reproduce("synthetic", out=tmp_path, quick=True).results["studies"]["synthetic"]
-    paper, field = found["protocols"]["paper"], found["protocols"]["field"]
+    results = reproduce("synthetic", out=tmp_path, quick=True).results["studies"]["synthetic"]
+    paper, field = results["protocols"]["paper"], results["protocols"]["field"]
     assert paper["e0"] == pytest.approx(partition_losses(15)[0])
     assert paper["methods"]["naive"]["median_error"] == pytest.approx(-25.4, abs=2)
     for method in ("trend", "sketch", "basis", "default"):
         assert paper["methods"][method]["median_absolute_error"] < 20, method
     assert abs(field["e0"] - 36) < 8
-    assert found["checks"] == {}
+    assert results["checks"] == {}
     # Numbers of the appendix: m = 30, k = 10, s = 7.
-    assert (len(paper["observed"]["p"]), found["parameters"]["groups"], found["parameters"]["degree"]) == (30, 10, 7)
+    assert (len(paper["observed"]["p"]), results["parameters"]["groups"], results["parameters"]["degree"]) == (
+        30,
+        10,
+        7,
+    )
 
 
 # --- means and estimators -----------------------------------------------------------------------------
@@ -180,9 +184,9 @@ def test_a_draws_own_level_has_no_part_in_the_shape():
     rng = np.random.default_rng(0)
     curve = 0.3 - 0.1 * np.linspace(0, 1, 20)
     runs = [Replicate(means(curve + shift), (means(curve),), 0.2, 0.25, 0.3) for shift in 0.1 * rng.standard_normal(25)]
-    found = field_shape(tuple(replace(run, equidistant=jitter(run.equidistant, rng)) for run in runs))
-    assert found["decreasing"]["exceeds_noise"] is False
-    assert max(found["slopes"]["standard_error"]) < 0.01
+    shape_of_draws = field_shape(tuple(replace(run, equidistant=jitter(run.equidistant, rng)) for run in runs))
+    assert shape_of_draws["decreasing"]["exceeds_noise"] is False
+    assert max(shape_of_draws["slopes"]["standard_error"]) < 0.01
     assert field_shape(tuple(runs[:5]))["decreasing"]["exceeds_noise"] is None
 
 
@@ -212,13 +216,13 @@ def timed(folder, quick=True):
 
 
 def test_timing_covers_every_method_and_size(once, tmp_path):
-    found = timed(tmp_path)
-    rows = {(row["method"], row["solver"], row["n"]) for row in found["scaling"]}
+    results = timed(tmp_path)
+    rows = {(row["method"], row["solver"], row["n"]) for row in results["scaling"]}
     assert ("Basis", "outofcluster", 1000) in rows
     assert ("T4+mono, penalty per index (the paper's)", "cvxpy", 100) in rows
     assert ("T4+mono, penalty per index (the paper's)", "outofcluster", 1000) not in rows
-    assert len(found["table"]) == 4 * 2
-    rows = {row["method"]: row for row in found["table"] if row["study"] == "parkinson"}
+    assert len(results["table"]) == 4 * 2
+    rows = {row["method"]: row for row in results["table"] if row["study"] == "parkinson"}
     assert rows["trend"]["cvxpy_seconds"] == 0.001
     assert rows["sketch"]["cvxpy_seconds"] is None
     assert rows["basis"]["paper_seconds"] == 2.043e-5
@@ -226,19 +230,19 @@ def test_timing_covers_every_method_and_size(once, tmp_path):
 
 def test_timing_needs_no_cvxpy(once, tmp_path, monkeypatch):
     monkeypatch.setattr(timing, "_cvxpy", lambda: None)
-    found = timed(tmp_path)
-    assert {row["solver"] for row in found["scaling"]} == {"outofcluster"}
-    assert all(row["cvxpy_seconds"] is None for row in found["table"])
-    judged = claims.judge({}, found)
+    results = timed(tmp_path)
+    assert {row["solver"] for row in results["scaling"]} == {"outofcluster"}
+    assert all(row["cvxpy_seconds"] is None for row in results["table"])
+    judged = claims.judge({}, results)
     assert [claim["verdict"] for claim in judged] == ["does not hold", "not checked"]
 
 
 def test_timing_writes_its_files(once, tmp_path):
-    found = reproduce("timing", out=tmp_path, quick=True)
+    results = reproduce("timing", out=tmp_path, quick=True)
     written = {path.name for path in (tmp_path / "timing").iterdir() if path.is_file()}
     assert written == {"table.csv", "scaling.csv", "scaling.png", "scaling.svg", "results.json"}
-    assert "Solve times" in str(found)
-    assert found.results["studies"] == {}
+    assert "Solve times" in str(results)
+    assert results.results["studies"] == {}
 
 
 def test_cvxpy_solves_the_same_problem():
@@ -289,14 +293,14 @@ def find(studies, words):
 
 
 def test_claims_that_hold():
-    found = claims.judge({"heart": study(fall=0.1, naive=0.07), "census": study()}, None)
-    assert {claim["verdict"] for claim in found} == {"holds"}
-    assert all(claim["sentence"].endswith(".") and claim["where"] for claim in found)
-    assert json.dumps(found)
+    judged = claims.judge({"heart": study(fall=0.1, naive=0.07), "census": study()}, None)
+    assert {claim["verdict"] for claim in judged} == {"holds"}
+    assert all(claim["sentence"].endswith(".") and claim["where"] for claim in judged)
+    assert json.dumps(judged)
 
 
 @pytest.mark.parametrize(
-    ("words", "other", "verdict", "said"),
+    ("words", "other", "verdict", "reason"),
     [
         ("convex", study(convex=True), "holds in part", "dota2 (paper protocol, by 1 % of e_0)"),
         ("interaction between", study(fall=0.001), "holds in part", "dota2 (0.33 % of e_0)"),
@@ -310,10 +314,10 @@ def test_claims_that_hold():
         ("hypothesis test", study(rejected=1), "holds in part", "dota2 1 of 10"),
     ],
 )
-def test_claims_that_do_not_hold_everywhere(words, other, verdict, said):
+def test_claims_that_do_not_hold_everywhere(words, other, verdict, reason):
     claim = find({"heart": study(), "dota2": other}, words)
     assert claim["verdict"] == verdict
-    assert said in claim["sentence"]
+    assert reason in claim["sentence"]
 
 
 @pytest.mark.parametrize(
@@ -354,9 +358,9 @@ def test_heart_has_the_bias_that_is_known(tmp_path, monkeypatch):
     )
     monkeypatch.setitem(STUDIES, "heart", replace(STUDIES["heart"], quick=effort))
     monkeypatch.setattr(outputs, "rendered", lambda figure: {})
-    found = reproduce("heart", data_home=HOME, out=tmp_path, quick=True).results["studies"]["heart"]
-    paper = found["protocols"]["paper"]
-    assert found["records"] == {"train": 479, "validation": 262}
+    results = reproduce("heart", data_home=HOME, out=tmp_path, quick=True).results["studies"]["heart"]
+    paper = results["protocols"]["paper"]
+    assert results["records"] == {"train": 479, "validation": 262}
     assert paper["e0"] == pytest.approx(0.267, abs=0.005)
     assert paper["truth"]["loss"][3] == pytest.approx(0.226, abs=0.005)
     assert paper["relative_fall"] == pytest.approx(0.25, abs=0.02)
@@ -365,8 +369,8 @@ def test_heart_has_the_bias_that_is_known(tmp_path, monkeypatch):
 @needs_data
 @pytest.mark.slow
 def test_quick_heart_comes_near_what_is_known(tmp_path):
-    found = reproduce("heart", data_home=HOME, out=tmp_path, quick=True).results["studies"]["heart"]
-    methods = found["protocols"]["paper"]["methods"]
+    results = reproduce("heart", data_home=HOME, out=tmp_path, quick=True).results["studies"]["heart"]
+    methods = results["protocols"]["paper"]["methods"]
     known = {"naive": 0.0390, "trend": 0.0128, "basis": 0.0215, "sketch": 0.0279}
     for name, error in known.items():
         assert 0.5 * error < methods[name]["median_absolute_error"] < 2 * error, name

@@ -340,14 +340,14 @@ def test_bad_arguments_are_refused_before_anything_is_made(small, tmp_path, opti
 
 def test_bad_input_on_the_command_line_takes_one_line_and_leaves_nothing_behind(tmp_path, monkeypatch, capfd):
     out = tmp_path / "a" / "b"
-    for words, said in (
+    for words, reason in (
         (["heart", "--data", str(tmp_path / "none")], "heart/processed.cleveland.data"),
         (["hart"], "'hart'"),
     ):
         assert command(monkeypatch, *words, "--out", str(out)) == 2
         shown = capfd.readouterr().err
         assert shown.count("\n") == 1
-        assert said in shown
+        assert reason in shown
         assert not (tmp_path / "a").exists()
 
 

@@ -29,7 +29,11 @@ def claims(results: Results) -> str:
     if not results["claims"]:
         return "No claim could be judged from what was run.\n"
     rows = [
-        [f"{escape(claim['claim'])} ({escape(claim['where'])})", _said(claim["sentence"]), f"**{claim['verdict']}**"]
+        [
+            f"{escape(claim['claim'])} ({escape(claim['where'])})",
+            _sentence(claim["sentence"]),
+            f"**{claim['verdict']}**",
+        ]
         for claim in results["claims"]
     ]
     return f"{_effort(results)}\n{table(['the paper says', 'what was measured', 'verdict'], rows)}"
@@ -46,7 +50,7 @@ def _effort(results: Results) -> str:
 
 
 def studies(results: Results) -> str:
-    """A section a study: errors of every estimator, the test, the pictures."""
+    """One section per study: errors of every estimator, the test, the pictures."""
     return "\n".join(_study(name, study) for name, study in results["studies"].items())
 
 
@@ -68,7 +72,7 @@ def _study(name: str, study: Mapping[str, Any]) -> str:
     ]
     sizes, shape = study["records"], paper["shape"]
     records = "" if sizes is None else f", {sizes['train']:,} training and {sizes['validation']:,} validation records"
-    said = [
+    paragraphs = [
         f"Clusters: {escape(study['cluster'])}{records}; learner: {escape(study['learner'])}; resamples of "
         f"n = {study['parameters']['n']}; loss: {escape(study['unit'])}; p0 = {study['leakage']:g}.",
         f"True e_0: {number(paper['e0'], 4)} in the paper's protocol, {number(field['e0'], 4)} in the field protocol. "
@@ -82,7 +86,7 @@ def _study(name: str, study: Mapping[str, Any]) -> str:
     pictures = "\n".join(
         figure(f"paper/{name}/{kind}.svg", f"{study['title']}. {alt}") for kind, alt in _PICTURES.items()
     )
-    text = "\n\n".join(line.replace(" e_0", " $e_0$").replace(" p0", " $p_0$") for line in said)
+    text = "\n\n".join(line.replace(" e_0", " $e_0$").replace(" p0", " $p_0$") for line in paragraphs)
     return f"### {escape(study['title'])}\n\n{text}\n\n{table(header, rows, 'lrrrr')}\n{pictures}"
 
 
@@ -90,7 +94,7 @@ def _ratio(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
-def _said(sentence: str) -> str:
+def _sentence(sentence: str) -> str:
     """A sentence of the results with its symbols set as formulas."""
     return escape(sentence).replace("e\\_0", "$e_0$").replace("p0", "$p_0$")
 
@@ -104,8 +108,8 @@ def _shape(check: Mapping[str, Any], holds: str, broken: str) -> str:
 
 def timing(results: Results) -> str:
     """Solve times beside the paper's, and the picture over n."""
-    found = results["timing"]
-    if found is None:
+    measured = results["timing"]
+    if measured is None:
         return "Solve times were not measured in this run.\n"
 
     def milliseconds(seconds: float | None) -> str:
@@ -119,7 +123,7 @@ def timing(results: Results) -> str:
             str(row["levels"]),
             *(milliseconds(row[key]) for key in ("seconds", "cvxpy_seconds", "paper_seconds")),
         ]
-        for row in found["table"]
+        for row in measured["table"]
     ]
     header = ["data set", "estimator", "n", "levels", "here, ms", "cvxpy, ms", "in the paper, ms"]
     picture = figure("paper/timing/scaling.svg", "Solve time by the size n of the training sets, every method.")
@@ -128,17 +132,19 @@ def timing(results: Results) -> str:
 
 def scoreboard(results: Results) -> str:
     """The default against the paper's hand-set methods: errors by study, their means, and ratios."""
-    found = results["studies"]
-    names = {name: study["title"] for name, study in found.items()}
-    first = next(iter(found.values()))["protocols"]["paper"]["methods"]
+    by_name = results["studies"]
+    names = {name: study["title"] for name, study in by_name.items()}
+    first = next(iter(by_name.values()))["protocols"]["paper"]["methods"]
     methods = ["naive", *_THEIRS, "default"]
     rows, means = [], {}
     for method in methods:
-        errors = [_error(study, method) for study in found.values()]
+        errors = [_error(study, method) for study in by_name.values()]
         means[method] = math.exp(sum(math.log(error) for error in errors) / len(errors))
         rows.append([escape(first[method]["label"]), *(number(error) for error in [*errors, means[method]])])
     worst = {
-        method: max(study["protocols"]["paper"]["methods"][method]["worst_relative_error"] for study in found.values())
+        method: max(
+            study["protocols"]["paper"]["methods"][method]["worst_relative_error"] for study in by_name.values()
+        )
         for method in methods
     }
     best, safest = min(_THEIRS, key=means.__getitem__), min(_THEIRS, key=worst.__getitem__)
@@ -152,7 +158,7 @@ def scoreboard(results: Results) -> str:
         "Field protocol, root mean square error over that of the uncorrected loss; below 1 is a gain. The last row but "
         "one is what would be left if the mean bias were known and taken out: the rest is which records happened to "
         "leak and which were left to be scored, and no correction of the bias removes that.\n",
-        table(["estimator", *(escape(title) for title in names.values())], _over_naive(found, first), "l" + "r" * 9),
+        table(["estimator", *(escape(title) for title in names.values())], _over_naive(by_name, first), "l" + "r" * 9),
     ]
     return "\n".join(text)
 
@@ -162,13 +168,13 @@ def _error(study: Mapping[str, Any], method: str) -> float:
     return max(float(paper["methods"][method]["median_absolute_error"]), _NEGLIGIBLE * float(paper["e0"]))
 
 
-def _over_naive(found: Mapping[str, Any], first: Mapping[str, Any]) -> list[list[str]]:
+def _over_naive(by_name: Mapping[str, Any], first: Mapping[str, Any]) -> list[list[str]]:
     rows = [
         [escape(first[method]["label"])]
-        + [_ratio(study["protocols"]["field"]["methods"][method].get("rmse_over_naive")) for study in found.values()]
+        + [_ratio(study["protocols"]["field"]["methods"][method].get("rmse_over_naive")) for study in by_name.values()]
         for method in (*_THEIRS, "default")
     ]
-    field = [study["protocols"]["field"] for study in found.values()]
+    field = [study["protocols"]["field"] for study in by_name.values()]
     known = [_ratio(_spread(part["methods"]["naive"]["errors"])) for part in field]
     bias = [f"{number(part['naive_bias'])} ± {number(part['naive_bias_standard_error'], 2)}" for part in field]
     return [*rows, ["*the mean bias known and taken out*", *known], ["*bias of the uncorrected loss*", *bias]]

@@ -97,11 +97,8 @@ def reproduce(
     >>> print(run)  # doctest: +SKIP
     """
     wanted = check_names(names)
-    made_with = {
-        "quick": check_flag("quick", quick),
-        "seed": check_integer("random_state", random_state, least=0),
-        "versions": versions(),
-    }
+    seed = check_integer("random_state", random_state, least=0)
+    made_with = {"quick": check_flag("quick", quick), "seed": seed, "versions": versions()}
     check_n_jobs(n_jobs)
     check_matplotlib()
     efforts = {name: STUDIES[name].quick if quick else STUDIES[name].full for name in wanted if name != TIMING}
@@ -114,9 +111,9 @@ def reproduce(
     with Progress(total, show=check_flag("progress", progress)) as bar:
         for name in wanted:
             own, bunch = make_folder(folder / name), bunches.pop(name, None)
-            parts = Parts(own / "parts", _common(name, bunch, random_state), bar)
+            parts = Parts(own / "parts", _common(name, bunch, seed), bar)
             if name == TIMING:
-                results["timing"] = plain(run_timing(parts, quick=quick, seed=random_state) | made_with)
+                results["timing"] = plain(run_timing(parts, quick=quick, seed=seed) | made_with)
                 write_timing(own, results["timing"])
             else:
                 source = Source(STUDIES[name], bunch, parts, n_jobs)
