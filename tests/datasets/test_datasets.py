@@ -286,7 +286,9 @@ def test_an_altered_file_shows_both_sums(home):
         assert part in message
 
 
-@pytest.mark.parametrize("content", [b"not gzip", gzip.compress(b"1,2\n" * 999)[:-9], b""])
+@pytest.mark.parametrize(
+    "content", [b"not gzip", gzip.compress(b"1,2\n" * 999)[:-9], b""], ids=["other", "cut", "empty"]
+)
 def test_a_damaged_gzipped_file(home, content):
     path = home / "parkinson_speech" / "train_data.txt"
     path.unlink()

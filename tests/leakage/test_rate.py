@@ -96,7 +96,7 @@ def test_fixed_splits_are_counted(of):
         (LeavePGroupsOut(2), 2 / 6),
         (Repeated(3), 1 / 3),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__ if hasattr(value, "split") else str(value),
 )
 def test_a_splitter_counts_by_its_validation_share(cv, share):
     wanted = (2 * share + 4 * (1 - (1 - share) ** 2)) / 10

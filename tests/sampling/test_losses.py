@@ -210,7 +210,9 @@ def test_the_loss_of_a_scorer_is_minus_its_score():
         resolve_loss(metrics.get_scorer("roc_auc"), model, two).records(model, X, two)
 
 
-@pytest.mark.parametrize("loss", [*LOSSES, absolute, metrics.get_scorer("accuracy")], ids=str)
+@pytest.mark.parametrize(
+    "loss", [*LOSSES, absolute, metrics.get_scorer("accuracy")], ids=[*LOSSES, "function", "scorer"]
+)
 def test_a_loss_survives_a_pickle(loss):
     y = (number > 0).astype(int)
     model = LogisticRegression().fit(X, y)
