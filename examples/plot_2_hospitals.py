@@ -4,7 +4,7 @@ A new hospital: few large clusters
 
 Clusters can be large: hospitals, countries, types of game. Then single records sit on the wrong side (a patient who was
 transferred, a file with the wrong site code), independently of each other. This is the paper's own setting:
-``errors="records"``, with the rate as a share of the training records.
+``error_model="records"``, with the rate as a share of the training records.
 """
 
 # %%
@@ -52,7 +52,7 @@ result = ooc.audit(
     groups=leaky.groups,
     cv=[(leaky.train, leaky.validation)],
     leakage=leaky.rate,
-    errors="records",
+    error_model="records",
     random_state=0,
 )
 print(result)

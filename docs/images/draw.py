@@ -36,7 +36,7 @@ def main() -> None:
         groups=leaky.groups,
         cv=[(leaky.train, leaky.validation)],
         leakage=leaky.rate,
-        errors="records",
+        error_model="records",
         random_state=0,
     )
     figure, (left, right) = plt.subplots(1, 2, figsize=(13.2, 5.2), layout="constrained")

@@ -39,17 +39,17 @@ def test_what_the_answer_rests_on_is_said():
 
 
 def test_single_records_of_many_small_clusters():
-    found = codes(groups=small, errors="records")
+    found = codes(groups=small, error_model="records")
     assert found["fragments-likely"].severity == "warning"
-    assert "errors='fragments'" in found["fragments-likely"].remedy
-    assert "fragments-likely" not in codes(groups=small, errors="fragments")
+    assert "error_model='fragments'" in found["fragments-likely"].remedy
+    assert "fragments-likely" not in codes(groups=small, error_model="fragments", n_fits=60)
     by_rate = codes(groups=small, leakage=ooc.Leakage(0.05, of="train"))
     assert {"fragments-likely", "error-model"} <= set(by_rate)
 
 
 def test_fragments_say_that_training_stays_as_it_is():
-    assert "fixed-training" in codes(groups=small, errors="fragments")
-    assert "fixed-training" not in codes(groups=small, errors="fragments", n_train=500)
+    assert "fixed-training" in codes(groups=small, error_model="fragments", n_fits=60)
+    assert "fixed-training" not in codes(groups=small, error_model="fragments", n_fits=60, n_train=500)
 
 
 def test_few_clusters_and_what_the_interval_is_about():
@@ -65,7 +65,7 @@ def test_few_clusters_and_what_the_interval_is_about():
 
 
 def test_far_extrapolation():
-    assert "far-extrapolation" in codes(leakage=0.45, method=ooc.PolynomialCurve(2))
+    assert "far-extrapolation" in codes(leakage=0.45, curve=ooc.PolynomialCurve(2))
     assert "far-extrapolation" not in codes(leakage=0.02)
 
 
@@ -73,18 +73,18 @@ def test_a_curve_that_misses_the_losses():
     """A line cannot follow losses that fall at once and then stay."""
     steep = np.where(clusters >= 32, 6.0, 0.0) + target
     split = [(np.flatnonzero(clusters < 32), np.flatnonzero(clusters >= 32))]
-    options = {"y": steep, "cv": split, "n_train": 100, "n_fits": 3000, "errors": "records"}
-    found = codes(LinearRegression(), method=ooc.PolynomialCurve(1), **options)
+    options = {"y": steep, "cv": split, "n_train": 100, "n_fits": 3000, "error_model": "records"}
+    found = codes(LinearRegression(), curve=ooc.PolynomialCurve(1), **options)
     assert found["lack-of-fit"].severity == "warning"
     assert "CompletelyMonotoneCurve" in found["lack-of-fit"].remedy
-    assert "lack-of-fit" not in codes(LinearRegression(), method=ooc.PolynomialCurve(2), y=plain_target)
+    assert "lack-of-fit" not in codes(LinearRegression(), curve=ooc.PolynomialCurve(2), y=plain_target)
 
 
 def test_small_validation_folds_and_single_classes():
     folds = [(np.flatnonzero(clusters > 1), np.flatnonzero(clusters <= 1))]
     assert "small-validation" in codes(cv=folds)
     rare = (np.arange(1000) % 25 == 0).astype(int)
-    found = codes(KNeighborsClassifier(1), rare, n_train=30, n_fits=120, errors="records")
+    found = codes(KNeighborsClassifier(1), rare, n_train=30, n_fits=120, error_model="records")
     assert "drawn again" in found["single-class"].message
 
 
@@ -98,7 +98,7 @@ class Confused(KNeighborsRegressor):
 def test_losses_that_rise_with_leakage():
     shifted = np.where(clusters >= 20, 3.0, 0.0) + plain_target
     split = [(np.flatnonzero(clusters < 20), np.flatnonzero(clusters >= 20))]
-    found = codes(Confused(3), shifted, cv=split, n_train=60, n_fits=600, errors="records")
+    found = codes(Confused(3), shifted, cv=split, n_train=60, n_fits=600, error_model="records")
     assert found["not-decreasing"].severity == "warning"
 
 
@@ -111,5 +111,5 @@ def test_every_code_can_be_muted_and_is_described():
 def test_no_rate_and_no_test():
     assert "no-rate" in codes(leakage=None)
     pairs = np.arange(1000) // 2
-    found = codes(groups=pairs, cv=[(np.arange(996), np.arange(996, 1000))], errors="records", n_train=50)
+    found = codes(groups=pairs, cv=[(np.arange(996), np.arange(996, 1000))], error_model="records", n_train=50)
     assert "could not be run" in found["no-test"].message

@@ -20,7 +20,7 @@ target = (level @ [1.0, 0.5, 0.0] + rng.standard_normal(60))[groups] + 0.3 * rng
 
 
 def compare(models, y=target, **options):
-    given = {"groups": groups, "leakage": 0.1, "errors": "records", "n_fits": 300, "random_state": 0} | options
+    given = {"groups": groups, "leakage": 0.1, "error_model": "records", "n_fits": 300, "random_state": 0} | options
     return ooc.compare(models, X, y, **given)
 
 
@@ -30,7 +30,9 @@ def ridges():
 
 
 def test_every_model_gets_the_audit_it_would_get_alone(ridges):
-    alone = ooc.audit(Ridge(30.0), X, target, groups=groups, leakage=0.1, errors="records", n_fits=300, random_state=0)
+    alone = ooc.audit(
+        Ridge(30.0), X, target, groups=groups, leakage=0.1, error_model="records", n_fits=300, random_state=0
+    )
     assert ridges.audits["heavy"].corrected == alone.corrected
     assert ridges.audits["heavy"].naive == alone.naive
 
@@ -81,7 +83,7 @@ def test_the_interval_of_the_difference_is_the_spread_over_data_sets():
             groups=groups,
             cv=[(np.arange(120), np.arange(120, 240))],
             leakage=0.05,
-            errors="records",
+            error_model="records",
             n_fits=900,
             random_state=seed,
         ).difference("light", "heavy")
@@ -104,7 +106,7 @@ def test_correcting_may_change_the_ranking():
         coin,
         groups=leaky,
         leakage=0.48,
-        errors="fragments",
+        error_model="fragments",
         cv=GroupKFold(5, shuffle=True, random_state=0),
         n_fits=200,
         random_state=0,

@@ -17,7 +17,8 @@ from sklearn.model_selection import GroupShuffleSplit, LeaveOneGroupOut
 from sklearn.naive_bayes import GaussianNB
 
 from outofcluster._base.exceptions import FitError, InputError
-from outofcluster.auditing.effect_test import FoldSizes, _test, detectable_effect, leakage_test
+from outofcluster.auditing.effect_test import detectable_effect, evaluate_effect, leakage_test
+from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
 from outofcluster.split.folds import make_folds
 
 rng = np.random.default_rng(0)
@@ -156,7 +157,9 @@ def test_several_splits_are_compared_within():
     z, zv = rng.random((2, 5, 3))
     shift = 100.0 * rng.random((5, 1))
     size = FoldSizes(3, 3, 10, 10)
-    plain, shifted = (_test(z + s, zv + s, size, 0.05, "zero_one") for s in (0 * shift, shift))
+    plain, shifted = (
+        evaluate_effect(EffectLosses(z + s, zv + s, size), "zero_one", alpha=0.05) for s in (0 * shift, shift)
+    )
     for name in ("statistic", "df", "pvalue", "difference", "detectable"):
         assert getattr(plain, name) == pytest.approx(getattr(shifted, name), rel=1e-9)
     s2, sv2 = z.var(axis=1, ddof=1).mean(), zv.var(axis=1, ddof=1).mean()
@@ -168,7 +171,8 @@ def test_several_splits_are_compared_within():
 def test_losses_without_spread():
     size = FoldSizes(3, 3, 10, 10)
     same, more, less = (
-        _test(np.full((2, 3), a), np.full((2, 3), 0.1), size, 0.05, "zero_one") for a in (0.1, 0.3, 0.0)
+        evaluate_effect(EffectLosses(np.full((2, 3), a), np.full((2, 3), 0.1), size), "zero_one")
+        for a in (0.1, 0.3, 0.0)
     )
     assert (same.statistic, same.pvalue, same.rejected) == (0, 1, False)
     assert (less.statistic, less.pvalue) == (-np.inf, 1)
@@ -181,18 +185,18 @@ def test_losses_without_spread():
 def test_the_words():
     size = FoldSizes(2, 2, 20, 10)
     noise = np.array([[0.01, -0.01]] * 3)
-    found = str(_test(0.4 + noise, 0.2 + noise, size, 0.05, "zero_one"))
+    found = str(evaluate_effect(EffectLosses(0.4 + noise, 0.2 + noise, size), "zero_one", alpha=0.05))
     assert found.startswith("A cluster effect was found: training on records of the validation clusters lowers their")
     assert "e(p0) > e(1)" in found
     assert "does not show that leakage happened" in found
     assert "0.4 trained on other clusters, 0.2 trained on the validation clusters, difference 0.2." in found
     assert "6 + 6 models of 20 records, each scored on 10, over 3 splits." in found
-    result = _test(0.2 + noise, 0.2 + noise, size, 0.05, "zero_one")
+    result = evaluate_effect(EffectLosses(0.2 + noise, 0.2 + noise, size), "zero_one", alpha=0.05)
     text = str(result)
     assert text.startswith("No cluster effect was found")
     assert "This does not show that there is none" in text
     assert f"an effect of {result.detectable:.3g} would have been found with a probability of 80%" in text
-    assert "over one split." in str(_test(noise[:1], noise[:1], size, 0.05, "zero_one"))
+    assert "over one split." in str(evaluate_effect(EffectLosses(noise[:1], noise[:1], size), "zero_one", alpha=0.05))
 
 
 def test_plain_numbers():

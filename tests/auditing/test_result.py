@@ -14,10 +14,13 @@ from sklearn.metrics import get_scorer
 
 import outofcluster as ooc
 from outofcluster._base.exceptions import InputError, MissingExtraError
-from outofcluster.auditing.effect_test import FoldSizes, LeakageTest, _test
+from outofcluster.auditing.effect_result import LeakageTest
+from outofcluster.auditing.effect_test import evaluate_effect
 from outofcluster.auditing.findings import Finding
-from outofcluster.auditing.result import Audit, Estimate, Sensitivity
+from outofcluster.auditing.result import Audit
 from outofcluster.auditing.summary import Summary
+from outofcluster.inference.estimates import Estimate, Sensitivity
+from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
 
 rng = np.random.default_rng(0)
 groups = np.repeat(np.arange(30), 10)
@@ -30,8 +33,8 @@ HOSTILE = "<script>alert('x')</script> & \"quotes\""
 
 
 def audit(estimator=None, y=None, **options):
-    given = {"groups": groups, "leakage": 0.1, "errors": "records", "n_fits": 300, "random_state": 0} | options
-    given = {"method": ooc.PolynomialCurve(2)} | given
+    given = {"groups": groups, "leakage": 0.1, "error_model": "records", "n_fits": 300, "random_state": 0} | options
+    given = {"curve": ooc.PolynomialCurve(2)} | given
     return ooc.audit(Ridge() if estimator is None else estimator, X, target if y is None else y, **given)
 
 
@@ -40,9 +43,9 @@ AUDITS = {
     "no rate": {"leakage": None},
     "uncertain": {"leakage": ooc.Leakage(0.1, std=0.02)},
     "a rate a fold": {"leakage": [0.0, 0.05, 0.1, 0.15, 0.2]},
-    "fragments": {"errors": "fragments", "estimator": LogisticRegression(), "y": label},
+    "fragments": {"error_model": "fragments", "estimator": LogisticRegression(), "y": label},
     "units": {"units": "records", "loss": "absolute_error"},
-    "not linear": {"method": ooc.CompletelyMonotoneCurve()},
+    "not linear": {"curve": ooc.CompletelyMonotoneCurve()},
     "few fits": {"n_fits": 60},
     "scorer": {"loss": get_scorer("r2")},
     "no test": {"cv": 15, "n_train": 100},
@@ -94,7 +97,7 @@ def test_a_different_number_is_a_different_summary(result):
 
 def test_the_numbers_are_those_of_the_audit(result):
     plain = strictly(result.to_json())
-    assert plain["schema"] == 1
+    assert plain["schema"] == 2
     assert plain["version"] == ooc.__version__
     assert plain["estimator"] == "Ridge()"
     assert plain["loss_range"] == [0, None]
@@ -111,16 +114,16 @@ def test_the_numbers_are_those_of_the_audit(result):
         "remedy": result.findings[0].remedy,
     }
     assert plain["versions"]["numpy"] == np.__version__
-    old = "schema loss errors units estimand method leakage naive iid corrected bias test levels losses"
-    old += " standard_errors folds fits findings"
+    old = "schema loss error_model units estimand curve_method confidence_level leakage naive iid corrected bias test"
+    old += " levels losses standard_errors folds fits findings"
     assert set(plain) >= set(old.split())
 
 
 def test_fold_by_fold(result):
     by_fold = result.summary.by_fold
-    for fold, run in zip(by_fold, result.pooled.runs, strict=True):
+    for fold, run in zip(by_fold, result.samples.folds, strict=True):
         assert (fold.n_train, fold.n_validation) == (240, 60)
-        assert fold.naive == run.records.mean()
+        assert fold.naive == run.own_losses.mean()
         assert fold.seeds == run.samples.seeds
     assert np.mean([fold.naive for fold in by_fold]) == pytest.approx(result.naive.value)
 
@@ -169,7 +172,7 @@ def test_the_sensitivity_where_each_rate_needs_a_resampling(results):
 
 def test_a_method_that_cannot_be_solved_loses_the_sensitivity_only():
     """Minus a score is negative, which a completely monotone curve cannot be."""
-    impossible = audit(loss=get_scorer("r2"), method=ooc.CompletelyMonotoneCurve(), leakage=None)
+    impossible = audit(loss=get_scorer("r2"), curve=ooc.CompletelyMonotoneCurve(), leakage=None)
     assert impossible.naive.value < 0
     assert impossible.summary.sensitivity is None
     assert Summary.from_json(impossible.to_json()) == impossible.summary
@@ -186,9 +189,9 @@ def changed(key, value):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (changed("schema", 2), f"data must follow schema 1, as {MADE_BY} does, got 2, written by {MADE_BY}"),
-        (changed("schema", True), "data must follow schema 1, as outofcluster .* does, got True"),
-        (without("schema"), f"data must follow schema 1, .* got None, written by {MADE_BY}"),
+        (changed("schema", 1), f"data must follow schema 2, as {MADE_BY} does, got 1, written by {MADE_BY}"),
+        (changed("schema", True), "data must follow schema 2, as outofcluster .* does, got True"),
+        (without("schema"), f"data must follow schema 2, .* got None, written by {MADE_BY}"),
         (without("naive"), "data of a summary must be as to_dict gives it, but 'naive' is missing"),
         (changed("naive", 0.3), "data of an estimate must be as to_dict gives it"),
         (changed("naive", {"value": 0.3}), "data of an estimate .* but 'interval' is missing"),
@@ -244,7 +247,8 @@ def test_an_estimate_and_back(result):
     for estimate in (result.naive, result.iid, result.corrected):
         assert Estimate.from_dict(json.loads(json.dumps(estimate.to_dict()))) == estimate
     unknown = Estimate(0.3, (np.nan, np.nan), np.nan, 0.1)
-    assert unknown.to_dict() == {"value": 0.3, "interval": [None, None], "se_monte_carlo": None, "se_data": 0.1}
+    plain = {"value": 0.3, "interval": [None, None], "se_monte_carlo": None, "se_data": 0.1, "confidence_level": 0.95}
+    assert unknown.to_dict() == plain
     again = Estimate.from_dict(unknown.to_dict())
     assert np.isnan([*again.interval, again.se_monte_carlo]).all()
     assert str(again) == "0.3000 (interval unknown)"
@@ -274,7 +278,8 @@ def test_a_sensitivity_and_back(result):
     assert len(lines) == 12
     assert lines[1].split() == f"0.0% {result.at_leakage(0.0).corrected}".split()
     assert lines[-1].startswith("   30.0%")
-    assert table.to_frame().equals(table.frame())
+    with pytest.warns(DeprecationWarning, match=r"Sensitivity.frame\(\) is now called to_frame\(\)"):
+        assert table.to_frame().equals(table.frame())
     assert table.to_frame().columns.tolist() == ["rate", "value", "low", "high"]
 
 
@@ -289,7 +294,9 @@ def test_rates_out_of_range_are_refused(result, rate, text):
 
 def test_frames(result, results):
     table = result.to_frame()
-    assert table.columns.tolist() == ["estimate", "value", "low", "high", "se_monte_carlo", "se_data"]
+    assert table.columns.tolist() == [
+        *("estimate", "value", "low", "high", "se_monte_carlo", "se_data", "confidence_level")
+    ]
     assert table["estimate"].tolist() == ["naive", "iid", "corrected"]
     last = table.iloc[-1]
     estimate = result.corrected
@@ -422,7 +429,8 @@ def test_long_estimators_are_cut_in_the_title(result):
 
 def test_a_leakage_test_and_back(result):
     size = FoldSizes(3, 3, 10, 10)
-    flat = [_test(np.full((2, 3), a), np.full((2, 3), 0.1), size, 0.05, "zero_one") for a in (0.1, 0.3, 0.0)]
+    sides = [(np.full((2, 3), a), np.full((2, 3), 0.1)) for a in (0.1, 0.3, 0.0)]
+    flat = [evaluate_effect(EffectLosses(z, other, size), "zero_one") for z, other in sides]
     for test in (result.test, *flat):
         again = LeakageTest.from_dict(strictly(test.to_json()))
         assert again == test
@@ -440,12 +448,12 @@ def test_a_leakage_test_and_back(result):
 def test_the_leakage_test_in_one_sentence():
     size = FoldSizes(2, 2, 20, 10)
     noise = np.array([[0.01, -0.01]] * 3)
-    found = _test(0.4 + noise, 0.2 + noise, size, 0.05, "zero_one")
+    found = evaluate_effect(EffectLosses(0.4 + noise, 0.2 + noise, size), "zero_one", alpha=0.05)
     assert found.sentence.endswith("): there is something for leakage to act on.")
-    none = _test(0.2 + noise, 0.2 + noise, size, 0.05, "zero_one")
+    none = evaluate_effect(EffectLosses(0.2 + noise, 0.2 + noise, size), "zero_one", alpha=0.05)
     found = f"one of {none.detectable:.3g} would have been found with a probability of 80%."
     assert none.sentence == f"No cluster effect was found (p = 0.5); {found}"
-    flat = _test(0 * noise, 0 * noise, size, 0.05, "zero_one")
+    flat = evaluate_effect(EffectLosses(0 * noise, 0 * noise, size), "zero_one", alpha=0.05)
     assert flat.sentence == "No cluster effect was found (p = 1), from losses that do not vary."
 
 

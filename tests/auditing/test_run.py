@@ -20,8 +20,8 @@ target = X[:, 0] + effect[:, 1] + 0.5 * rng.standard_normal(400)
 
 
 def audit(estimator=None, y=None, **options):
-    given = {"groups": groups, "leakage": 0.1, "errors": "records", "n_fits": 600, "random_state": 0} | options
-    given = {"method": ooc.PolynomialCurve(2)} | given
+    given = {"groups": groups, "leakage": 0.1, "error_model": "records", "n_fits": 600, "random_state": 0} | options
+    given = {"curve": ooc.PolynomialCurve(2)} | given
     estimator = Ridge() if estimator is None else estimator
     return ooc.audit(estimator, X, target if y is None else y, **given)
 
@@ -42,10 +42,11 @@ def test_naive_is_the_loss_over_the_folds(result):
 
 def test_corrected_is_naive_plus_the_estimated_optimism(result):
     """The pooled losses, extrapolated by hand."""
-    shares = [len(run.fold.validation) / 400 for run in result.pooled.runs]
-    b = sum(share * samples.means for share, samples in zip(shares, result.samples, strict=True))
-    variance = sum(share**2 * samples.standard_errors**2 for share, samples in zip(shares, result.samples, strict=True))
-    p = 0.1 + 0.9 * result.samples[0].injected
+    shares = [fold.n_validation / 400 for fold in result.samples.folds]
+    by_fold = [fold.samples for fold in result.samples.folds]
+    b = sum(share * samples.means for share, samples in zip(shares, by_fold, strict=True))
+    variance = sum(share**2 * samples.standard_errors**2 for share, samples in zip(shares, by_fold, strict=True))
+    p = 0.1 + 0.9 * by_fold[0].injected
     q = np.polynomial.Polynomial.fit(p, b, 2, w=variance**-0.5)
     assert result.corrected.value == pytest.approx(result.naive.value + q(0) - q(0.1), abs=1e-9)
     assert result.curve.e0_ == pytest.approx(q(0))
@@ -68,7 +69,7 @@ def test_another_rate_costs_no_fit(result, monkeypatch):
     table = result.sensitivity([0.0, 0.1, 0.2])
     assert table.values[1] == pytest.approx(result.corrected.value)
     assert (table.low < table.values).all()
-    assert table.frame().columns.tolist() == ["rate", "value", "low", "high"]
+    assert table.to_frame().columns.tolist() == ["rate", "value", "low", "high"]
 
 
 def test_the_tipping_point_is_where_the_corrected_loss_reaches_the_threshold(result):
@@ -96,21 +97,22 @@ def test_the_same_bits_for_any_number_of_workers(result):
 
 
 def test_methods_that_are_not_linear_get_an_interval_too():
-    curved = audit(method=ooc.CompletelyMonotoneCurve())
+    curved = audit(curve=ooc.CompletelyMonotoneCurve())
     assert curved.corrected.se_data > 0
-    assert "CompletelyMonotoneCurve" in curved.to_dict()["method"]
+    assert "CompletelyMonotoneCurve" in curved.to_dict()["curve_method"]
 
 
 def test_fragments_and_the_choice_by_the_clusters():
     small = np.repeat(np.arange(100), 4)
     knn = KNeighborsClassifier(3)
     chosen = ooc.audit(knn, X, label, groups=small, leakage=0.1, n_fits=60, random_state=0)
-    assert chosen.errors == "fragments"
+    assert chosen.error_model == "fragments"
     assert any(f.code == "error-model" and "many and small" in f.message for f in chosen.findings)
     assert chosen.leakage[0].of == "validation"
-    assert audit(errors="auto").errors == "records"
+    assert audit(error_model="auto").error_model == "records"
     assert (
-        ooc.audit(knn, X, label, groups=small, leakage=ooc.Leakage(0.1), n_fits=60, random_state=0).errors == "records"
+        ooc.audit(knn, X, label, groups=small, leakage=ooc.Leakage(0.1), n_fits=60, random_state=0).error_model
+        == "records"
     )
 
 
@@ -158,7 +160,7 @@ def test_a_fold_that_cannot_be_audited_is_named_and_the_others_go_on():
     left_out = [finding.message for finding in partly.findings if finding.code == "fold-left-out"]
     assert len(left_out) == 2
     assert "ArithmeticError: no" in left_out[0]
-    assert len(partly.samples) == 2
+    assert len(partly.samples.folds) == 2
     assert partly.corrected is not None
     with pytest.raises(FitError, match="No fold could be audited; the first: Fold 0 could not be audited"):
         audit(NeedsBothSides(), cv=pairs[2:], n_train=170)
@@ -169,7 +171,7 @@ def test_the_result_as_text_and_json(result):
     assert "corrected for 10.0% leakage" in text
     assert "new clusters of the population" in text
     plain = json.loads(result.to_json())
-    assert plain["schema"] == 1
+    assert plain["schema"] == 2
     assert plain["corrected"]["value"] == result.corrected.value
     assert plain["fits"] == 600
     assert set(plain) >= {"naive", "iid", "corrected", "findings", "test", "leakage"}
@@ -207,8 +209,8 @@ def test_far_extrapolation_is_found():
         ({"groups": groups[:10]}, "groups"),
         ({"groups": np.zeros(400, dtype=int)}, "groups must hold at least two clusters"),
         ({"cv": [(np.arange(200), np.arange(195, 400))]}, "both"),
-        ({"errors": "both"}, "errors must be 'auto' or 'records' or 'fragments', got 'both'"),
-        ({"method": "magic"}, "method must be 'auto' or a curve"),
+        ({"error_model": "both"}, "error_model must be 'auto' or 'records' or 'fragments', got 'both'"),
+        ({"curve": "magic"}, "curve must be 'auto' or a curve"),
         ({"units": "people"}, "units must be 'auto' or 'clusters' or 'records', got 'people'"),
         ({"mute": ("everything",)}, "mute must hold codes of findings .*, got 'everything'"),
         ({"loss": lambda a, b: 1.0}, "loss"),
@@ -235,7 +237,7 @@ def test_an_estimator_that_fails_on_a_whole_fold_is_named():
 def test_labels_of_mixed_types_are_clusters_of_their_own(result):
     """1 and "1" are two clusters, as they are for the folds."""
     mixed = np.array([int(g) if g < 39 else "1" for g in groups], dtype=object)
-    pairs = [(run.fold.train, run.fold.validation) for run in result.pooled.runs]
+    pairs = [(np.setdiff1d(np.arange(400), fold.rows), fold.rows) for fold in result.samples.folds]
     assert audit(groups=mixed, cv=pairs).corrected.value == pytest.approx(result.corrected.value)
 
 
@@ -243,17 +245,17 @@ def test_labels_of_mixed_types_are_clusters_of_their_own(result):
 
 
 def test_the_default_samples_smaller_training_sets_within_the_budget(tmp_path):
-    found = audit(method="auto", checkpoint=tmp_path / "kept")
-    run = found.pooled.runs[0]
+    found = audit(curve="auto", checkpoint=tmp_path / "kept")
+    run = found.samples.folds[0]
     n = run.samples.size
     assert [samples.size for samples in run.smaller] == [round(np.sqrt(8 * n)), 8]
-    assert sum(samples.n_fits for run in found.pooled.runs for samples in run.by_size) == 600
+    assert sum(samples.n_fits for run in found.samples.folds for samples in run.by_size) == 600
     assert sorted(path.name for path in tmp_path.glob("kept.fold0*")) == [
         "kept.fold0",
         f"kept.fold0.size{run.smaller[0].size}",
         "kept.fold0.size8",
     ]
-    again = audit(method="auto", checkpoint=tmp_path / "kept")
+    again = audit(curve="auto", checkpoint=tmp_path / "kept")
     assert again.corrected == found.corrected
     # The curve that is shown has the levels of the full size alone.
     assert len(found.summary.levels) == len(found.summary.losses) == 5
@@ -261,16 +263,16 @@ def test_the_default_samples_smaller_training_sets_within_the_budget(tmp_path):
 
 def test_the_variance_counts_every_size():
     """The influence of a unit on the corrected loss, summed by hand over sizes and folds."""
-    found = audit(method="auto")
-    pooled, optimism = found.pooled, found.pooled.solve(found.method, np.full(5, 0.1))
+    found = audit(curve="auto")
+    pooled, optimism = found.pooled, found.pooled.solve(found.curve_method, np.full(5, 0.1))
     by_hand = pooled.naive_influence.copy()
-    for fold, run in enumerate(pooled.runs):
-        share, column = len(run.fold.validation) / 400, 0
+    for fold, run in enumerate(found.samples.folds):
+        share, column = run.n_validation / 400, 0
         for samples in run.by_size:
             jackknife = samples.jackknife()
             for level in range(5):
-                trained = np.unique(groups[run.fold.train])
-                scored = np.unique(groups[run.fold.validation])
+                scored = np.unique(groups[run.rows])
+                trained = np.setdiff1d(np.arange(40), scored)
                 by_hand[trained] += share * optimism.training[fold, column] * jackknife.train.mean[level]
                 by_hand[scored] += share * optimism.weights[fold, column] * jackknife.evaluation.mean[level]
                 column += 1
@@ -279,8 +281,8 @@ def test_the_variance_counts_every_size():
 
 def test_a_learner_that_needs_more_records_than_a_small_set_has():
     """15 neighbours cannot be fitted to 8 records: the other sizes serve."""
-    found = audit(KNeighborsClassifier(15), y=label, method="auto", n_fits=500)
-    sizes = {tuple(samples.size for samples in run.smaller) for run in found.pooled.runs}
+    found = audit(KNeighborsClassifier(15), y=label, curve="auto", n_fits=500)
+    sizes = {tuple(samples.size for samples in run.smaller) for run in found.samples.folds}
     assert len(sizes) == 1
     assert all(size >= 15 for size in sizes.pop())
     both = ooc.compare(
@@ -289,7 +291,7 @@ def test_a_learner_that_needs_more_records_than_a_small_set_has():
         label,
         groups=groups,
         leakage=0.1,
-        errors="records",
+        error_model="records",
         n_fits=500,
         random_state=0,
     )
@@ -297,4 +299,4 @@ def test_a_learner_that_needs_more_records_than_a_small_set_has():
 
 
 def test_few_fits_all_go_to_the_full_size():
-    assert all(run.smaller == () for run in audit(method="auto", n_fits=300).pooled.runs)
+    assert all(run.smaller == () for run in audit(curve="auto", n_fits=300).samples.folds)

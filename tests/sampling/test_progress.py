@@ -47,6 +47,8 @@ def test_an_audit_has_one_bar_for_all_folds(monkeypatch):
     monkeypatch.setattr("sys.stderr", terminal)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 2))
-    ooc.audit(Ridge(), X, X[:, 0], groups=np.repeat(np.arange(20), 10), n_fits=500, errors="records", progress=True)
+    ooc.audit(
+        Ridge(), X, X[:, 0], groups=np.repeat(np.arange(20), 10), n_fits=500, error_model="records", progress=True
+    )
     assert terminal.getvalue().count("\n") == 1
     assert "500/500 fits" in terminal.getvalue().split("\r")[-1]

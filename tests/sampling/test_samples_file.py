@@ -29,8 +29,7 @@ def sample(estimator=None, data=X, **options):
 
 def bits(samples):
     return [level.tobytes() for level in samples.losses] + [
-        samples.train_sums.tobytes(),
-        samples.validation_sums.tobytes(),
+        array.tobytes() for sums in samples.sums.values() for array in vars(sums).values()
     ]
 
 
@@ -39,7 +38,7 @@ def test_a_file_gives_back_everything(tmp_path):
     samples.save(tmp_path / "samples")
     loaded = ooc.LossSamples.load(tmp_path / "samples")
     assert bits(loaded) == bits(samples)
-    assert loaded.frame().equals(samples.frame())
+    assert loaded.to_frame().equals(samples.to_frame())
     assert (loaded.problem, loaded.seeds, loaded.versions, loaded.size, loaded.units) == (
         samples.problem,
         samples.seeds,
@@ -64,7 +63,7 @@ def test_what_is_no_file_of_samples_is_refused_and_never_unpickled(tmp_path):
 
 
 def test_frame_has_a_row_for_each_replicate():
-    frame = sample(injected=[0, 0.5], n_fits=7).frame()
+    frame = sample(injected=[0, 0.5], n_fits=7).to_frame()
     assert frame.columns.tolist() == ["injected", "replicate", "loss"]
     assert frame["injected"].tolist() == [0] * 4 + [0.5] * 3
     assert frame["replicate"].tolist() == [0, 1, 2, 3, 0, 1, 2]
@@ -76,7 +75,8 @@ def test_merging_makes_one_larger_run():
     assert both.injected.tolist() == [0, 0.01, 0.5]
     assert [len(level) for level in both.losses] == [5, 6, 11]
     assert both.seeds == (1, 2)
-    np.testing.assert_allclose(both.train_sums[2], one.train_sums[1] + two.train_sums[1])
+    joined, first, second = (run.sums["records"].train for run in (both, one, two))
+    np.testing.assert_allclose(joined[2], first[1] + second[1])
     assert both.jackknife().train.mean.shape == (3, 60)
 
 
@@ -193,9 +193,10 @@ def test_a_failed_fit_leaves_its_predecessors_in_the_checkpoint(tmp_path):
 def test_batches_round_trip(tmp_path):
     checkpoint = Checkpoint(tmp_path / "file")
     assert checkpoint.open({"a": 1}) == []
-    checkpoint.add(Batch(2, np.array([0.1, 0.2]), 3, np.ones((2, 8)), np.zeros((1, 14))))
+    checkpoint.add(Batch(2, np.array([0.1, 0.2]), 3, (np.ones((2, 8)),), (np.zeros((1, 14)),)))
     (batch,) = Checkpoint(tmp_path / "file").open({"a": 1})
     assert (batch.level, batch.losses.tolist(), batch.redraws) == (2, [0.1, 0.2], 3)
+    assert [sums.shape for sums in (*batch.train_sums, *batch.validation_sums)] == [(2, 8), (1, 14)]
 
 
 @pytest.mark.slow
@@ -209,7 +210,8 @@ def test_killed_outright_and_resumed(tmp_path):
         X = rng.standard_normal((300, 8)); y = (X[:, 0] + rng.standard_normal(300) > 0).astype(int)
         samples = ooc.sample_losses(ExtraTreesClassifier(20), X, y, train=range(200), validation=range(200, 300),
             n_train=150, n_fits=200, n_jobs=2, random_state=5, checkpoint=None if sys.argv[1] == "-" else sys.argv[1])
-        print(hashlib.sha256(np.concatenate(samples.losses).tobytes() + samples.train_sums.tobytes()).hexdigest())
+        sums = samples.sums["records"].train
+        print(hashlib.sha256(np.concatenate(samples.losses).tobytes() + sums.tobytes()).hexdigest())
     """)
 
     def run(path):

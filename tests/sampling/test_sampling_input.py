@@ -131,7 +131,7 @@ class Unclonable(LogisticRegression):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"target": y[:50]}, "y must have one target for each of the 90 records of X, got 50"),
+        ({"target": y[:50]}, "y must have one value for each of the 90 records of X, got 50"),
         ({"train": []}, "train must hold at least one row number"),
         ({"validation": np.array([], int)}, "validation must hold at least one row number"),
         ({"validation": [80]}, "validation must hold at least 2 rows, got 1"),
@@ -140,7 +140,7 @@ class Unclonable(LogisticRegression):
         ({"train": [0, 1, 200]}, "train must hold row numbers from 0 to 89, got 200"),
         ({"train": [0, 0, 1]}, "train must hold each row once, got 1 repetitions"),
         ({"train": [0.5, 1]}, "train must hold row numbers, got values of type float64"),
-        ({"groups": [1, 2]}, "groups must have one label for each of the 90 records of X, got 2"),
+        ({"groups": [1, 2]}, "groups must hold one label for each of the 90 records, got shape \\(2,\\)"),
         ({"groups": np.zeros(90, int)}, "groups must hold at least two clusters, got 1 over 90 records"),
         ({"groups": [None] + [1] * 89}, "groups must not have missing labels"),
         ({"injected": [0, 1.5]}, "injected must hold fractions between 0 and 1, got 1.5"),
@@ -150,11 +150,14 @@ class Unclonable(LogisticRegression):
         ({"n_train": 70, "replace": False}, "n_train must be at most 60"),
         ({"n_fits": 0}, "n_fits must be a whole number at least 1, got 0"),
         ({"n_fits": 2}, "n_fits must be at least 6, one for each level, got 2"),
-        ({"errors": "typos"}, "errors must be 'records' or 'fragments' or 'second-fragments', got 'typos'"),
-        ({"errors": "fragments"}, "groups must be given for errors='fragments'"),
-        ({"errors": "fragments", "groups": np.arange(90)}, "errors='fragments' needs at least 2 validation clusters"),
+        ({"error_model": "typos"}, "error_model must be 'records' or 'fragments' or 'second-fragments', got 'typos'"),
+        ({"error_model": "fragments"}, "groups must be given for error_model='fragments'"),
+        (
+            {"error_model": "fragments", "groups": np.arange(90)},
+            "error_model='fragments' needs at least 2 validation clusters",
+        ),
         ({"units": "clusters"}, "groups must be given for units='clusters'"),
-        ({"units": "patients"}, "units must be 'auto' or 'clusters' or 'records' or 'none', got 'patients'"),
+        ({"units": "patients"}, "units must be 'auto' or 'clusters' or 'records' or 'both' or 'none', got 'patients'"),
         ({"standard_error": -1}, "standard_error must be a finite number above 0, got -1"),
         ({"standard_error": 0.1, "injected": [0, 1]}, "standard_error must be None when injected is given"),
         ({"random_state": -1}, "random_state must be a whole number at least 0, got -1"),
@@ -176,7 +179,7 @@ def test_wrong_input_is_refused_before_any_fit(options, message):
 
 def test_dummy_estimators_and_no_sums():
     samples = sample(DummyClassifier(strategy="most_frequent"), units="none")
-    assert samples.train_sums.shape[1] == 0
+    assert samples.units == ()
     with pytest.raises(InputError, match="without the jackknife's sums"):
         samples.jackknife()
 

@@ -6,6 +6,7 @@ may bring a top-level `tests` of its own, so what workers import has a module wi
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import Ridge
 from sklearn.naive_bayes import GaussianNB
 
 
@@ -47,3 +48,13 @@ class Interrupted(GaussianNB):
         if Interrupted.fits == Interrupted.at:
             raise KeyboardInterrupt
         return super().fit(X, y)
+
+
+class CountingRidge(Ridge):
+    """A ridge regression that counts its fits in this process."""
+
+    fits = 0
+
+    def fit(self, X, y, sample_weight=None):
+        CountingRidge.fits += 1
+        return super().fit(X, y, sample_weight)
