@@ -1,8 +1,9 @@
 """Results on disk: a zip of arrays and JSON in which nothing is ever unpickled, and which is read whole or refused.
 
-The zip holds ``about.json``, one ``NAME.npy`` for each array, and ``digest.txt``, the SHA-256 digest of all of them. A
-file that was cut short, damaged or edited does not match its digest and is refused by name, as is a file of another
-kind or of another format.
+The zip holds ``about.json``, one ``TYPE.npy`` for each type of numbers, in which all arrays of that type lie one after
+the other (``about.json`` has their names and shapes: opening hundreds of small entries would take most of the time),
+and ``digest.txt``, the SHA-256 digest of all of them. A file that was cut short, damaged or edited does not match its
+digest and is refused by name, as is a file of another kind or of another format.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 import zipfile
 import zlib
@@ -51,12 +53,16 @@ def write_archive(
     arrays : dict of array
         Arrays of numbers, by name.
     """
-    text = json.dumps({"kind": kind, "format": format_number, "about": about}, allow_nan=True)
-    entries = {_ABOUT: text.encode()}
+    by_type = dict[str, list[tuple[str, NDArray[Any]]]]()
     for name, array in arrays.items():
+        by_type.setdefault(array.dtype.str.lstrip("<|=>"), []).append((name, array))
+    shapes = {type_name: [(name, array.shape) for name, array in named] for type_name, named in by_type.items()}
+    head = {"kind": kind, "format": format_number, "about": about, "arrays": shapes}
+    entries = {_ABOUT: json.dumps(head).encode()}
+    for type_name, named in by_type.items():
         buffer = io.BytesIO()
-        np.save(buffer, array, allow_pickle=False)
-        entries[name + _ARRAY] = buffer.getvalue()
+        np.save(buffer, np.concatenate([array.ravel() for _, array in named]), allow_pickle=False)
+        entries[type_name + _ARRAY] = buffer.getvalue()
     entries[_DIGEST] = _digest(entries).encode()
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
@@ -102,10 +108,12 @@ def read_archive(
     try:
         head = json.loads(entries.pop(_ABOUT))
         own_kind, own_format, about = head["kind"], head["format"], dict(head["about"])
-        arrays = {
-            name.removesuffix(_ARRAY): np.load(io.BytesIO(content), allow_pickle=False)
-            for name, content in entries.items()
-        }
+        arrays = dict[str, NDArray[Any]]()
+        for type_name, shapes in head["arrays"].items():
+            numbers = np.load(io.BytesIO(entries[type_name + _ARRAY]), allow_pickle=False)
+            ends = np.cumsum([math.prod(shape) for _, shape in shapes])
+            parts = zip(shapes, np.split(numbers, ends[:-1]), strict=True)
+            arrays |= {name: part.reshape(shape) for (name, shape), part in parts}
     except (KeyError, TypeError, ValueError, EOFError):
         raise InputError(f"{must}, got {str(path)!r}, which is not one.") from None
     if own_kind != kind:

@@ -23,7 +23,7 @@ from outofcluster._base.plain import (
     whole,
 )
 from outofcluster._base.validation import Array
-from outofcluster.sampling.effect import FoldSizes
+from outofcluster.sampling.audit_samples import FoldSizes
 
 __all__ = ["POWER", "LeakageTest"]
 

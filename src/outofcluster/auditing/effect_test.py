@@ -22,7 +22,8 @@ from outofcluster._base.exceptions import InputError
 from outofcluster._base.randomness import RandomState, seed_of
 from outofcluster._base.validation import check_integer, check_number
 from outofcluster.auditing.effect_result import POWER, LeakageTest
-from outofcluster.sampling.effect import EffectLosses, sample_effect
+from outofcluster.sampling.audit_samples import EffectLosses
+from outofcluster.sampling.effect import sample_effect
 from outofcluster.sampling.task import Task, check_n_jobs
 from outofcluster.split.folds import make_folds
 

@@ -33,10 +33,10 @@ from outofcluster.curves.base import Curve
 from outofcluster.design.automatic import least_size, placed_levels, placed_sizes
 from outofcluster.design.extrapolation import largest_level
 from outofcluster.inference.pooled import Pooled
-from outofcluster.sampling.audit_samples import AuditSamples, FoldSamples, RandomFolds
+from outofcluster.sampling.audit_samples import AuditSamples, EffectLosses, FoldSamples, FoldSizes, RandomFolds
 from outofcluster.sampling.baseline_store import BaselineStore
 from outofcluster.sampling.baselines import fold_losses, random_fold_losses
-from outofcluster.sampling.effect import EffectLosses, FoldSizes, sample_effect
+from outofcluster.sampling.effect import sample_effect
 from outofcluster.sampling.prepare import Sampling, SamplingSettings, UnitKind, package_versions, prepare
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.samples import LossSamples

@@ -30,7 +30,7 @@ _REMEDIES = {
     "single-class": "Use fewer --folds; the losses are those of resamples with every class.",
     "fixed-training": "Nothing, as a rule; in Python, audit(n_train=…) draws them anew in every fit.",
     "data-variance": "Raise --fits.",
-    "lack-of-fit": "Raise --fits, or try another curve in Python: audit(method=PolynomialCurve(3)).",
+    "lack-of-fit": "Raise --fits, or try another curve in Python: audit(curve=PolynomialCurve(3)).",
 }
 """What to do about a finding, where the package's own words name arguments of Python."""
 

@@ -44,8 +44,9 @@ a cluster hard for both cancels, and the Monte-Carlo variance
 
 with m = min(t_A, t_B) shared replicates of covariance σ_AB (fold and level left out of the notation). The Monte-Carlo
 noise of the influences is shared as the losses are: of ν_A and ν_B at a level, whose replicates have the correlation
-r, :math:`ν_A + ν_B - 2 r \sqrt{ν_A ν_B}` is in the difference. The choices of the two curves are taken to
-be independent.
+r, :math:`ν_A + ν_B - 2 r \sqrt{ν_A ν_B}` is in the difference. Of the choices of two curves, with variances κ_A and κ_B,
+:math:`κ_A + κ_B - 2 r \sqrt{κ_A κ_B}` is, with r the mean correlation over the levels (at least 0): models whose losses
+move together over resamples answer to leaked records alike, and the curve that is right for one is right for both.
 """
 
 from __future__ import annotations
@@ -166,17 +167,21 @@ def paired_uncertainty(
     (a, of_a), (b, of_b) = first, second
     noise_a, noise_b = a.influence_noise(of_a), b.influence_noise(of_b)
     noise, monte_carlo = 0.0, a.monte_carlo_of(of_a) + b.monte_carlo_of(of_b)
+    correlations = list[float]()
     for fold, columns in enumerate(_shared_columns(a, b)):
         for i, j, losses_a, losses_b in columns:
             covariance = _covariance_of_means(losses_a, losses_b)
             monte_carlo -= 2 * a.shares[fold] ** 2 * of_a.weights[fold, i] * of_b.weights[fold, j] * covariance
+            correlations.append(_correlation(losses_a, losses_b))
             sign = np.sign(of_a.training[fold, i] * of_b.training[fold, j])
-            both = sign * _correlation(losses_a, losses_b) * math.sqrt(noise_a[fold, i] * noise_b[fold, j])
+            both = sign * correlations[-1] * math.sqrt(noise_a[fold, i] * noise_b[fold, j])
             noise += noise_a[fold, i] + noise_b[fold, j] - 2 * both
             noise_a[fold, i] = noise_b[fold, j] = 0.0
     noise += float(noise_a.sum() + noise_b.sum())
     influence = a.influence(of_a) - b.influence(of_b)
-    return Uncertainty(influence, noise, max(monte_carlo, 0.0), of_a.choice + of_b.choice, rate_effect)
+    alike = max(float(np.mean(correlations or [0.0])), 0.0)
+    choice = of_a.choice + of_b.choice - 2 * alike * math.sqrt(of_a.choice * of_b.choice)
+    return Uncertainty(influence, noise, max(monte_carlo, 0.0), max(choice, 0.0), rate_effect)
 
 
 def _shared_columns(a: Pooled, b: Pooled) -> Iterator[list[tuple[int, int, Array, Array]]]:

@@ -21,10 +21,9 @@ from outofcluster._base.archive import read_archive, write_archive
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import data_frame, number, plain
 from outofcluster._base.validation import Array
-from outofcluster.sampling.effect import EffectLosses, FoldSizes
 from outofcluster.sampling.samples import LossSamples, differing
 
-__all__ = ["AuditSamples", "FoldSamples", "RandomFolds"]
+__all__ = ["AuditSamples", "EffectLosses", "FoldSamples", "FoldSizes", "RandomFolds"]
 
 _KIND, _FORMAT = "audit samples", 1
 _COUNTS = ("index", "n_train", "n_train_clusters")
@@ -105,6 +104,43 @@ class RandomFolds:
 
     rows: Codes
     losses: Array
+
+
+@dataclass(frozen=True)
+class FoldSizes:
+    """How many folds each split has, and how large they are.
+
+    Attributes
+    ----------
+    n_train_folds, n_validation_folds : int
+        Training folds from T̂ and from V̂ (n_T and n'_T in the paper).
+    n_train, n_scored : int
+        Records of a training fold and of a validation fold (n' and n_V).
+    """
+
+    n_train_folds: int
+    n_validation_folds: int
+    n_train: int
+    n_scored: int
+
+    @property
+    def from_train(self) -> int:
+        """Records that a split takes from T̂."""
+        return self.n_train_folds * self.n_train
+
+    @property
+    def from_validation(self) -> int:
+        """Records that a split takes from V̂."""
+        return self.n_validation_folds * self.n_train + (self.n_train_folds + self.n_validation_folds) * self.n_scored
+
+
+@dataclass(frozen=True, eq=False)
+class EffectLosses:
+    """Losses of the models trained on T̂ and on V̂: one row per split, one column per training fold."""
+
+    train: Array
+    validation: Array
+    sizes: FoldSizes
 
 
 @dataclass(frozen=True, eq=False)

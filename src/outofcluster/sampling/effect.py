@@ -21,7 +21,6 @@ largest: records scored, times records trained on. Where nothing fits m is lower
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 from math import ceil
 
@@ -29,12 +28,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import FitError, InputError
-from outofcluster._base.validation import Array
+from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
 from outofcluster.sampling.fitting import fit_clone, one_blas_thread, take_rows
 from outofcluster.sampling.task import Task
 from outofcluster.split.folds import Fold
 
-__all__ = ["EffectLosses", "FoldSizes", "sample_effect"]
+__all__ = ["sample_effect"]
 
 Rows = NDArray[np.int64]
 Folds = tuple[Fold, ...]
@@ -43,43 +42,6 @@ _LEAST, _DEGREES, _MOST_SPLITS, _MAX_DRAWS = 5, 10, 25, 100
 
 _SHARES = (1.0, 0.97, 0.94, 0.9, 0.8, 0.7, 0.6, 0.5, 0.35, 0.25)
 """Shares of the records for which sizes are tried in turn, since splits may compete for the same records."""
-
-
-@dataclass(frozen=True)
-class FoldSizes:
-    """How many folds each split has, and how large they are.
-
-    Attributes
-    ----------
-    n_train_folds, n_validation_folds : int
-        Training folds from T̂ and from V̂ (n_T and n'_T in the paper).
-    n_train, n_scored : int
-        Records of a training fold and of a validation fold (n' and n_V).
-    """
-
-    n_train_folds: int
-    n_validation_folds: int
-    n_train: int
-    n_scored: int
-
-    @property
-    def from_train(self) -> int:
-        """Records that a split takes from T̂."""
-        return self.n_train_folds * self.n_train
-
-    @property
-    def from_validation(self) -> int:
-        """Records that a split takes from V̂."""
-        return self.n_validation_folds * self.n_train + (self.n_train_folds + self.n_validation_folds) * self.n_scored
-
-
-@dataclass(frozen=True, eq=False)
-class EffectLosses:
-    """Losses of the models trained on T̂ and on V̂: one row per split, one column per training fold."""
-
-    train: Array
-    validation: Array
-    sizes: FoldSizes
 
 
 def sample_effect(task: Task, folds: Folds, *, seed: np.random.SeedSequence, n_jobs: int | None = None) -> EffectLosses:

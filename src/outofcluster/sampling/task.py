@@ -68,14 +68,15 @@ class Task:
         -------
         Task
         """
+        scored = resolve_loss(loss, estimator, y)
+        check_cloneable("estimator", estimator)
         n_records = n_rows("X", X)
         if n_rows("y", y) != n_records:
-            raise InputError(f"y must have one target for each of the {n_records} records of X, got {n_rows('y', y)}.")
+            raise InputError(f"y must have one value for each of the {n_records} records of X, got {n_rows('y', y)}.")
         clusters = None if groups is None else Clusters.of(groups, n_records).codes
-        check_cloneable("estimator", estimator)
         if params is not None and not isinstance(params, Mapping):
             raise InputError(f"params must be a dict of parameters of fit, got {type(params).__name__}.")
-        return cls(estimator, X, y, clusters, resolve_loss(loss, estimator, y), dict(params or {}))
+        return cls(estimator, X, y, clusters, scored, dict(params or {}))
 
     def __getstate__(self) -> dict[str, Any]:
         # Workers make what they need of the data themselves: a second copy is not sent along.
