@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from outofcluster._base.exceptions import InputError, NotFittedError
-from outofcluster._base.validation import Array, check_share
+from outofcluster._base.validation import Array, check_share, short
 from outofcluster.curves.bezier import Bezier
 from outofcluster.curves.points import Points, check_indices, check_points
 
@@ -323,9 +323,9 @@ class Curve(ABC):
         self
             The same curve, fitted.
         """
-        if np.ndim(n) and not self.needs.sizes:
-            raise InputError(f"n must be one whole number for {type(self).__name__}, got {n!r}.")
         points = check_points(p, b, n, weights, standard_errors)
+        if points.size_of_each is not None and not self.needs.sizes:
+            raise InputError(f"n must be one whole number for {type(self).__name__}, got {short(n)}.")
         self._solution = self._solve(points)
         return self
 

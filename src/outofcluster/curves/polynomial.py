@@ -58,7 +58,7 @@ class PolynomialCurve(Curve):
         points.require_levels(degree + 1, f"degree {degree}")
         low, high = float(points.p.min()), float(points.p.max())
         interval = (low, high) if high > low else (0.0, 1.0)
-        basis = _chebyshev(np.append(points.p, 0.0), interval, degree)
+        basis = _chebyshev(np.concatenate([points.p, [0.0]]), interval, degree)
         system = LinearSystem.solve(points, basis[:-1])
         if system.rank <= degree:
             raise InputError(
@@ -90,6 +90,14 @@ class PolynomialSolution(LinearSolution):
 
 
 def _chebyshev(p: Array, interval: tuple[float, float], degree: int) -> Array:
-    """The Chebyshev polynomials of an interval at levels, also outside of it: one column per degree."""
+    """The Chebyshev polynomials of an interval at levels, also outside of it: one column per degree.
+
+    The recurrence is written out because ``chebvander`` of numpy takes as long as the least-squares fit itself.
+    """
     low, high = interval
-    return np.ascontiguousarray(np.polynomial.chebyshev.chebvander((2 * p - (low + high)) / (high - low), degree))
+    x = (2 * p - (low + high)) / (high - low)
+    basis = np.ones((len(x), degree + 1))
+    basis[:, 1:2] = x[:, None]
+    for k in range(1, degree):
+        basis[:, k + 1] = 2 * x * basis[:, k] - basis[:, k - 1]
+    return basis
