@@ -104,7 +104,7 @@ def test_the_numbers_are_those_of_python(run, tmp_path):
 def test_findings_speak_of_options(run):
     status, out, _ = run("audit", "records.csv", *PLAIN, "--fits", "60", "--fail-on", "info")
     assert status == 1
-    assert "What to do: Say --errors if you know better." in out
+    assert "What to do: Say --error-model if you know better." in out
     assert "What to do: Give --leakage; 'outofcluster leakage' helps to find it." in out
     assert "were the leakage rate" in out
     assert "errors=" not in out

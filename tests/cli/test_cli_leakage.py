@@ -44,7 +44,7 @@ def check(out, path, rate):
         assert Leakage(**data[errors]) == expected
         assert str(expected) in out
         std = "" if expected.std is None else f" --leakage-std {expected.std:.3g}"
-        assert f"audit with: --errors {errors} --leakage {expected.rate:.3g}{std}\n" in out
+        assert f"audit with: --error-model {errors} --leakage {expected.rate:.3g}{std}\n" in out
 
 
 def test_from_audited_records(run, tmp_path, linked):
