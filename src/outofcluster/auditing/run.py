@@ -161,6 +161,7 @@ def audit(
     own_seed, random_seed, test_seed, *fold_seeds = root.spawn(3 + len(folds))
     design = replace(design, settings=replace(design.settings, units=_unit_kinds(unit_kind, design, task, len(folds))))
     jobs, left_out = _prepare(task, folds, design, fold_seeds, checkpoint)
+    bar = Progress(sum(job.budget for job in jobs), show=bool(progress))
 
     store.open(_identity(task, folds, root))
     own = store.part("own", lambda: _by_fold(fold_losses(task, folds, seed=own_seed, n_jobs=n_jobs)))
@@ -168,7 +169,7 @@ def audit(
     random = store.part("random", lambda: vars(random_fold_losses(task, n_random, seed=random_seed, n_jobs=n_jobs)))
     effect = store.part("effect", lambda: _effect(task, folds, test_seed, n_jobs))
     samples = dict[int, FoldSamples]()
-    with Progress(sum(job.budget for job in jobs), show=bool(progress)) as bar:
+    with bar:
         for job in jobs:
             index = job.fold.index
             try:

@@ -3,38 +3,37 @@
 from __future__ import annotations
 
 import sys
-import time
-from typing import Self, TextIO
+from typing import TYPE_CHECKING, Self, TextIO
+
+from outofcluster._base.exceptions import MissingExtraError
+
+if TYPE_CHECKING:
+    from rich import progress as rich_progress
 
 __all__ = ["Progress"]
 
-_WIDTH = 30
-
-
-def _in_notebook() -> bool:
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return type(shell).__name__ == "ZMQInteractiveShell"
-
 
 class Progress:
-    """Counts the fits of one run or of several; writes a line that overwrites itself, a few times a second.
+    """Counts the fits of one run or of several, and shows them while it is entered as a context.
 
     Parameters
     ----------
     total : int
-        Fits in all.
+        Number of fits.
     show : bool
         Whether a bar is wanted; it is shown on a terminal or in a notebook only.
+    stream : file, optional
+        Where the bar is written; standard error by default.
     """
 
     def __init__(self, total: int, *, show: bool = True, stream: TextIO | None = None) -> None:
-        self.total, self.done, self._before = total, 0, 0
-        self._stream = sys.stderr if stream is None else stream
-        self._shown = show and (self._stream.isatty() or _in_notebook())
-        self._start = self._last = time.monotonic()
+        self.total, self.done = total, 0
+        stream = sys.stderr if stream is None else stream
+        self._bar = _rich_bar(total, stream) if show and (stream.isatty() or _in_notebook()) else None
 
     def __enter__(self) -> Self:
+        if self._bar is not None:
+            self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -43,36 +42,50 @@ class Progress:
     def found(self, count: int) -> None:
         """Report fits that a checkpoint already holds: they do not count for the rate."""
         self.done += count
-        self._before += count
+        if self._bar is not None and count:
+            self._bar.reset(self._bar.task_ids[0], completed=self.done)
 
     def add(self, count: int) -> None:
         """Report finished fits."""
         self.done += count
-        now = time.monotonic()
-        if self._shown and (now - self._last > 0.2 or self.done >= self.total):
-            self._last = now
-            self._stream.write("\r" + self.line(now - self._start))
-            self._stream.flush()
-
-    def line(self, seconds: float) -> str:
-        """The bar after so many seconds."""
-        share = self.done / self.total if self.total else 1.0
-        filled = round(share * _WIDTH)
-        rate = (self.done - self._before) / seconds if seconds > 0 else 0.0
-        remaining = (self.total - self.done) / rate if rate else float("inf")
-        bar = "█" * filled + "·" * (_WIDTH - filled)
-        return f"{bar} {share:4.0%}  {self.done:,}/{self.total:,} fits  {rate:,.0f}/s  {_clock(remaining)} left "
+        if self._bar is not None:
+            self._bar.advance(self._bar.task_ids[0], count)
 
     def close(self) -> None:
-        """End the line."""
-        if self._shown:
-            self._stream.write("\n")
-            self._stream.flush()
+        """Show the last state, and end the line."""
+        if self._bar is not None:
+            self._bar.stop()
 
 
-def _clock(seconds: float) -> str:
-    if seconds == float("inf"):
-        return "--:--"
-    whole = round(seconds)
-    hours, rest = divmod(whole, 3600)
-    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60:02d}:{rest % 60:02d}"
+def _in_notebook() -> bool:
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+def _rich_bar(total: int, stream: TextIO) -> rich_progress.Progress:
+    try:
+        from rich import progress as rich_progress
+        from rich.console import Console
+        from rich.text import Text
+    except ImportError:
+        raise MissingExtraError("progress=True needs rich: pip install 'outofcluster[cli]'.") from None
+
+    class Rate(rich_progress.ProgressColumn):
+        def render(self, task: rich_progress.Task) -> Text:
+            return Text(f"{task.finished_speed or task.speed or 0:,.0f}/s")
+
+    bar = rich_progress.Progress(
+        rich_progress.BarColumn(30),
+        rich_progress.TaskProgressColumn(),
+        rich_progress.TextColumn("{task.completed:,.0f}/{task.total:,.0f} fits"),
+        Rate(),
+        rich_progress.TimeRemainingColumn(),
+        rich_progress.TextColumn("left"),
+        # A notebook gets what a terminal gets: rich's own way would need ipywidgets.
+        console=Console(file=stream, force_terminal=True, force_jupyter=False),
+        # What a script prints goes to its own standard output, not to the stream of the bar.
+        redirect_stdout=False,
+    )
+    bar.add_task("fits", total=total)
+    return bar
