@@ -24,13 +24,13 @@ def measure(figures: Figures, quick: bool) -> None:
     X, y, groups = records(np.random.default_rng(0))
     rates = np.linspace(0, 0.3, 50)
     for estimator, target in ((LinearRegression(), y), (LogisticRegression(), y > 0), (LinearSVC(), y > 0)):
-        for errors in ("records",) if quick else ("records", "fragments"):
+        for error_model in ("records",) if quick else ("records", "fragments"):
 
-            def audit(estimator=estimator, target=target, errors=errors):
-                return ooc.audit(estimator, X, target, groups=groups, errors=errors, leakage=0.1, random_state=0)
+            def audit(estimator=estimator, target=target, error_model=error_model):
+                return ooc.audit(estimator, X, target, groups=groups, error_model=error_model, leakage=0.1, random_state=0)
 
             result = audit()
-            name = f"{type(estimator).__name__}, {errors}"
+            name = f"{type(estimator).__name__}, {error_model}"
             figures.at_most(f"audit, 1,000 records, 5 folds, {name}: seconds", median_seconds(audit, 3), 5)
             figures.at_most(
                 f"at_leakage, {name}: milliseconds",

@@ -140,7 +140,7 @@ def cover(world: MixedWorld, n_clusters: int, rate: float, seed: Seed) -> Row:
     X, y, cluster = world.draw(rng, 2 * n_clusters, 20)
     leaky = ooc.simulate_leakage(cluster, np.arange(n_clusters, 2 * n_clusters), rate, random_state=state)
     known = ooc.audit(
-        learner(world), X, y, groups=leaky.groups, leakage=leaky.rate, errors="records",
+        learner(world), X, y, groups=leaky.groups, leakage=leaky.rate, error_model="records",
         cv=[(leaky.train, leaky.validation)], random_state=state,
     )  # fmt: skip
     std = RATE_ERROR * rate
@@ -208,7 +208,7 @@ def correct_records(world: MixedWorld, n_clusters: int, size: int, rate: float, 
         leaky = ooc.simulate_leakage(cluster, np.arange(n_clusters, 2 * n_clusters), rate, random_state=state)
         split, groups, leakage = [(leaky.train, leaky.validation)], leaky.groups, leaky.rate
     audit = ooc.audit(
-        learner(world), X, y, groups=groups, leakage=leakage, errors="records", cv=split, random_state=state
+        learner(world), X, y, groups=groups, leakage=leakage, error_model="records", cv=split, random_state=state
     )
     return compare(audit, *worlds.fresh_losses(rng, world, clusters, data, split, learner(world), times=40))
 
@@ -221,7 +221,7 @@ def correct_fragments(world: EntityWorld, estimator: Any, cut: float, n_fits: in
     folds = list(GroupKFold(5, shuffle=True, random_state=state).split(X, y, groups))
     leaks = np.concatenate([np.isin(entity[validation], entity[train]) for train, validation in folds])
     audit = ooc.audit(
-        estimator, X, y, groups=groups, leakage=ooc.Leakage(float(leaks.mean()), of="validation"), errors="fragments",
+        estimator, X, y, groups=groups, leakage=ooc.Leakage(float(leaks.mean()), of="validation"), error_model="fragments",
         cv=folds, n_fits=n_fits, random_state=state,
     )  # fmt: skip
     repeats = 2 if "random_state" in estimator.get_params() else 1
@@ -334,7 +334,7 @@ def rates() -> Iterator[Cell]:
     for of, (n_entities, split) in product(("train", "validation"), ((60, False), (300, False), (200, True))):
         folds = "one split that holds out 30 %" if split else "5 folds"
         design = (
-            f"Leakage.from_audit of {n_entities} audited entities, as a share of the {of} records, for {folds}. "
+            f"Leakage.from_true_groups of {n_entities} audited entities, as a share of the {of} records, for {folds}. "
             "Entities of 1 to 8 records, large ones cut more often, into up to three pieces. Truth: the share realised "
             "by 60,000 entities, over ten draws of the folds or of the split."
         )

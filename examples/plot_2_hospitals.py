@@ -2,23 +2,23 @@
 A new hospital: few large clusters
 ==================================
 
-Clusters can be large: hospitals, countries, types of game. Then single records sit on the wrong side (a patient who was
-transferred, a file with the wrong site code), independently of each other. This is the paper's own setting:
-``error_model="records"``, with the rate as a share of the training records.
+Clusters can be large: hospitals, countries, types of game. Then single records are on the wrong side, independently of
+each other: a patient was transferred, or a file has the wrong site code. This is the paper's own setting. Its name is
+``error_model="records"``, and its rate is a share of the training records.
 """
 
 # %%
 # The data
 # --------
-# Nine hospitals with a case mix and a threshold for the diagnosis of their own. Six train and three are held out, but
-# 8 % of the training records truly come from the three.
+# There are nine hospitals. Each has its own case mix and its own threshold for the diagnosis. Six of them train and
+# three are held out, but 8 % of the training records truly come from the three.
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import outofcluster as ooc
-from outofcluster.present.display import LossCurveDisplay, SensitivityDisplay
+from outofcluster.present.display import SensitivityDisplay
 
 rng = np.random.default_rng(4)
 n_hospitals, size, n_features = 9, 250, 5
@@ -42,8 +42,8 @@ print(f"{leaky.rate:.1%} of the training records belong to held-out hospitals")
 # %%
 # The audit
 # ---------
-# One split is enough. There are three held-out clusters, far too few to say how hospitals in general differ: the audit
-# takes records as units, and a finding says what the interval does not cover.
+# One split is enough. Three held-out clusters are far too few to say how hospitals in general differ. So the audit takes
+# records as units, and a finding says what the interval does not cover.
 model = make_pipeline(StandardScaler(), LogisticRegression())
 result = ooc.audit(
     model,
@@ -58,17 +58,17 @@ result = ooc.audit(
 print(result)
 
 # %%
-# The curve is steep near no leakage: the first few records of a new hospital tell a model most.
-LossCurveDisplay.from_audit(result).plot()
+# The curve is steep near no leakage, because a model learns most from the first few records of a new hospital.
+result.plot()
 
 # %%
-# What if the rate is not what we think?
+# What if the rate is not what we think? The display takes the rates to show.
 SensitivityDisplay.from_audit(result, rates=np.linspace(0, 0.2, 21)).plot()
 
 # %%
 # Was it right?
 # -------------
-# The model trained without the strays, scored on fresh records of the three hospitals:
+# We train the model without the records that leaked, and score it on fresh records of the three hospitals.
 clean = leaky.train[~leaky.moved[leaky.train]]
 fresh, target, _ = draw(np.array([6, 7, 8]), 20_000)
 truth = np.mean(model.fit(X[clean], y[clean]).predict(fresh) != target)

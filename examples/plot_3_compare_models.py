@@ -2,9 +2,9 @@
 Many models compared
 ====================
 
-Leakage does not flatter all models alike. One that can recognise a patient gains much from a leaked record, a linear
-one little, so the ranking itself can be wrong. `outofcluster.compare` audits all of them on the same resamples, which
-makes their differences far less noisy than their losses.
+Leakage does not flatter all models equally. A model that can recognise a patient gains much from a leaked record, and a
+linear model gains little, so the ranking itself can be wrong. `outofcluster.compare` audits all models on the same
+resamples, which makes their differences far less noisy than their losses.
 """
 
 # %%
@@ -14,7 +14,6 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import outofcluster as ooc
-from outofcluster.present.display import ComparisonDisplay
 
 law = {"n_records": (3, 7), "signal": 0.7, "record_noise": 0.2}
 patients = ooc.datasets.make_patients(300, split_share=0.5, random_state=3, **law)
@@ -24,7 +23,7 @@ models = {
     "9 neighbours": KNeighborsClassifier(9, weights="distance"),
     "small tree": DecisionTreeClassifier(max_depth=4),
 }
-found = ooc.compare(
+comparison = ooc.compare(
     models,
     patients.data,
     patients.target,
@@ -33,31 +32,31 @@ found = ooc.compare(
     n_fits=80,
     random_state=0,
 )
-print(found)
+print(comparison)
 
 # %%
-# Each model's own interval is wide, since patients differ; the order is what changes.
-ComparisonDisplay.from_comparison(found).plot()
+# The interval of each model is wide, because patients differ. What changes is the order.
+comparison.plot()
 
 # %%
 # Two models head to head
 # -----------------------
-# One neighbour looks better than nine. The interval of a difference is paired: what makes a patient hard for both
-# cancels.
-pair = found.difference("9 neighbours", "1 neighbour")
+# One neighbour looks better than nine. The interval of a difference is paired: if a patient is hard for both models,
+# that cancels out.
+pair = comparison.difference("9 neighbours", "1 neighbour")
 print(pair)
 
 # %%
-# The tipping point is the leakage rate from which on the model that looks better is the worse one. Below it the choice
-# stands whatever the rate is.
-print(found.tipping_point("9 neighbours", "1 neighbour"))
+# Above the tipping point, a leakage rate, the model that looks better is the worse one. Below it the choice between the
+# two stays the same, whatever the rate is.
+print(comparison.tipping_point("9 neighbours", "1 neighbour"))
 
 # %%
 # Was it right?
 # -------------
 new = ooc.datasets.make_patients(2000, split_share=0.0, random_state=4, **law)
 unique = ooc.datasets.make_patients(300, split_share=0.0, random_state=3, **law)
-for name in found.ranking:
+for name in comparison.ranking:
     truth = np.mean(models[name].fit(unique.data, unique.target).predict(new.data) != new.target)
-    result = found.audits[name]
+    result = comparison.audits[name]
     print(f"{name:14s} as it is {result.naive.value:.3f}  corrected {result.corrected.value:.3f}  truth {truth:.3f}")

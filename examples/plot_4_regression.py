@@ -2,8 +2,8 @@
 Regression
 ==========
 
-The same questions for a number instead of a class: customers with several orders each, whose identities were resolved
-from e-mail addresses and names. The loss is the squared error, which has no upper end.
+Here the model predicts a number instead of a class. Customers have several orders each, and their identities were
+resolved from e-mail addresses and names. The loss is the squared error, which has no upper limit.
 """
 
 # %%
@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
 
 import outofcluster as ooc
-from outofcluster.present.display import FoldsDisplay, LossCurveDisplay
+from outofcluster.present.display import FoldsDisplay
 
 law = {"n_records": (2, 8), "n_features": 5, "target": "regression", "signal": 1.2, "record_noise": 0.3}
 customers = ooc.datasets.make_patients(220, split_share=0.4, random_state=1, **law)
@@ -23,7 +23,8 @@ print(leakage)
 # %%
 # A model that can memorise
 # -------------------------
-# Three nearest neighbours. ``n_jobs`` would spread the fits; the numbers are the same for any number of workers.
+# We use three nearest neighbours. ``n_jobs`` would spread the fits over several workers, and the numbers would be the
+# same.
 neighbours = ooc.audit(
     KNeighborsRegressor(3, weights="distance"),
     customers.data,
@@ -37,7 +38,7 @@ neighbours = ooc.audit(
 print(neighbours)
 
 # %%
-LossCurveDisplay.from_audit(neighbours).plot()
+neighbours.plot()
 
 # %%
 FoldsDisplay.from_audit(neighbours).plot()
@@ -45,8 +46,8 @@ FoldsDisplay.from_audit(neighbours).plot()
 # %%
 # A model that cannot
 # -------------------
-# A linear model with five coefficients has no room for single customers: leakage changes next to nothing, and the audit
-# says that, too.
+# A linear model with five coefficients cannot memorise single customers. Leakage changes next to nothing, and the audit
+# says so.
 ridge = ooc.audit(
     Ridge(),
     customers.data,

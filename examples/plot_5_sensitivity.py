@@ -3,8 +3,8 @@ When the rate is not known: test, sensitivity, tipping point
 ============================================================
 
 Often nobody knows how many records leak. Three questions can be answered all the same. Is there anything for leakage to
-act on? How much would the loss change if the rate were so and so? And how large would it have to be before a decision
-changes?
+act on? How much would the loss change if the rate had a certain value? How large would the rate have to be to change a
+decision?
 """
 
 # %%
@@ -14,7 +14,7 @@ from sklearn.model_selection import GroupKFold, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 
 import outofcluster as ooc
-from outofcluster.present.display import LossCurveDisplay, SensitivityDisplay
+from outofcluster.present.display import SensitivityDisplay
 
 patients = ooc.datasets.make_patients(400, n_records=(3, 7), split_share=0.3, random_state=2)
 X, y, groups = patients.data, patients.target, patients.groups
@@ -23,32 +23,38 @@ X, y, groups = patients.data, patients.target, patients.groups
 # Is there a cluster effect?
 # --------------------------
 # The test trains some models on records of the held-out clusters and others on records of other clusters. It needs no
-# rate, and says what it did not show as plainly as what it did.
+# rate. It says plainly what it showed and what it did not show.
 model = KNeighborsClassifier(7, weights="distance")
-print(ooc.leakage_test(model, X, y, groups=groups, cv=2, random_state=0))
+test = ooc.leakage_test(model, X, y, groups=groups, cv=2, random_state=0)
+print(test)
+
+# %%
+# The losses behind it, one mark per model:
+test.plot()
 
 # %%
 # What if?
 # --------
-# Without a rate there is no corrected loss, but models have been fitted, and every rate is a matter of microseconds.
+# Without a rate there is no corrected loss. But the models have been fitted, and every rate is solved for in
+# milliseconds.
 result = ooc.audit(model, X, y, groups=groups, n_fits=200, random_state=0)
 print(result.sensitivity([0.0, 0.1, 0.2, 0.3]))
 
 # %%
-# Losses fall as pieces of held-out patients are added to training. That is what leakage does.
-LossCurveDisplay.from_audit(result).plot()
+# The losses fall as pieces of held-out patients are added to training. That is what leakage does.
+result.plot()
 
 # %%
 # When would it matter?
 # ---------------------
-# A linear model is the rival; it is simple enough to gain little from leaked records. As it is, nearest neighbours look
-# better or worse by so much:
+# The rival is a linear model. It is so simple that it gains little from leaked records. These are the two losses as they
+# are:
 rival = 1 - cross_val_score(LogisticRegression(), X, y, groups=groups, cv=GroupKFold(5)).mean()
 print(f"rival {rival:.3f}, nearest neighbours {result.naive.value:.3f}")
 
 # %%
-# They must lose no more than five points on it to be worth their other merits. If less than this share of the held-out
-# records leaks, they do:
+# Suppose that nearest neighbours are still worth using if their loss is at most five points above that of the rival.
+# This is the case if less than this share of the held-out records leaks:
 threshold = rival + 0.05
 print(result.tipping_point(threshold))
 

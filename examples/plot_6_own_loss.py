@@ -1,9 +1,9 @@
 """
-A loss of one's own
-===================
+A loss of your own
+==================
 
-Any function of the true and the predicted values that gives one loss a record will do. Here a missed illness costs ten
-times a false alarm.
+The loss can be any function of the true and the predicted values that gives one loss per record. Here a missed illness
+costs ten times as much as a false alarm.
 """
 
 # %%
@@ -11,19 +11,18 @@ import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 
 import outofcluster as ooc
-from outofcluster.present.display import LossCurveDisplay
 
 patients = ooc.datasets.make_patients(300, n_records=(3, 6), split_share=0.4, random_state=7)
 X, y, groups = patients.data, patients.target, patients.groups
 
 
 def cost(y_true, y_pred):
-    """One cost a record: 10 for a missed illness, 1 for a false alarm."""
+    """One cost per record: 10 for a missed illness, 1 for a false alarm."""
     return np.where(y_true == y_pred, 0.0, np.where(y_true == 1, 10.0, 1.0))
 
 
 class Cautious(KNeighborsClassifier):
-    """Calls ill whom at least one neighbour in six was."""
+    """Predicts "ill" where at least one neighbour in six is ill."""
 
     def predict(self, X):
         """1 where the cost of a missed illness outweighs that of a false alarm."""
@@ -36,22 +35,22 @@ result = ooc.audit(model, X, y, groups=groups, leakage=leakage, loss=cost, cv=4,
 print(result)
 
 # %%
-LossCurveDisplay.from_audit(result).plot()
+result.plot()
 
 # %%
 # Losses with a name
 # ------------------
-# "zero_one", "squared_error", "absolute_error", "log_loss" and "brier" are built in. Probabilities notice leakage more
-# finely than classes do.
+# "zero_one", "squared_error", "absolute_error", "log_loss" and "brier" are built in. Losses of probabilities react to
+# leakage more finely than losses of classes do.
 brier = ooc.audit(model, X, y, groups=groups, leakage=leakage, loss="brier", cv=4, n_fits=160, random_state=0)
 print(brier.corrected, brier.bias)
 
 # %%
 # Scorers
 # -------
-# A scikit-learn scorer works as well; its loss is minus its score. It looks at all held-out records at once, so no
-# record has a loss of its own, and the interval cannot tell which records make the score vary: prefer a loss a record
-# where there is one.
+# A scikit-learn scorer works as well; its loss is minus its score. It looks at all held-out records at once, so single
+# records have no loss of their own, and the interval cannot tell which records make the score vary. Prefer a loss per
+# record where there is one.
 from sklearn.metrics import get_scorer  # noqa: E402
 
 area = ooc.audit(

@@ -2,8 +2,8 @@
 Three ways to a leakage rate
 ============================
 
-The rate comes from what is known about the clustering. Here all three sources are at hand for the same simulated
-linkage, so that they can be held against the truth.
+The rate comes from what is known about the clustering. Here all three sources are available for the same simulated
+linkage, so that they can be compared with the truth.
 """
 
 # %%
@@ -37,7 +37,7 @@ print(truth)
 # %%
 # Looked up by hand
 # -----------------
-# Whole true clusters, drawn at random.
+# Whole true clusters were drawn at random, and all their records were looked up.
 rng = np.random.default_rng(1)
 rows = np.isin(entities, rng.choice(600, 150, replace=False))
 audited = {of: ooc.Leakage.from_true_groups(entities[rows], groups[rows], cv=5, of=of) for of in truth}
@@ -45,9 +45,9 @@ audited = {of: ooc.Leakage.from_true_groups(entities[rows], groups[rows], cv=5, 
 # %%
 # Match probabilities
 # -------------------
-# A linkage tool gives pairs with the probability that both records are of one person. Here they are simulated: missed
-# matches at 0.2 to 0.9, below the tool's threshold, and non-matches at such rates that the probabilities are
-# calibrated.
+# A linkage tool gives pairs of records with the probability that both belong to the same person. Here these pairs are
+# simulated: missed matches have probabilities from 0.2 to 0.9, below the tool's threshold, and there are as many
+# non-matches as calibrated probabilities require.
 halves = {}
 for entity in np.unique(entities):
     pieces = np.unique(groups[entities == entity])
@@ -76,7 +76,7 @@ paired = {of: ooc.Leakage.from_pair_probabilities(left, right, probability, grou
 # %%
 # Precision and recall
 # --------------------
-# Pairwise recall from a test of the linkage. Without the number of mates the rate is an upper bound.
+# The pairwise recall comes from a test of the linkage. Without the number of mates the rate is an upper bound.
 sizes, true_sizes = np.bincount(groups), np.bincount(entities)
 n_links, n_true = int((sizes * (sizes - 1) / 2).sum()), int((true_sizes * (true_sizes - 1) / 2).sum())
 recall = n_links / n_true
@@ -93,10 +93,10 @@ rough = {
 figure, axes = plt.subplots(1, 2, figsize=(8, 2.8), sharey=True, layout="constrained")
 sources = {"looked up by hand": audited, "match probabilities": paired, "precision and recall": rough}
 for ax, of in zip(axes, truth, strict=True):
-    for place, (name, found) in enumerate(sources.items()):
-        low, high = found[of].interval()
+    for place, (name, rates) in enumerate(sources.items()):
+        low, high = rates[of].interval()
         ax.plot([low, high], [place, place], color="#0072B2", linewidth=2)
-        ax.plot(found[of].rate, place, "o", color="#0072B2", label=name)
+        ax.plot(rates[of].rate, place, "o", color="#0072B2", label=name)
     ax.axvline(truth[of], color="#D55E00", linestyle="--")
     ax.set(title=f"of the {of} records", xlabel="leakage rate; dashed: truth", xlim=(0, None))
 axes[0].set_yticks(range(len(sources)), sources)

@@ -2,8 +2,9 @@
 Curve methods side by side
 ==========================
 
-The array core knows nothing of models or records: levels and losses in, a curve out. In the paper's synthetic study the
-whole curve is known, from no leaked record to all, and it falls by a factor of twenty within the first two.
+A curve method knows nothing of models or records. It takes levels and losses, and gives a curve. In the paper's
+synthetic study the whole curve is known, from no leaked record to all of them. It falls by a factor of twenty within
+the first two leaked records.
 """
 
 # %%
@@ -17,14 +18,14 @@ truth = ooc.datasets.partition_losses(n)
 print(truth[:4].round(2))
 
 # %%
-# What is observed at level p is an average over the number of leaked records, which is binomial. Noise of 1 % is added.
+# What is observed at level p is an average over the number of leaked records, which is binomial. We add noise of 1 %.
 p = p0 + (1 - p0) * np.array([0.0, 0.03, 0.1, 0.25, 0.6, 1.0])
 exact = ooc.BinomialOperator(p, n).apply(truth)
 errors = 0.01 * exact
 b = exact + errors * np.random.default_rng(0).standard_normal(len(p))
 
 # %%
-# Every method has the same call. They differ in what they assume.
+# All methods are called in the same way. They differ in what they assume.
 curves = {
     "automatic": ooc.AutoCurve(),
     "completely monotone": ooc.CompletelyMonotoneCurve(),
@@ -37,7 +38,7 @@ for name, curve in curves.items():
     print(f"{name:22s} e_0 = {curve.e0_:6.2f}   (truth {truth[0]:.2f})")
 
 # %%
-# Above the lowest level all of them agree with the losses. Below it nothing was observed, and the assumption speaks.
+# Above the lowest level all of them agree with the losses. Below it nothing was observed, and the assumption decides.
 grid = np.linspace(0, 0.4, 81)
 operator = ooc.BinomialOperator(grid, n)
 figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
@@ -50,7 +51,7 @@ ax.set(xlim=(0, 0.4), ylim=(0, 40), xlabel="share of leaked records", ylabel="sq
 ax.legend(frameon=False)
 
 # %%
-# Changing one's mind about the rate costs no fit: levels move, and the curve is solved again.
+# Another rate needs no further fit: the levels move, and the curve is solved again.
 for rate in (0.05, 0.1, 0.15):
     levels = rate + (1 - rate) * (p - p0) / (1 - p0)
     print(rate, round(ooc.AutoCurve().fit_points(levels, b, n, standard_errors=errors).e0_, 1))
