@@ -26,13 +26,13 @@ label = (effect[:, 0] + rng.standard_normal(40)[groups] > 0).astype(int)
 
 @pytest.fixture(scope="module")
 def records():
-    options = {"groups": groups, "leakage": 0.0857, "errors": "records", "n_fits": 600, "random_state": 0}
+    options = {"groups": groups, "leakage": 0.0857, "error_model": "records", "n_fits": 600, "random_state": 0}
     return ooc.audit(Ridge(), X, target, **options)
 
 
 @pytest.fixture(scope="module")
 def fragments():
-    options = {"groups": groups, "leakage": 0.25, "errors": "fragments", "n_fits": 200, "random_state": 0}
+    options = {"groups": groups, "leakage": 0.25, "error_model": "fragments", "n_fits": 200, "random_state": 0}
     return ooc.audit(LogisticRegression(), X, label, **options)
 
 

@@ -21,7 +21,7 @@ effect = rng.standard_normal((30, 3))[groups]
 X = effect + 0.5 * rng.standard_normal((300, 3))
 target = X[:, 0] + effect[:, 1] + 0.5 * rng.standard_normal(300)
 label = (effect[:, 0] + rng.standard_normal(30)[groups] > 0).astype(int)
-OPTIONS = {"groups": groups, "leakage": 0.1, "errors": "records", "n_fits": 300, "random_state": 0}
+OPTIONS = {"groups": groups, "leakage": 0.1, "error_model": "records", "n_fits": 150, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -31,13 +31,13 @@ def result():
 
 @pytest.fixture(scope="module")
 def fragments():
-    return ooc.audit(LogisticRegression(), X, label, **OPTIONS | {"errors": "fragments"})
+    return ooc.audit(LogisticRegression(), X, label, **OPTIONS | {"error_model": "fragments"})
 
 
 @pytest.fixture(scope="module")
 def comparison():
     models = {"ridge": Ridge(), "a $lasso$ with_signs": Lasso(0.1)}
-    return ooc.compare(models, X, target, **OPTIONS | {"n_fits": 100})
+    return ooc.compare(models, X, target, **OPTIONS | {"n_fits": 60})
 
 
 @pytest.fixture(autouse=True)
@@ -120,7 +120,7 @@ def test_the_frame_of_a_curve(result):
 
 
 def test_a_summary_read_back_can_be_drawn(result):
-    again = ooc.results.Summary.from_json(result.to_json())
+    again = ooc.Summary.from_json(result.to_json())
     drawn = [LossCurveDisplay.from_audit(given).frame() for given in (result, again)]
     assert drawn[0].equals(drawn[1])
 
@@ -254,7 +254,8 @@ def test_computing_imports_no_plotting():
         "import outofcluster.present.display as display\n"
         "from sklearn.linear_model import Ridge\n"
         "X = np.random.default_rng(0).standard_normal((100, 2)); g = np.repeat(np.arange(20), 5)\n"
-        "audit = ooc.audit(Ridge(), X, X[:, 0], groups=g, leakage=0.1, errors='records', n_fits=60, random_state=0)\n"
+        "options = {'groups': g, 'leakage': 0.1, 'error_model': 'records', 'n_fits': 60, 'random_state': 0}\n"
+        "audit = ooc.audit(Ridge(), X, X[:, 0], **options)\n"
         "display.LossCurveDisplay.from_audit(audit)\n"
         "sys.exit('matplotlib' in sys.modules)"
     )

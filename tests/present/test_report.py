@@ -36,17 +36,17 @@ AUDITS = {
     "no rate": {"leakage": None},
     "uncertain": {"leakage": ooc.Leakage(0.1, std=0.02)},
     "a rate a fold": {"leakage": [0.0, 0.05, 0.1, 0.15, 0.3]},
-    "fragments": {"errors": "fragments", "estimator": LogisticRegression(), "y": label},
+    "fragments": {"error_model": "fragments", "estimator": LogisticRegression(), "y": label},
     "units": {"units": "records", "loss": "absolute_error"},
-    "not linear": {"method": ooc.CompletelyMonotoneCurve()},
+    "not linear": {"curve": ooc.CompletelyMonotoneCurve()},
     "unknown errors": {"n_fits": 60},
     "scorer": {"loss": get_scorer("r2")},
-    "no test": {"cv": 15, "n_train": 100},
+    "no test": {"cv": 15, "n_train": 100, "n_fits": 180},
 }
 
 
 def audit(estimator=None, y=None, **options):
-    given = {"groups": groups, "leakage": 0.1, "errors": "records", "n_fits": 200, "random_state": 0} | options
+    given = {"groups": groups, "leakage": 0.1, "error_model": "records", "n_fits": 100, "random_state": 0} | options
     return ooc.audit(Ridge() if estimator is None else estimator, X, target if y is None else y, **given)
 
 
@@ -115,13 +115,13 @@ def test_it_says_what_the_audit_says(result):
         f"{result.corrected.interval[0]:.4f} to {result.corrected.interval[1]:.4f}",
         result.test.sentence,
         "Loss: mean squared error. Smaller is better.",
-        "200 further models were fitted to resamples",
+        "100 further models were fitted to resamples",
         "records.csv",
         "Ridge()",
-        summary.method,
+        summary.curve_method,
         f"outofcluster{ooc.__version__}",
         np.__version__,
-        str(result.samples[0].seeds[0]),
+        str(result.samples.folds[0].samples.seeds[0]),
     ):
         assert words in said, words
     for finding in result.findings:
@@ -233,7 +233,7 @@ def test_hostile_names_are_text(result):
         loss=HOSTILE,
         estimator=HOSTILE,
         estimand=HOSTILE,
-        method=HOSTILE,
+        curve_method=HOSTILE,
         version=HOSTILE,
         versions={HOSTILE: HOSTILE},
         findings=(finding,),
