@@ -6,11 +6,19 @@ import sys
 import matplotlib
 import numpy as np
 import pytest
+from scipy.special import ndtri
 from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 
 import outofcluster as ooc
 from outofcluster._base.exceptions import InputError, MissingExtraError
-from outofcluster.present.display import ComparisonDisplay, FoldsDisplay, LossCurveDisplay, SensitivityDisplay
+from outofcluster.present.display import (
+    ComparisonDisplay,
+    FoldsDisplay,
+    LeakageTestDisplay,
+    LossCurveDisplay,
+    LossSamplesDisplay,
+    SensitivityDisplay,
+)
 
 matplotlib.use("Agg")
 from matplotlib import pyplot
@@ -95,7 +103,7 @@ def test_measured_points_have_error_bars(result):
     segments = bars.lines[2][0].get_segments()
     assert [segment[:, 1].mean() for segment in segments] == pytest.approx(display.frame()["shown"].tolist())
     half = [np.ptp(segment[:, 1]) / 2 for segment in segments]
-    assert half == pytest.approx((1.96 * display.standard_errors).tolist())
+    assert half == pytest.approx((ndtri(0.975) * display.standard_errors).tolist())
 
 
 def test_the_curve_in_words(result, fragments):
@@ -144,7 +152,7 @@ def test_without_a_rate_nothing_is_extrapolated(result):
 def test_sensitivity_is_that_of_the_audit(result):
     display = SensitivityDisplay.from_audit(result)
     assert display.frame().equals(result.sensitivity().to_frame())
-    curve = points(lines(display.plot().ax_)["corrected loss, were this the rate"])
+    curve = points(lines(display.plot().ax_)["corrected loss, if this is the rate"])
     for rate in (0.05, 0.1, 0.25):
         value = np.interp(rate, *curve.T)
         assert value == pytest.approx(result.at_leakage(rate).corrected.value)
@@ -204,22 +212,84 @@ def test_models_side_by_side(comparison):
 
 def test_models_without_a_rate():
     models = {"ridge": Ridge(), "lasso": Lasso(0.1)}
-    found = ooc.compare(models, X, target, **OPTIONS | {"n_fits": 60, "leakage": None})
-    display = ComparisonDisplay.from_comparison(found).plot()
+    comparison = ooc.compare(models, X, target, **OPTIONS | {"n_fits": 60, "leakage": None})
+    display = ComparisonDisplay.from_comparison(comparison).plot()
     assert "Models by their loss as it is" in texts(display)
     assert display.frame().columns.tolist() == ["model", "naive"]
+
+
+# --- the test and the samples -------------------------------------------------------------------------
+
+
+def test_the_losses_behind_the_test(result):
+    display = LeakageTestDisplay.from_test(result.test).plot()
+    frame = display.frame()
+    assert frame["loss"].tolist() == result.test.to_frame()["loss"].tolist()
+    assert frame["trained_on"].tolist() == result.test.to_frame()["trained_on"].tolist()
+    drawn = [line.get_xdata() for line in display.ax_.lines]
+    assert drawn[0].tolist() == result.test.losses_train.ravel().tolist()
+    assert drawn[1].tolist() == [result.test.losses_train.mean()] * 2
+    assert drawn[2].tolist() == result.test.losses_validation.ravel().tolist()
+    said = texts(display)
+    assert ("A cluster effect was found" in said) == result.test.rejected
+    assert f"(mean {result.test.losses_validation.mean():.4g})" in said
+    assert "mean squared error on validation clusters" in said
+
+
+@pytest.mark.parametrize("name", ["result", "fragments"])
+def test_losses_by_level(name, request):
+    samples = request.getfixturevalue(name).samples.folds[0].samples
+    display = LossSamplesDisplay.from_samples(samples).plot()
+    frame = display.frame()
+    assert frame["injected"].tolist() == samples.injected.tolist()
+    assert frame["loss"].tolist() == samples.means.tolist()
+    assert ((frame["low"] <= frame["loss"]) & (frame["loss"] <= frame["high"])).all()
+    assert points(display.ax_.containers[0].lines[0])[:, 1].tolist() == samples.means.tolist()
+    said = texts(display)
+    assert ("pieces" in said or "piece" in said) == (name == "fragments")
+    assert ("mean squared error" in said) == (name == "result")
+
+
+def test_the_level_of_confidence_is_said_and_drawn(result, comparison):
+    other = result.with_confidence(0.8)
+    curve = LossCurveDisplay.from_audit(other).plot()
+    bars = next(bars for bars in curve.ax_.containers if bars.get_label().startswith("measured"))
+    half = [np.ptp(segment[:, 1]) / 2 for segment in bars.lines[2][0].get_segments()]
+    assert half == pytest.approx((ndtri(0.9) * curve.standard_errors).tolist())
+    for display in (
+        SensitivityDisplay.from_audit(other).plot(),
+        other.sensitivity([0.0, 0.1]).plot(),
+        FoldsDisplay.from_audit(other).plot(),
+    ):
+        said = texts(display)
+        assert "80 % interval" in said
+        assert "95 %" not in said
 
 
 # --- all of them --------------------------------------------------------------------------------------
 
 
+def test_every_result_can_be_drawn_into_axes(result, comparison):
+    figure, places = pyplot.subplots(1, 5, figsize=(25, 5), layout="constrained")
+    drawable = [result, result.sensitivity([0.0, 0.1]), comparison, result.test, result.samples.folds[0].samples]
+    kinds = [LossCurveDisplay, SensitivityDisplay, ComparisonDisplay, LeakageTestDisplay, LossSamplesDisplay]
+    for one, kind, ax in zip(drawable, kinds, places, strict=True):
+        display = one.plot(ax=ax)
+        assert isinstance(display, kind)
+        assert display.ax_ is ax
+        assert isinstance(one.plot(), kind)
+    figure.canvas.draw()
+
+
 def test_plot_takes_axes_and_returns_itself(result, comparison):
-    figure, places = pyplot.subplots(2, 2, figsize=(9, 8), layout="constrained")
+    figure, places = pyplot.subplots(2, 3, figsize=(14, 8), layout="constrained")
     displays = [
         LossCurveDisplay.from_audit(result),
         SensitivityDisplay.from_audit(result),
         FoldsDisplay.from_audit(result),
         ComparisonDisplay.from_comparison(comparison),
+        LeakageTestDisplay.from_test(result.test),
+        LossSamplesDisplay.from_samples(result.samples.folds[0].samples),
     ]
     for display, ax in zip(displays, places.ravel(), strict=True):
         assert display.plot(ax=ax) is display
@@ -235,6 +305,8 @@ def test_every_label_lies_within_the_picture(result, fragments, comparison):
         SensitivityDisplay.from_audit(fragments, threshold=0.4),
         FoldsDisplay.from_audit(fragments),
         ComparisonDisplay.from_comparison(comparison),
+        LeakageTestDisplay.from_test(result.test),
+        LossSamplesDisplay.from_samples(fragments.samples.folds[0].samples),
     ):
         figure = display.plot().figure_
         figure.canvas.draw()

@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from scipy.special import ndtri
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import get_scorer
 
@@ -35,7 +36,7 @@ AUDITS = {
     "records": {},
     "no rate": {"leakage": None},
     "uncertain": {"leakage": ooc.Leakage(0.1, std=0.02)},
-    "a rate a fold": {"leakage": [0.0, 0.05, 0.1, 0.15, 0.3]},
+    "one rate per fold": {"leakage": [0.0, 0.05, 0.1, 0.15, 0.3]},
     "fragments": {"error_model": "fragments", "estimator": LogisticRegression(), "y": label},
     "units": {"units": "records", "loss": "absolute_error"},
     "not linear": {"curve": ooc.CompletelyMonotoneCurve()},
@@ -46,8 +47,8 @@ AUDITS = {
 
 
 def audit(estimator=None, y=None, **options):
-    given = {"groups": groups, "leakage": 0.1, "error_model": "records", "n_fits": 100, "random_state": 0} | options
-    return ooc.audit(Ridge() if estimator is None else estimator, X, target if y is None else y, **given)
+    usual = {"groups": groups, "leakage": 0.1, "error_model": "records", "n_fits": 100, "random_state": 0}
+    return ooc.audit(Ridge() if estimator is None else estimator, X, target if y is None else y, **usual | options)
 
 
 @pytest.fixture(scope="module")
@@ -148,12 +149,12 @@ def test_what_differs_between_audits(results):
     assert "which was not given" in said["no rate"]
     assert "corrected for" not in said["no rate"]
     assert "Back to the assumed rate" not in said["no rate"]
-    assert "also allows for the rate being uncertain" in said["uncertain"]
-    assert "The same rate is taken for all folds." in said["a rate a fold"]
+    assert "also allows for an uncertain rate" in said["uncertain"]
+    assert "The same rate is taken for all folds." in said["one rate per fold"]
     assert "cut in two" in said["fragments"]
     assert "share of wrong predictions" in said["fragments"]
     assert "had nothing leaked" in said["units"]
-    assert "rates that were computed, a straight line is drawn" in said["not linear"]
+    assert "rates that were computed." in said["not linear"]
     assert "minus r2_score" in said["scorer"]
     assert "could not be run" in said["no test"]
 
@@ -188,7 +189,7 @@ def test_severe_findings_are_announced(result):
     severe = replace(result.summary, findings=(Finding("out-of-range", "severe", "Bad.", ""),))
     assert "1 severe finding below: read that first." in read(render_html(severe)).said()
     assert "read that first" not in read(render_html(result)).said()
-    assert "Nothing was found." in read(render_html(replace(result.summary, findings=()))).said()
+    assert "There are no findings." in read(render_html(replace(result.summary, findings=()))).said()
 
 
 def test_a_summary_read_back_gives_the_same_report(result):
@@ -272,10 +273,22 @@ def test_it_can_be_used_by_all(result):
         assert words in html
 
 
+def test_the_level_of_confidence_is_said_and_drawn(result):
+    other = result.with_confidence(0.8)
+    html = render_html(other)
+    said = read(html).said()
+    assert "80 % interval" in said
+    assert "95 %" not in said
+    (_, usual), (_, narrower) = (curve_chart(audit.summary) for audit in (result, other))
+    for wide, narrow in zip(usual.points, narrower.points, strict=True):
+        drawn = [(low - high) * np.ptp(c.frame.y_range) for c, (_, _, low, high) in ((usual, wide), (narrower, narrow))]
+        assert drawn[1] == pytest.approx(drawn[0] * ndtri(0.9) / ndtri(0.975), rel=0.1)
+
+
 # --- pictures -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["records", "fragments", "a rate a fold", "scorer"])
+@pytest.mark.parametrize("name", ["records", "fragments", "one rate per fold", "scorer"])
 def test_marks_lie_where_the_numbers_are(results, name):
     summary = results(name).summary
     for chart in curve_chart(summary):

@@ -130,6 +130,22 @@ class LeakageTest:
         ]
         return data_frame(dict(zip(("split", "trained_on", "loss"), zip(*rows, strict=True), strict=True)))
 
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the losses of the models by what they were trained on; needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        LeakageTestDisplay
+        """
+        from outofcluster.present.display import LeakageTestDisplay
+
+        return LeakageTestDisplay.from_test(self).plot(ax)
+
     def __eq__(self, other: object) -> bool:
         return self.to_dict() == other.to_dict() if isinstance(other, LeakageTest) else NotImplemented
 

@@ -1,4 +1,4 @@
-"""Names of things as a reader without statistics says them; shared by pictures, the report and the command line."""
+"""What things are called for readers without statistics, in pictures, in the report and on the command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOSSES = {
 
 
 def loss_name(loss: str) -> str:
-    """A loss in words; as it is called where it is the user's own."""
+    """A loss in words; a loss of the user's own keeps its name."""
     return _LOSSES.get(loss, loss)
 
 

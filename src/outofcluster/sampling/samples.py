@@ -35,6 +35,7 @@ from outofcluster._base.validation import Array
 __all__ = ["Jackknife", "LossSamples", "PoolJackknife", "UnitSums", "differing"]
 
 _KIND, _FORMAT = "loss samples", 2
+_PER_LEVEL = ("redraws", "effective", "kept", "strata")
 TRAIN_SUMS, VALIDATION_SUMS = 8, 14
 """Columns of the jackknife's sums, in the order of the module's head."""
 
@@ -100,6 +101,12 @@ class LossSamples:
         n of the binomial operator: training records, or clusters that can be cut.
     sums : dict of UnitSums
         The jackknife's sums, by the kind of units that they are kept for: "clusters", "records", both or none.
+    effective : array of shape (levels,)
+        Effective number of training records to draw from; below their number where a level is drawn by weights.
+    kept : array of shape (levels,)
+        What the weights of a level leave of a leaked record; 1 for plain levels.
+    strata : array of int of shape (levels,)
+        Number of parts of the validation records that replicates score in turn; 1 for plain levels.
     problem : dict
         What was sampled (data digests, rows, estimator, loss, error model): runs merge only if it agrees.
     seeds : tuple of int
@@ -113,6 +120,9 @@ class LossSamples:
     redraws: Array
     size: int
     sums: Mapping[str, UnitSums]
+    effective: Array
+    kept: Array
+    strata: Codes
     problem: dict[str, Any]
     seeds: tuple[int, ...]
     versions: dict[str, str]
@@ -139,9 +149,12 @@ class LossSamples:
 
     @property
     def standard_errors(self) -> Array:
-        """Monte-Carlo standard error of each mean; NaN for a single replicate."""
+        """Monte-Carlo standard error of each mean; NaN for a single replicate.
+
+        Of a level whose replicates score parts of the validation records in turn, only the spread within parts counts.
+        """
         return np.array(
-            [level.std(ddof=1) / np.sqrt(len(level)) if len(level) > 1 else np.nan for level in self.losses]
+            [_standard_error(level, int(strata)) for level, strata in zip(self.losses, self.strata, strict=True)]
         )
 
     def levels(self, leakage: float) -> Array:
@@ -185,6 +198,22 @@ class LossSamples:
         """
         warn_renamed("LossSamples.frame()", "to_frame()")
         return self.to_frame()
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the losses by level; needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        LossSamplesDisplay
+        """
+        from outofcluster.present.display import LossSamplesDisplay
+
+        return LossSamplesDisplay.from_samples(self).plot(ax)
 
     def jackknife(self, units: str | None = None) -> Jackknife:
         """Mean and variance of the jackknife's Z for every unit.
@@ -265,6 +294,7 @@ class LossSamples:
             injected=injected,
             losses=tuple(np.concatenate([run.losses[i] for run, i in part]) for part in parts),
             redraws=np.array([sum(int(run.redraws[i]) for run, i in part) for part in parts]),
+            **{name: np.array([getattr(part[0][0], name)[part[0][1]] for part in parts]) for name in _PER_LEVEL[1:]},
             sums={
                 kind: replace(sums, train=added(kind, "train"), validation=added(kind, "validation"))
                 for kind, sums in self.sums.items()
@@ -318,7 +348,7 @@ class LossSamples:
             "injected": self.injected,
             "counts": self.counts,
             "losses": np.concatenate(self.losses),
-            "redraws": self.redraws,
+            **{name: getattr(self, name) for name in _PER_LEVEL},
         }
         for kind, sums in self.sums.items():
             arrays |= {f"{kind}_{name}": array for name, array in vars(sums).items()}
@@ -343,13 +373,22 @@ class LossSamples:
         return cls(
             injected=arrays["injected"],
             losses=tuple(np.split(arrays["losses"], np.cumsum(arrays["counts"])[:-1])),
-            redraws=arrays["redraws"],
+            **{name: arrays[name] for name in _PER_LEVEL},
             size=about["size"],
             sums={kind: UnitSums(**{name: arrays[f"{kind}_{name}"] for name in names}) for kind in about["units"]},
             problem=about["problem"],
             seeds=tuple(int(seed) for seed in about["seeds"]),
             versions=about["versions"],
         )
+
+
+def _standard_error(losses: Array, strata: int) -> float:
+    if len(losses) < 2:
+        return np.nan
+    if strata == 1 or len(losses) < 2 * strata:
+        return float(losses.std(ddof=1) / np.sqrt(len(losses)))
+    within = np.mean([losses[part::strata].var(ddof=1) for part in range(strata)])
+    return float(np.sqrt(within / len(losses)))
 
 
 def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:

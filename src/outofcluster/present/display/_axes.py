@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from outofcluster._base.exceptions import MissingExtraError
 from outofcluster._base.plain import data_frame
 from outofcluster.inference.estimates import Estimate, between, decimals
@@ -19,6 +21,7 @@ __all__ = [
     "axes",
     "bars",
     "estimate_columns",
+    "estimate_row",
     "frame",
     "head",
     "in_words",
@@ -27,11 +30,11 @@ __all__ = [
 ]
 
 BLUE, ORANGE, GREEN, GREY, INK = "#0072B2", "#D55E00", "#009E73", "#6E6E6E", "#222222"
-"""Measured losses, the corrected loss, thresholds, the loss as it is, and text."""
+"""Colours of measured losses, the corrected loss, thresholds, the loss as it is, and text."""
 
 
 def axes(ax: Any, *, size: tuple[float, float] = (6.6, 4.2)) -> Any:
-    """The axes given, or those of a new figure."""
+    """The axes that the user gave, or those of a new figure."""
     if ax is not None:
         return ax
     try:
@@ -42,7 +45,7 @@ def axes(ax: Any, *, size: tuple[float, float] = (6.6, 4.2)) -> Any:
 
 
 def tidy(ax: Any, *, grid: str = "y") -> None:
-    """Few lines: no box, and a grid behind everything."""
+    """Keep few lines: no box around the axes, and a grid behind everything."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set_color("#9A9A9A")
     ax.tick_params(colors=INK, length=3)
@@ -51,19 +54,22 @@ def tidy(ax: Any, *, grid: str = "y") -> None:
 
 
 def head(ax: Any, title: str, order: Sequence[str]) -> None:
-    """A title, and the legend between it and the axes, where it hides nothing; ``order`` holds starts of labels."""
+    """Set the title, and put the legend between it and the axes, where it hides nothing.
+
+    ``order`` holds the beginnings of the labels, in the order in which the legend lists them.
+    """
     handles, labels = ax.get_legend_handles_labels()
 
     def place(label: str) -> int:
         return next((i for i, start in enumerate(order) if label.startswith(start)), len(order))
 
-    found = sorted(zip(labels, handles, strict=True), key=lambda pair: place(pair[0]))
-    half = math.ceil(len(found) / 2)
-    widths = [max((len(label) for label, _ in part), default=0) for part in (found[:half], found[half:])]
+    entries = sorted(zip(labels, handles, strict=True), key=lambda entry: place(entry[0]))
+    half = math.ceil(len(entries) / 2)
+    widths = [max((len(label) for label, _ in part), default=0) for part in (entries[:half], entries[half:])]
     columns = 2 if 0.072 * sum(widths) + 1.2 < ax.get_window_extent().width / ax.figure.dpi else 1
     ax.legend(
-        [handle for _, handle in found],
-        [label for label, _ in found],
+        [handle for _, handle in entries],
+        [label for label, _ in entries],
         frameon=False,
         fontsize="small",
         loc="lower left",
@@ -72,22 +78,30 @@ def head(ax: Any, title: str, order: Sequence[str]) -> None:
         borderaxespad=0.3,
         columnspacing=1.6,
     )
-    ax.set_title(title, loc="left", color=INK, pad=12 + 13.5 * math.ceil(len(found) / columns))
+    ax.set_title(title, loc="left", color=INK, pad=12 + 13.5 * math.ceil(len(entries) / columns))
 
 
 def percent_axis(axis: Any) -> None:
-    """Shares as percentages."""
+    """Write shares as percentages."""
     axis.set_major_formatter(lambda share, _: f"{round(100 * share, 6):g} %")
 
 
 def bars(estimate: Estimate) -> tuple[float, float] | None:
-    """How far an interval reaches below and above its value; None where it is not known."""
+    """How far an interval reaches below and above its value; None if it is not known."""
     low, high = (estimate.value - estimate.interval[0], estimate.interval[1] - estimate.value)
     return (max(low, 0.0), max(high, 0.0)) if math.isfinite(low + high) else None
 
 
+def estimate_row(ax: Any, estimates: Sequence[Estimate], y: Any, marker: str, colour: str, **options: Any) -> None:
+    """Draw one mark per estimate, at the heights ``y``, with the intervals where all of them are known."""
+    reaches = [bars(estimate) for estimate in estimates]
+    known = None if any(reach is None for reach in reaches) else np.array(reaches).T
+    look = {"markeredgecolor": "white", "capsize": 2.5} | options
+    ax.errorbar([estimate.value for estimate in estimates], y, xerr=known, fmt=marker, color=colour, **look)
+
+
 def in_words(estimate: Estimate, *others: Estimate) -> str:
-    """Value and interval, with the decimals that suit all of them."""
+    """The value and its interval, with as many decimals as suit all the estimates."""
     digits = min(decimals(estimate, *others), 4)
     digits = 3 if digits == 4 else digits
     if not math.isfinite(sum(estimate.interval)):
@@ -96,7 +110,7 @@ def in_words(estimate: Estimate, *others: Estimate) -> str:
 
 
 def estimate_columns(naive: Sequence[Estimate], corrected: Sequence[Estimate]) -> dict[str, Any]:
-    """Columns of a frame: naive and, where there are any, corrected with low and high."""
+    """Columns of a frame: naive, and with a leakage rate also corrected with low and high."""
     columns: dict[str, Any] = {"naive": [estimate.value for estimate in naive]}
     if corrected:
         columns |= {

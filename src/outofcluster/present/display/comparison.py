@@ -8,7 +8,17 @@ from typing import Any, Self
 import numpy as np
 
 from outofcluster.inference.estimates import Estimate, percent
-from outofcluster.present.display._axes import GREY, INK, ORANGE, axes, bars, estimate_columns, frame, head, tidy
+from outofcluster.present.display._axes import (
+    GREY,
+    INK,
+    ORANGE,
+    axes,
+    estimate_columns,
+    estimate_row,
+    frame,
+    head,
+    tidy,
+)
 from outofcluster.present.words import loss_name
 
 __all__ = ["ComparisonDisplay"]
@@ -18,13 +28,13 @@ __all__ = ["ComparisonDisplay"]
 class ComparisonDisplay:
     """Losses of several models before and after correction.
 
-    Intervals are each model's own. Models were fitted to the same resamples, so that two of them can differ clearly
-    while their intervals overlap: ``Comparison.difference`` says whether they do.
+    Each interval is that of one model alone. All models were fitted to the same resamples, so two of them can differ
+    clearly although their intervals overlap. ``Comparison.difference`` says whether they do.
 
     Attributes
     ----------
     models : tuple of str
-        In the order of the ranking, the best first.
+        Names of the models in the order of the ranking, the best first.
     naive, corrected : tuple of Estimate
         The losses as they are, and on new clusters; the second is empty without a leakage rate.
     ranking_changes : bool
@@ -58,7 +68,17 @@ class ComparisonDisplay:
 
     @classmethod
     def from_comparison(cls, comparison: Any) -> Self:
-        """The display of a `Comparison`."""
+        """The display of a `Comparison`.
+
+        Parameters
+        ----------
+        comparison : Comparison
+            What to show.
+
+        Returns
+        -------
+        ComparisonDisplay
+        """
         audits = [comparison.audits[name] for name in comparison.ranking]
         return cls(
             models=tuple(comparison.ranking),
@@ -69,7 +89,13 @@ class ComparisonDisplay:
         )
 
     def frame(self) -> Any:
-        """A pandas DataFrame, a row a model: model, naive, and corrected with low and high."""
+        """The numbers as a table.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per model, with the columns model and naive, and with a leakage rate corrected, low and high.
+        """
         return frame({"model": self.models} | estimate_columns(self.naive, self.corrected))
 
     def plot(self, ax: Any = None) -> Self:
@@ -90,9 +116,10 @@ class ComparisonDisplay:
         tidy(ax, grid="x")
         y = np.arange(count, dtype=float)
         apart = 0.14 if self.corrected else 0.0
-        _row(ax, self.naive, y - apart, "s", GREY, "cross-validated as it is")
+        look = {"markersize": 7, "elinewidth": 1.6}
+        estimate_row(ax, self.naive, y - apart, "s", GREY, label="cross-validated as it is", **look)
         if self.corrected:
-            _row(ax, self.corrected, y + apart, "D", ORANGE, "corrected: on new clusters")
+            estimate_row(ax, self.corrected, y + apart, "D", ORANGE, label="corrected: on new clusters", **look)
         ax.set_yticks(y, self.models, parse_math=False)
         ax.set_ylim(count - 0.5, -0.5)
         ax.set_xlabel(
@@ -105,20 +132,3 @@ class ComparisonDisplay:
         head(ax, title, ("cross-validated", "corrected"))
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-
-def _row(ax: Any, estimates: tuple[Estimate, ...], y: Any, marker: str, colour: str, name: str) -> None:
-    reaches = [bars(estimate) for estimate in estimates]
-    known = None if any(reach is None for reach in reaches) else np.array(reaches).T
-    ax.errorbar(
-        [estimate.value for estimate in estimates],
-        y,
-        xerr=known,
-        fmt=marker,
-        color=colour,
-        markersize=7,
-        markeredgecolor="white",
-        capsize=2.5,
-        elinewidth=1.6,
-        label=name,
-    )

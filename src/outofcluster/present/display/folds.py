@@ -1,4 +1,4 @@
-"""Fold by fold: the loss as it is and, with a leakage rate, what the fold alone says of new clusters."""
+"""The loss of every fold as it is and, with a leakage rate, what the fold alone says about new clusters."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from outofcluster.present.display._axes import (
     INK,
     ORANGE,
     axes,
-    bars,
     estimate_columns,
+    estimate_row,
     frame,
     head,
     in_words,
@@ -27,16 +27,16 @@ __all__ = ["FoldsDisplay"]
 
 @dataclass(eq=False)
 class FoldsDisplay:
-    """The losses of every fold beside those of all.
+    """The losses of every fold beside those of all folds.
 
     A fold's own corrected loss comes from its fits alone, so it is noisier than the common one.
 
     Attributes
     ----------
     folds, n_validation : tuple of int
-        Numbers of the folds, and records that each holds out.
+        Numbers of the folds, and the number of records that each of them holds out.
     naive, corrected : tuple of Estimate
-        The loss as it is in each fold, and the one on new clusters; empty without a leakage rate.
+        The loss of each fold as it is, and its loss on new clusters. The second is empty without a leakage rate.
     overall_naive, overall_corrected : Estimate
         The same over all folds.
     loss : str
@@ -69,7 +69,17 @@ class FoldsDisplay:
 
     @classmethod
     def from_audit(cls, audit: Any) -> Self:
-        """The display of an `Audit`."""
+        """The display of an `Audit`.
+
+        Parameters
+        ----------
+        audit : Audit
+            What to show.
+
+        Returns
+        -------
+        FoldsDisplay
+        """
         folds = audit.samples.folds
         alone = [_alone(audit, place) for place in range(len(folds))]
         corrected = [single.corrected for single in alone]
@@ -84,7 +94,14 @@ class FoldsDisplay:
         )
 
     def frame(self) -> Any:
-        """A pandas DataFrame, a row a fold: fold, n_validation, naive, and corrected with low and high."""
+        """The numbers as a table.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per fold, with the columns fold, n_validation and naive, and with a leakage rate corrected, low and
+            high.
+        """
         named = {"fold": self.folds, "n_validation": self.n_validation}
         return frame(named | estimate_columns(self.naive, self.corrected))
 
@@ -137,17 +154,5 @@ def _alone(audit: Any, place: int) -> Any:
 def _row(
     ax: Any, estimates: tuple[Estimate, ...], y: Any, overall: Estimate, marker: str, colour: str, line: Any, name: str
 ) -> None:
-    reaches = [bars(estimate) for estimate in estimates]
-    known = None if any(reach is None for reach in reaches) else np.array(reaches).T
-    ax.errorbar(
-        [estimate.value for estimate in estimates],
-        y,
-        xerr=known,
-        fmt=marker,
-        color=colour,
-        markersize=6,
-        markeredgecolor="white",
-        capsize=2.5,
-        elinewidth=1.4,
-    )
+    estimate_row(ax, estimates, y, marker, colour, markersize=6, elinewidth=1.4)
     ax.axvline(overall.value, color=colour, linewidth=1.3, linestyle=line, label=f"{name}: {in_words(overall)}")

@@ -1,8 +1,9 @@
 r"""The loss over the share of leaked records, and how it is extrapolated to none.
 
-Resampled models are not the user's own, so their losses lie a little off; what carries over is how the loss
-*rises* as leakage vanishes. The curve is therefore drawn moved, by corrected less :math:`\hat e_0`, so that it
-passes through the cross-validated loss at the assumed rate and through the corrected one at no leakage.
+Models fitted to resamples are not the user's own model, so their losses are a little different. What carries over is
+how the loss *rises* as leakage vanishes. The curve is therefore drawn moved, by the corrected loss less
+:math:`\hat e_0`, so that it passes through the cross-validated loss at the assumed rate and through the corrected loss
+at no leakage.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
+from scipy.special import ndtri
 
 from outofcluster._base.validation import Array
 from outofcluster.inference.estimates import Estimate
@@ -80,7 +82,17 @@ class LossCurveDisplay:
 
     @classmethod
     def from_audit(cls, audit: Any) -> Self:
-        """The display of an `Audit`, or of its `Summary`."""
+        """The display of an `Audit`, or of its `Summary`.
+
+        Parameters
+        ----------
+        audit : Audit or Summary
+            What to show.
+
+        Returns
+        -------
+        LossCurveDisplay
+        """
         summary = getattr(audit, "summary", audit)
         curve = summary.curve
         return cls(
@@ -98,13 +110,19 @@ class LossCurveDisplay:
 
     @property
     def shift(self) -> float:
-        """By how much the resamples' losses are moved to lie at the user's own."""
+        """By how much the losses of the resamples are moved to meet the loss of the user's own model."""
         if self.corrected is None or not len(self.curve_losses):
             return self.naive.value - float(self.losses[0])
         return self.corrected.value - float(self.curve_losses[0])
 
     def frame(self) -> Any:
-        """A pandas DataFrame with columns level, loss, standard_error, and shown, the loss as it is drawn."""
+        """The numbers as a table.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per level, with the columns level, loss, standard_error, and shown, the loss as it is drawn.
+        """
         return frame(
             {
                 "level": self.levels,
@@ -142,11 +160,11 @@ class LossCurveDisplay:
         return self
 
     def _points(self, ax: Any) -> None:
-        shown = 1.96 * self.standard_errors
+        reach = ndtri(0.5 + self.naive.confidence_level / 2) * self.standard_errors
         ax.errorbar(
             self.levels,
             self.losses + self.shift,
-            yerr=shown if np.isfinite(shown).all() else None,
+            yerr=reach if np.isfinite(reach).all() else None,
             fmt="o",
             color=BLUE,
             markersize=5,

@@ -1,4 +1,4 @@
-"""The corrected loss over the leakage rate, its intervals, and the rate at which a threshold is reached."""
+"""The corrected loss over a range of leakage rates, its intervals, and the rate at which it reaches a threshold."""
 
 from __future__ import annotations
 
@@ -88,9 +88,13 @@ class SensitivityDisplay:
         audit : Audit
             What to show.
         threshold : float, optional
-            A loss to compare with, such as that of a rival or of what is in use.
+            A loss to compare with, such as that of a rival or of the model in use.
         rates : array, optional
             Leakage rates, by default from 0 to 0.3.
+
+        Returns
+        -------
+        SensitivityDisplay
         """
         level = None if threshold is None else check_number("threshold", threshold, least=-math.inf)
         over = audit.sensitivity(rates)
@@ -133,7 +137,13 @@ class SensitivityDisplay:
         )
 
     def frame(self) -> Any:
-        """A pandas DataFrame with columns rate, value, low, high."""
+        """The numbers as a table.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per rate, with the columns rate, value, low and high.
+        """
         return frame({"rate": self.rates, "value": self.values, "low": self.low, "high": self.high})
 
     def plot(self, ax: Any = None) -> Self:
@@ -154,7 +164,7 @@ class SensitivityDisplay:
         if np.isfinite(self.low + self.high).all():
             label = f"{percent(self.confidence_level)} interval"
             ax.fill_between(self.rates, self.low, self.high, color=BLUE, alpha=0.15, linewidth=0, label=label)
-        ax.plot(self.rates, self.values, color=BLUE, linewidth=2, label="corrected loss, were this the rate")
+        ax.plot(self.rates, self.values, color=BLUE, linewidth=2, label="corrected loss, if this is the rate")
         if self.naive is not None:
             ax.axhline(
                 self.naive.value,
@@ -198,7 +208,7 @@ class SensitivityDisplay:
     def _tipping(self, ax: Any) -> None:
         if self.threshold is None:
             return
-        said = (
+        reached = (
             "not reached up to 50 %" if self.tipping_point is None else f"reached at {100 * self.tipping_point:.3g} %"
         )
         ax.axhline(
@@ -206,7 +216,7 @@ class SensitivityDisplay:
             color=GREEN,
             linewidth=1.4,
             linestyle=(0, (6, 2)),
-            label=f"threshold {self.threshold:.4g}: {said}",
+            label=f"threshold {self.threshold:.4g}: {reached}",
         )
         if self.tipping_point is not None and self.tipping_point <= self.rates.max():
             ax.plot(

@@ -1,9 +1,9 @@
-"""The report: plain data, an autoescaped template, one self-contained HTML file to send around.
+"""The report: plain data goes through an autoescaped template and becomes one self-contained HTML file.
 
-`Summary` holds the numbers, :mod:`outofcluster.present.report.view` turns them into words and
-:mod:`outofcluster.present.report.chart` into places in a picture; only the template makes markup, and it escapes all
-that it is given. The file needs no network and no other file, and its own security policy lets it run nothing but the
-script it was written with.
+`Summary` holds the numbers, :mod:`outofcluster.present.report.view` turns them into words, and
+:mod:`outofcluster.present.report.chart` turns them into places in a picture. Only the template makes markup, and it
+escapes everything that it gets. The file needs no network and no other file, and its own security policy lets it run
+nothing but the script that it was written with.
 """
 
 from outofcluster._base.files import check_destination, write_whole

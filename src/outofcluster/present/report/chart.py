@@ -1,7 +1,7 @@
-r"""Places in a picture: from numbers to the coordinates of an SVG, with round ticks.
+"""From numbers to the coordinates of an SVG picture, with round ticks.
 
-Everything here is plain data; the template draws it. A picture is made in two sizes, one for narrow screens, so
-that its text stays legible on both.
+Everything here is plain data, and the template draws it. Every picture has two sizes, one for wide and one for narrow
+screens, so that its text can be read on both.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy.special import ndtri
 
 from outofcluster._base.validation import Array
 from outofcluster.auditing.summary import Summary
@@ -40,9 +41,9 @@ class Frame:
     name : str
         "wide" or "narrow".
     width, height : int
-        Of the whole.
+        Size of the whole picture.
     x_range, y_range : tuple of float
-        What the axes span.
+        Smallest and largest value on the axes.
     """
 
     name: str
@@ -75,9 +76,9 @@ class Frame:
         return round(self.bottom - (self.bottom - self.top) * (value - low) / (high - low), 1)
 
     def line(self, xs: Iterable[float], ys: Iterable[float]) -> str:
-        """Points of a polyline; what is not finite is left out."""
-        kept = [(x, y) for x, y in zip(xs, ys, strict=True) if math.isfinite(x) and math.isfinite(y)]
-        return " ".join(f"{self.x(x)},{self.y(y)}" for x, y in kept)
+        """The points of a polyline; points that are not finite are left out."""
+        points = [(x, y) for x, y in zip(xs, ys, strict=True) if math.isfinite(x) and math.isfinite(y)]
+        return " ".join(f"{self.x(x)},{self.y(y)}" for x, y in points)
 
     @property
     def x_ticks(self) -> list[Tick]:
@@ -133,14 +134,14 @@ class CurveChart:
 
 
 def curve_chart(summary: Summary) -> list[CurveChart]:
-    """The measured losses and the curve through them, moved to the user's own loss as `LossCurveDisplay` does."""
+    """The measured losses and the curve through them, both moved as in `LossCurveDisplay`."""
     curve, corrected = summary.curve, summary.corrected
     levels = np.array(summary.levels if curve is None else curve.at)
     losses = np.array(summary.losses if curve is None else curve.observed)
     moved = summary.naive.value - losses[0]
     if curve is not None and corrected is not None:
         moved = corrected.value - curve.loss[0]
-    errors = np.nan_to_num(1.96 * np.array(summary.standard_errors))
+    errors = np.nan_to_num(ndtri(0.5 + summary.confidence_level / 2) * np.array(summary.standard_errors))
     low, high = losses + moved - errors, losses + moved + errors
     p, fitted = (np.array([]), np.array([])) if curve is None else (np.array(curve.p), np.array(curve.loss) + moved)
     ends = [] if corrected is None else [corrected.value, *corrected.interval]
@@ -186,12 +187,12 @@ class SensitivityChart:
 
 
 def slider_end(summary: Summary) -> float:
-    """The highest rate of the slider: beyond 30 % little can be told, unless so much is assumed."""
+    """The highest rate of the slider: 30 %, because little can be told beyond, and 50 % if the assumed rate is high."""
     return _USUAL_END if (summary.rate or 0.0) <= 0.2 else _LONGEST_END
 
 
 def sensitivity_chart(summary: Summary) -> list[SensitivityChart]:
-    """The corrected loss and its interval; what lies far outside the rest is cut off at the edge."""
+    """The corrected loss and its interval; ends that lie far outside the rest are cut off at the edge."""
     over = summary.sensitivity
     if over is None:
         return []
@@ -213,7 +214,7 @@ def sensitivity_chart(summary: Summary) -> list[SensitivityChart]:
 
 @dataclass(frozen=True)
 class Span:
-    """An interval and its value, in hundredths of the width that all share."""
+    """An interval and its value, in hundredths of the width that all rows share."""
 
     value: float
     low: float

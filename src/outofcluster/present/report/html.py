@@ -35,6 +35,7 @@ def render_html(
     Returns
     -------
     str
+        The HTML text.
 
     Examples
     --------
@@ -66,7 +67,7 @@ def render_html(
     return environment.get_template("template.html").render(
         view(summary, dict(about or {})),
         title=title,
-        # Both are files of this package, and the policy lets the page run them and nothing else.
+        # Both are files of this package, and the page's policy allows them and nothing else.
         style=Markup(style),
         script=Markup(script),
         style_hash=_hash(style),
@@ -81,16 +82,18 @@ def write_html(
     title: str = "Audit of a cross-validation",
     about: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write the report; the file appears whole or not at all.
+    """Write the report into a file, which appears complete or not at all.
 
     Parameters
     ----------
     result : Audit or Summary
         What to report.
     path : path
-        File to write, in a folder that exists; a file that is there is replaced.
-    title, about
-        As in `render_html`.
+        File to write, in a folder that exists; a file of that name is replaced.
+    title : str
+        Title of the page.
+    about : dict of str, optional
+        Further lines for the section on how to reproduce it.
 
     Returns
     -------

@@ -1,9 +1,10 @@
-"""A summary in the words of a report: what a reader without statistics should know, in the order they ask."""
+"""A summary in the words of a report: what a reader without statistics wants to know, in the order of the questions."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,16 @@ _PRINTED_RATES = (0.0, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
 
 def headline(summary: Summary) -> str:
     """The answer in one sentence.
+
+    Parameters
+    ----------
+    summary : Summary
+        The numbers.
+
+    Returns
+    -------
+    str
+        The sentence.
 
     Examples
     --------
@@ -52,7 +63,7 @@ def headline(summary: Summary) -> str:
         if math.isfinite(width)
         else ""
     )
-    # Neither the noise of the fits nor the interval lets a smaller difference be told from none.
+    # The noise of the fits and the interval do not allow a smaller difference to be told from none.
     least = max(2 * corrected.se_monte_carlo, 0.05 * width if math.isfinite(width) else 0.0)
     if value == shown or abs(corrected.value - naive.value) <= least:
         close = f"cross-validation shows {shown}."
@@ -61,7 +72,7 @@ def headline(summary: Summary) -> str:
 
 
 def view(summary: Summary, about: Mapping[str, str]) -> dict[str, Any]:
-    """All that the template needs, as plain data."""
+    """Everything that the template needs, as plain data."""
     digits = decimals(*summary.estimates.values())
     severe = [finding for finding in summary.findings if finding.severity == "severe"]
     return {
@@ -73,24 +84,15 @@ def view(summary: Summary, about: Mapping[str, str]) -> dict[str, Any]:
         "confidence": percent(summary.confidence_level),
         "digits": digits,
         "estimates": _estimates(summary, digits),
-        "said": [line for line in (summary.verdict, summary.assumption, summary.scope) if line],
+        "sentences": [line for line in (summary.verdict, summary.assumption, summary.scope) if line],
         "test": summary.test,
         "curve": _curve(summary, digits),
         "sensitivity": _sensitivity(summary, digits),
-        "findings": [{"word": _SEVERITIES.get(f.severity, f.severity), **_of(f)} for f in summary.findings],
+        "findings": [{"word": _SEVERITIES.get(f.severity, f.severity), **asdict(f)} for f in summary.findings],
         "folds": _folds(summary, digits),
         "methods": _methods(summary),
         "provenance": _provenance(summary, about),
         "json": summary.to_dict(),
-    }
-
-
-def _of(finding: Any) -> dict[str, str]:
-    return {
-        "code": finding.code,
-        "severity": finding.severity,
-        "message": finding.message,
-        "remedy": finding.remedy,
     }
 
 
@@ -152,12 +154,12 @@ def _sensitivity(summary: Summary, digits: int) -> dict[str, Any] | None:
     notes = ["Each rate is taken as exactly known."]
     if spread:
         notes = [
-            "Each rate is taken as exactly known; the interval further up also allows for the rate being uncertain."
+            "Each rate is taken as exactly known. The interval in the table above also allows for an uncertain rate."
         ]
     if several:
-        notes.append("The same rate is taken for all folds.")
+        notes.append("The same rate is used for all folds.")
     if len(over.rates) < 50:
-        notes.append(f"Between the {int(shown.sum())} rates that were computed, a straight line is drawn.")
+        notes.append(f"Straight lines connect the {int(shown.sum())} rates that were computed.")
     printed = [rate for rate in _PRINTED_RATES if rate <= end]
     return {
         "charts": sensitivity_chart(summary),
@@ -213,7 +215,7 @@ def _methods(summary: Summary) -> list[str]:
     folds, fits = len(summary.by_fold), summary.fits
     resampled = (
         f"{fits:,} further models were fitted to resamples of the training records, in which a growing share of "
-        "records was drawn from the held-out clusters. Each was scored on held-out records it had not seen."
+        "records was drawn from the held-out clusters. Each was scored on held-out records that it had not seen."
         if summary.error_model == "records"
         else f"{fits:,} further models were fitted with a growing share of the held-out clusters cut in two: one "
         "piece of such a cluster joined training, the other was scored."
@@ -221,24 +223,24 @@ def _methods(summary: Summary) -> list[str]:
     if len(summary.sizes) > 1:
         few = " and ".join(f"{size:,}" for size in summary.sizes[1:])
         resampled += (
-            f" Some were trained on {few} records only: such sets often hold no leaked record at all, which shows how "
-            "the curve runs near no leakage."
+            f" Some were trained on {few} records only. Such training sets often hold no leaked record at all, which "
+            "shows the course of the curve near no leakage."
         )
-    said = [
-        f"The model was cross-validated over {_count(folds, 'fold')}, each cluster on one side only. That gives the "
-        f"loss as it is ({loss_name(summary.loss)}; smaller is better).",
-        "The clusters are known imperfectly. Where a cluster was missed in part, records of it can train a model that "
-        "is scored on the rest, and the loss comes out too low. Nothing in a cross-validation shows that.",
-        f"To measure what leakage does to this very model, {resampled}",
-        "The losses at those levels make a curve. It is extended back, past the leakage that is there, to none.",
-        "How much the curve rises on that last stretch is the optimism of the cross-validation. Added to the loss as "
-        "it is, that makes the corrected loss.",
+    steps = [
+        f"The model was cross-validated over {_count(folds, 'fold')}, with each cluster on one side only. That gives "
+        f"the loss as it is ({loss_name(summary.loss)}; smaller is better).",
+        "The clusters are not known exactly. If part of a cluster was missed, some of its records can train a model "
+        "that is scored on the others, and the loss comes out too low. Nothing in a cross-validation shows that.",
+        f"To measure what leakage does to this model, {resampled}",
+        "A curve is fitted to the losses at those levels. It is extended back beyond the present leakage, to none.",
+        "The rise of the curve on that last part is the optimism of the cross-validation. The loss as it is plus this "
+        "optimism is the corrected loss.",
         "The test asks whether training on records of the held-out clusters lowers their loss at all. It needs no "
-        "leakage rate, and finding an effect does not mean that anything leaked.",
+        "leakage rate. An effect does not mean that anything leaked.",
     ]
     if summary.leakage is None:
-        said[3:5] = ["The losses at those levels show how much leakage would matter. How much there is was not given."]
-    return said
+        steps[3:5] = ["The losses at those levels show how much leakage would matter. The leakage rate was not given."]
+    return steps
 
 
 def _provenance(summary: Summary, about: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -251,9 +253,9 @@ def _provenance(summary: Summary, about: Mapping[str, str]) -> list[tuple[str, s
         ("curve", summary.curve_method),
     ]
     if summary.leakage is not None:
-        given = {(leak.rate, leak.std) for leak in summary.leakage}
-        said = [f"{rate:g}" if std is None else f"{rate:g} ± {std:g}" for rate, std in sorted(given, key=str)]
-        rows.append(("leakage", ", ".join(said) + f", of the {_SIDES[summary.leakage[0].of]} records"))
+        rates = {(leak.rate, leak.std) for leak in summary.leakage}
+        words = [f"{rate:g}" if std is None else f"{rate:g} ± {std:g}" for rate, std in sorted(rates, key=str)]
+        rows.append(("leakage", ", ".join(words) + f", of the {_SIDES[summary.leakage[0].of]} records"))
     rows += [
         ("fits", f"{summary.fits:,} over {_count(len(summary.by_fold), 'fold')}"),
         ("levels", ", ".join(f"{level:.4g}" for level in summary.levels)),
@@ -262,7 +264,7 @@ def _provenance(summary: Summary, about: Mapping[str, str]) -> list[tuple[str, s
         ("outofcluster", summary.version),
     ]
     rows += [(name, version) for name, version in summary.versions.items() if name != "outofcluster"]
-    return [(name, words) for name, words in rows if words]
+    return [(name, value) for name, value in rows if value]
 
 
 def _percent(share: float) -> str:
