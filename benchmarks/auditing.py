@@ -27,7 +27,8 @@ def measure(figures: Figures, quick: bool) -> None:
         for error_model in ("records",) if quick else ("records", "fragments"):
 
             def audit(estimator=estimator, target=target, error_model=error_model):
-                return ooc.audit(estimator, X, target, groups=groups, error_model=error_model, leakage=0.1, random_state=0)
+                options = {"groups": groups, "error_model": error_model, "leakage": 0.1, "random_state": 0}
+                return ooc.audit(estimator, X, target, **options)
 
             result = audit()
             name = f"{type(estimator).__name__}, {error_model}"

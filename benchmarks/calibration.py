@@ -221,8 +221,8 @@ def correct_fragments(world: EntityWorld, estimator: Any, cut: float, n_fits: in
     folds = list(GroupKFold(5, shuffle=True, random_state=state).split(X, y, groups))
     leaks = np.concatenate([np.isin(entity[validation], entity[train]) for train, validation in folds])
     audit = ooc.audit(
-        estimator, X, y, groups=groups, leakage=ooc.Leakage(float(leaks.mean()), of="validation"), error_model="fragments",
-        cv=folds, n_fits=n_fits, random_state=state,
+        estimator, X, y, groups=groups, leakage=ooc.Leakage(float(leaks.mean()), of="validation"),
+        error_model="fragments", cv=folds, n_fits=n_fits, random_state=state,
     )  # fmt: skip
     repeats = 2 if "random_state" in estimator.get_params() else 1
     truth = worlds.fresh_losses(rng, world, clusters, data, folds, estimator, times=10, repeats=repeats)
@@ -340,6 +340,7 @@ def rates() -> Iterator[Cell]:
         )
         task = partial(estimate_rate, partial(worlds.audited, n_entities=n_entities, of=of, split=split))
         judge = partial(judge_rates, truth=partial(worlds.linkage_truth, of=of, split=split))
+        # The name seeds the cell, so it keeps the older name of from_true_groups.
         yield Cell(f"rate, from_audit of {n_entities} entities, {of}, {folds}", design, 600, task, judge)
     for of, split in product(("train", "validation"), (False, True)):
         folds = "one split that holds out 30 %" if split else "4 folds"

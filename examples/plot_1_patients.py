@@ -74,8 +74,8 @@ print(f"as it is {result.naive.value:.3f}, corrected {result.corrected}, truth {
 # %%
 # Other choices later
 # -------------------
-# The result holds the losses of all fits, so it can be saved, read again, and asked with another rate, curve or level of
-# confidence. No model is fitted for that.
+# The result holds the losses of all fits. So it can be saved and read again, and it can be solved for another rate,
+# curve or level of confidence. No model is fitted for that.
 with tempfile.TemporaryDirectory() as folder:
     result.save(f"{folder}/patients.audit")
     again = ooc.Audit.load(f"{folder}/patients.audit")

@@ -42,8 +42,8 @@ print(f"{leaky.rate:.1%} of the training records belong to held-out hospitals")
 # %%
 # The audit
 # ---------
-# One split is enough. Three held-out clusters are far too few to say how hospitals in general differ. So the audit takes
-# records as units, and a finding says what the interval does not cover.
+# One split is enough. Three held-out clusters are far too few to say how hospitals in general differ. So the audit
+# takes records as units, and a finding says what the interval does not cover.
 model = make_pipeline(StandardScaler(), LogisticRegression())
 result = ooc.audit(
     model,

@@ -47,8 +47,8 @@ result.plot()
 # %%
 # When would it matter?
 # ---------------------
-# The rival is a linear model. It is so simple that it gains little from leaked records. These are the two losses as they
-# are:
+# The rival is a linear model. It is so simple that it gains little from leaked records. These are the two losses as
+# they are:
 rival = 1 - cross_val_score(LogisticRegression(), X, y, groups=groups, cv=GroupKFold(5)).mean()
 print(f"rival {rival:.3f}, nearest neighbours {result.naive.value:.3f}")
 
