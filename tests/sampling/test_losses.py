@@ -206,7 +206,7 @@ def test_the_loss_of_a_scorer_is_minus_its_score():
     assert resolve_loss(metrics.get_scorer("neg_log_loss"), model, two).name == "log_loss"
     own = metrics.check_scoring(model)
     assert resolve_loss(own, model, two).resample(model, X, two) == pytest.approx(-model.score(X, two))
-    with pytest.raises(InputError, match="loss must give one loss a record here, got the scorer minus roc_auc_score"):
+    with pytest.raises(InputError, match="loss must give one loss per record here, got the scorer minus roc_auc_score"):
         resolve_loss(metrics.get_scorer("roc_auc"), model, two).records(model, X, two)
 
 
@@ -235,7 +235,7 @@ def test_nothing_is_fitted_or_changed():
         (None, KMeans(), number, "loss must be given for KMeans, which is neither classifier nor regressor, got None"),
         ("log_loss", SVC(), two, "estimator must have predict_proba for loss 'log_loss', got SVC without"),
         ("brier", Ridge(), [0, 1], "estimator must have predict_proba for loss 'brier', got Ridge without"),
-        ("brier", DecisionTreeClassifier(), [[0, 1], [1, 0]], r"y must hold one label a record for loss 'brier', got"),
+        ("brier", DecisionTreeClassifier(), [[0, 1], [1, 0]], r"y must hold one label per record for loss 'brier', got"),
         ("zero_one", Ridge(), number, "y must hold class labels for loss 'zero_one', got numbers such as"),
         (None, Ridge(), two, "y must hold numbers for loss 'squared_error', got y.0. = "),
         ("absolute_error", Ridge(), pd.Series(two), "y must hold numbers for loss 'absolute_error'"),
@@ -250,10 +250,10 @@ def test_nothing_is_fitted_or_changed():
         (metrics.get_scorer("neg_log_loss"), SVC(), two, "must have predict_proba for the scorer log_loss, got SVC"),
         (three_arguments, SVC(), two, r"loss must be a function of \(y_true, y_pred\), got three_arguments"),
         (metrics.mean_squared_error, Ridge(), number, r"shape \(5,\), got shape \(\) from mean_squared_error; for a m"),
-        (np.subtract.outer, Ridge(), number, r"loss must give one value a record, .* got shape \(5, 5\)"),
+        (np.subtract.outer, Ridge(), number, r"loss must give one value per record, .* got shape \(5, 5\)"),
         (None, SVC(), None, "y must hold the targets, got None"),
-        (None, SVC(), [], r"y must hold one target a record, .* got shape \(0,\)"),
-        (None, SVC(), np.zeros((2, 2, 2)), r"y must hold one target a record, .* got shape \(2, 2, 2\)"),
+        (None, SVC(), [], r"y must hold one target per record, .* got shape \(0,\)"),
+        (None, SVC(), np.zeros((2, 2, 2)), r"y must hold one target per record, .* got shape \(2, 2, 2\)"),
         (None, Ridge(), [0.5, np.nan], r"y must not have missing values, got y\[1\] = nan"),
         (None, Ridge(), [[0.5, 1], [1, np.nan]], r"y must not have missing values, got y\[1\]"),
         (None, SVC(), ["a", None], r"y must not have missing values, got y\[1\] = None"),

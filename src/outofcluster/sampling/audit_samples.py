@@ -1,9 +1,9 @@
-"""AuditSamples: all that crosses from fitting models to solving, for all folds of an audit, in one object that lasts.
+"""AuditSamples: everything that the solving half of an audit needs from its fits, for all folds, in one object.
 
 It holds, for every fold, the losses of the user's own models on the held-out records, the samples of every size of
 training sets, and those of second pieces where there are any; the losses over random folds; the losses behind the test
-for a cluster effect; and what identifies the run (digests of the data, seeds, versions). It knows neither records nor
-models nor a leakage rate, can be saved, read again, and merged with a run of other seeds.
+for a cluster effect; and what identifies the run (digests of the data, seeds, versions). It knows no records, no models
+and no leakage rate. It can be saved, read again, and merged with a run of other seeds.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ class AuditSamples:
         return data_frame(rows)
 
     def merge(self, other: Self) -> Self:
-        """One larger run out of two of the same problem with different seeds.
+        """One larger run from two runs of the same problem with different seeds.
 
         The losses of the user's own models and of the random folds are averaged over both runs; the test for a cluster
         effect stays that of the first.
@@ -256,7 +256,7 @@ class AuditSamples:
         return replace(self, folds=folds, random_folds=RandomFolds(rows, np.average(random, axis=0, weights=weights)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write to a file that is complete or not there at all: a zip of arrays and JSON, without pickles.
+        """Write a file, a zip of arrays and JSON without pickles, which is complete or not there at all.
 
         Parameters
         ----------
@@ -267,7 +267,7 @@ class AuditSamples:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a file that `save` wrote; nothing in it is ever unpickled.
+        """Read a file that `save` wrote; nothing in it is unpickled.
 
         Parameters
         ----------
@@ -299,10 +299,10 @@ class AuditSamples:
         folds = []
         for place, fold in enumerate(self.folds):
             runs = []
-            for number_of_run, samples in enumerate(fold.all_samples):
+            for run, samples in enumerate(fold.all_samples):
                 about, own = samples.to_arrays()
                 runs.append(about)
-                arrays |= {f"fold{place}_run{number_of_run}_{name}": array for name, array in own.items()}
+                arrays |= {f"fold{place}_run{run}_{name}": array for name, array in own.items()}
             for name in ("rows", "clusters", "own_losses"):
                 arrays[f"fold{place}_{name}"] = getattr(fold, name)
             counts = {name: int(getattr(fold, name)) for name in _COUNTS}
@@ -320,7 +320,7 @@ class AuditSamples:
 
     @classmethod
     def from_arrays(cls, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The samples that `to_arrays` was asked of.
+        """The samples that `to_arrays` was called on.
 
         Parameters
         ----------
@@ -336,8 +336,8 @@ class AuditSamples:
         folds = []
         for place, of_fold in enumerate(about["folds"]):
             runs = [
-                LossSamples.from_arrays(run, _starting_with(arrays, f"fold{place}_run{number_of_run}_"))
-                for number_of_run, run in enumerate(of_fold["runs"])
+                LossSamples.from_arrays(about_run, _starting_with(arrays, f"fold{place}_run{run}_"))
+                for run, about_run in enumerate(of_fold["runs"])
             ]
             second = runs.pop() if of_fold["second"] else None
             own: dict[str, Any] = {name: arrays[f"fold{place}_{name}"] for name in ("rows", "clusters", "own_losses")}
@@ -370,7 +370,6 @@ def _merge_folds(one: FoldSamples, other: FoldSamples) -> FoldSamples:
             f"Audits of different problems cannot be merged: fold {one.index} differs in {', '.join(names)}."
         )
     sizes = {samples.size: samples for samples in other.smaller}
-    counts = [len(fold.samples.seeds) for fold in (one, other)]
     counts = [len(fold.samples.seeds) for fold in (one, other)]
     return replace(
         one,

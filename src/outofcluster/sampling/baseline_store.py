@@ -1,7 +1,7 @@
 """What is fitted once per audit (the user's own folds, random folds, the test's models), kept beside a checkpoint.
 
-A finished run that is started again from its checkpoint then fits nothing at all. The file is written whole after each
-part; it belongs to one problem, and is refused for another by the name of what differs.
+A finished run that is started again from its checkpoint then fits nothing at all. The whole file is written after each
+part. It belongs to one problem, and is refused for another one by the names of what differs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class BaselineStore:
     Parameters
     ----------
     path : path or None
-        The file; without one nothing is kept.
+        The file; without one nothing is stored.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -47,13 +47,13 @@ class BaselineStore:
         return None if seed is None else int(seed)
 
     def open(self, problem: dict[str, Any]) -> None:
-        """Say which problem the parts belong to; refuses a file of another one."""
+        """Set the problem that the parts belong to; a file of another problem is refused."""
         if self._path is not None and self._about:
             check_same_problem(self._path, self._about["problem"], problem)
         self._problem = problem
 
     def part(self, name: str, compute: Callable[[], Arrays]) -> Arrays:
-        """The arrays of a part, from the file where they are there, else computed and kept."""
+        """The arrays of a part: from the file if they are in it, otherwise computed and stored."""
         if name not in self._about.get("parts", []):
             arrays = {f"{name}_{key}": np.asarray(array) for key, array in compute().items()}
             self._arrays = self._arrays | arrays

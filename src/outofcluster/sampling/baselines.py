@@ -1,8 +1,8 @@
 """What one would report without a correction: the loss over the folds, and over folds that ignore clusters.
 
 *naive* is the paper's LOCO (equation 1) over all folds: fit to T̂, average the losses of V̂'s records. *iid*
-does the same over random folds. Losses are kept record by record, with the fold each was scored in; a scorer's
-loss stands for every record of its fold.
+does the same over random folds. There is one loss per record; where a scorer gives one loss per fold, every record of
+the fold has it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Durable progress: finished batches appended to one file, from which a killed run goes on with the same bits.
 
-The file is a line that says what it is, then a sequence of records, each its length, its CRC-32, and an npz
-without pickles. The first holds the problem, the others a batch of replicates of one level, in order, with the
-level's jackknife sums *up to and including it*. Every record is flushed to the disk before the next batch is
-waited for. A record that was cut short by a kill fails its length or its checksum and is dropped with all that
-follows.
+The file starts with a line that says what it is. A sequence of records follows; each has its length, its CRC-32, and an
+npz without pickles. The first holds the problem, each of the others a batch of replicates of one level, in order, with
+the level's jackknife sums *up to and including this batch*. Every record is on the disk before the next batch is
+waited for. A record that was cut short when the process was killed does not have its length or its checksum, and is
+dropped with all that follows.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Batch:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> Batch:
-        """The batch that `to_arrays` was asked of."""
+        """The batch that `to_arrays` was called on."""
         kinds = range(sum(name.startswith("train_sums") for name in arrays))
         return cls(
             int(arrays["level"]),
@@ -74,12 +74,12 @@ def check_same_problem(path: Path, stored: dict[str, Any], problem: dict[str, An
 
 
 class Checkpoint:
-    """One file; opened for a problem, it gives back the batches already there and takes further ones.
+    """One file that, once opened for a problem, returns the batches in it and takes further ones.
 
     Parameters
     ----------
     path : path
-        The file; made if it does not exist.
+        The file; it is created if it does not exist.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -90,12 +90,12 @@ class Checkpoint:
             raise InputError(f"checkpoint must be a file, got the folder {str(path)!r}.")
 
     def stored_problem(self) -> dict[str, Any] | None:
-        """The problem the file belongs to, or None where there is none yet."""
+        """The problem that the file belongs to, or None where there is none yet."""
         if not self.path.exists():
             return None
         with open(self.path, "rb") as file:
             start = file.read(len(_MAGIC))
-        # A run killed while it made the file leaves the beginning of the line, or the line and no whole record.
+        # A run that was killed while it created the file leaves a part of the line, or the line and no whole record.
         if not _MAGIC.startswith(start):
             raise InputError(
                 f"checkpoint must be a file that a run has written, got {str(self.path)!r}, which is not one."
@@ -104,7 +104,7 @@ class Checkpoint:
         return None if first is None else dict(json.loads(str(first[0]["problem"])))
 
     def open(self, problem: dict[str, Any]) -> list[Batch]:
-        """Batches that are already there; refuses a file of a different problem by the name of what differs."""
+        """The batches that are already there; a file of another problem is refused by the names of what differs."""
         stored = self.stored_problem()
         if stored is not None:
             check_same_problem(self.path, stored, problem)
@@ -136,7 +136,7 @@ class Checkpoint:
             os.fsync(file.fileno())
 
     def _records(self) -> Iterator[tuple[dict[str, Any], int]]:
-        """Whole records with the position where each ends, up to the first that is not."""
+        """All records up to the first that is not whole, each with the position where it ends."""
         size = self.path.stat().st_size
         with open(self.path, "rb") as file:
             file.seek(len(_MAGIC))

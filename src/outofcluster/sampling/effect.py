@@ -8,15 +8,16 @@ Decisions. *One record, one role:* over all splits of a cross-validation no reco
 disjoint, and what one of them leaves unused trains models for the other splits. So without a cluster effect, when
 records are independent, all losses are independent and have one distribution, and K splits keep the level as one does.
 Splits that shared records would be dependent, and what allows for that (twice the mean of the p-values, say) costs
-power. *As many folds of either kind:* z̄ - z̄' is then symmetric without a cluster effect, also for skewed losses, for
-which a t test is not exact. *Drawn at random, not by class:* V̂'s shares of the classes differ by chance from those of
-T̂, and a stratified training fold would know them: an effect where there is none. A draw in which a training fold of a
-classifier (with a scorer, also a validation fold) has a single class is drawn again as a whole.
+power. *Equally many folds of both kinds:* z̄ - z̄' is then symmetric without a cluster effect, also for skewed losses,
+for which a t test is not exact. *Drawn at random, not by class:* V̂'s shares of the classes differ by chance from those
+of T̂, and a stratified training fold would know them, which would look like an effect where there is none. A draw in
+which a training fold of a classifier (with a scorer, also a validation fold) has a single class is drawn again as a
+whole.
 
 *Sizes* are the same in all splits. m is the smallest number, at least 2, with 2K(m-1) ≥ 10 degrees of freedom: more and
-smaller folds gain little over that, and n' should be as close as can be to the size that a model is really trained on.
-Of the splits (at most 25) those with the largest V̂ are used, as many, and with such n' and n_V, as make K m n_V n'
-largest: records scored, times records trained on. Where nothing fits m is lowered, to 2 at the least.
+smaller folds gain little over that, and n' should be as close as possible to the size that a model is really trained
+on. The splits with the largest V̂ are used, at most 25 of them. Their number, n' and n_V are those that make K m n_V n'
+largest: records scored, times records trained on. Where nothing fits, m is lowered, down to 2.
 """
 
 from __future__ import annotations
@@ -110,8 +111,8 @@ def _draw(
     least = min(_least((fold,), 2, labels) for fold in folds)
     needed = FoldSizes(2, 2, least, least if both else _LEAST)
     raise InputError(
-        f"cv must leave at least {needed.from_validation} validation and {needed.from_train} training records a split "
-        f"(training folds of {needed.n_train} records, validation folds of {needed.n_scored}), got at most "
+        f"cv must leave at least {needed.from_validation} validation and {needed.from_train} training records per "
+        f"split (training folds of {needed.n_train} records, validation folds of {needed.n_scored}), got at most "
         f"{len(folds[0].validation)} and {max(len(fold.train) for fold in folds)}; use fewer folds or more records."
     )
 
@@ -137,7 +138,7 @@ def _plan(folds: Folds, n: int, labels: Rows | None, both: bool, lowered: int, s
 
 
 def _least(folds: Folds, m: int, labels: Rows | None) -> int:
-    """Smallest training fold: one that lets a draw have two classes in every training fold about every second time."""
+    """Size of the smallest training folds with which every second draw or so has two classes in all of them."""
     n_train = _LEAST
     if labels is not None:
         sides = [labels[rows] for fold in folds for rows in (fold.train, fold.validation)]
@@ -159,15 +160,15 @@ def _deal(folds: Folds, n: int, sizes: FoldSizes, rng: np.random.Generator) -> l
         return None
     free = np.ones(n, dtype=bool)
     free[np.concatenate(own)] = False
-    # Training records in four helpings, to the split with the least choice first, so that none is left with nothing
-    # and each gets a sample of all its T̂.
+    # Training records are dealt in four rounds, each to the split with the fewest free records first, so that none is
+    # left with nothing and each gets a sample of all its T̂.
     taken: list[Rows] = [np.zeros(0, dtype=np.int64) for _ in folds]
-    for helping in np.diff(np.linspace(0, sizes.from_train, 5).round().astype(int)):
+    for share in np.diff(np.linspace(0, sizes.from_train, 5).round().astype(int)):
         for i in np.argsort([free[fold.train].sum() for fold in folds], kind="stable"):
             pool = folds[i].train[free[folds[i].train]]
-            if len(pool) < helping:
+            if len(pool) < share:
                 return None
-            taken[i] = np.concatenate([taken[i], rng.permutation(pool)[:helping]])
+            taken[i] = np.concatenate([taken[i], rng.permutation(pool)[:share]])
             free[taken[i]] = False
     pairs: list[tuple[Rows, Rows]] = []
     for from_train, from_validation in zip(taken, own, strict=True):

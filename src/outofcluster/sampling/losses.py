@@ -1,4 +1,4 @@
-r"""The loss a model is scored with, from the ``loss`` argument of the public functions.
+r"""The loss that a model is scored with, from the ``loss`` argument of the public functions.
 
 Losses of one record with target y, prediction ŷ and predicted probabilities π:
 
@@ -7,10 +7,10 @@ Losses of one record with target y, prediction ŷ and predicted probabilities π
 
 Decisions. Errors of several outputs are averaged over the outputs; several labels count as one prediction, wrong if
 any of them is. A class that the resample did not hold has probability 0, and log_loss takes probabilities below the
-machine epsilon as that, so that one record costs at most 36.04. Brier's score has its two-class form, with values
-in [0, 1], when y has at most two classes in all, and its several-class form, in [0, 2], otherwise: also in a
-resample that lacks a class, or losses would not be comparable. A scorer of scikit-learn gives a score, greater is
-better, for all records at once: the loss, of a resample, is minus the score.
+machine epsilon as equal to it, so that one record costs at most 36.04. Brier's score has its two-class form, with
+values in [0, 1], when all of y holds at most two classes, and its several-class form, in [0, 2], otherwise. A resample
+that lacks a class does not change that, since losses would not be comparable. A scorer of scikit-learn gives one score
+for all records at once, and a greater one is better: the loss of a resample is minus the score.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ class Loss:
     """Whether the function is the user's, so that what it gives must be checked."""
 
     def records(self, fitted_estimator: Any, X: Any, y: Any) -> Array:
-        """One loss a record."""
+        """One loss per record."""
         if self.kind == "per_resample":
             raise InputError(
-                f"loss must give one loss a record here, got the scorer {self.name}, which gives one in all."
+                f"loss must give one loss per record here, got the scorer {self.name}, which gives one for all of them."
             )
         target = np.asarray(y)
         if self.method == "predict_proba":
@@ -118,7 +118,7 @@ def resolve_loss(loss: Any, estimator: Any, y: Any) -> Loss:
     ----------
     loss : None, str, callable or scorer
         None: "zero_one" for classifiers, "squared_error" for regressors. One of "zero_one", "squared_error",
-        "absolute_error", "log_loss", "brier". A function of (y_true, y_pred) that gives one loss a record. Or a
+        "absolute_error", "log_loss", "brier". A function of (y_true, y_pred) that gives one loss per record. Or a
         scikit-learn scorer, as ``make_scorer`` and ``get_scorer`` make them; its loss is minus its score.
     estimator : estimator
         Not fitted, and not changed.
@@ -195,7 +195,7 @@ def _named(name: str, estimator: Any, target: NDArray[Any]) -> Loss:
             f"estimator must have predict_proba for loss {name!r}, got {type(estimator).__name__} without."
         )
     if target.ndim > 1:
-        raise InputError(f"y must hold one label a record for loss {name!r}, got shape {target.shape}.")
+        raise InputError(f"y must hold one label per record for loss {name!r}, got shape {target.shape}.")
     if name == "log_loss":
         return Loss(name, "per_record", "predict_proba", (0.0, np.inf), _log_loss)
     if len(set(target.tolist())) <= 2:
@@ -211,8 +211,8 @@ def _is_scorer(loss: Any) -> bool:
 
 
 def _scorer(scorer: Any, estimator: Any) -> Loss:
-    asked = getattr(scorer, "_response_method", "predict")
-    methods = (asked,) if isinstance(asked, str) else tuple(asked)
+    response = getattr(scorer, "_response_method", "predict")
+    methods = (response,) if isinstance(response, str) else tuple(response)
     if "default" in methods:
         methods = ("predict",)
     metric = _name(getattr(scorer, "_score_func", None) or scorer)
@@ -240,7 +240,7 @@ def _function(function: Callable[..., Any], target: NDArray[Any]) -> Loss:
         try:
             shape = np.shape(function(some, some))
         except Exception:
-            # Perfect predictions may be what it cannot take; if it is anything else, the first score shows it.
+            # Perfect predictions may be what it cannot take; if something else is wrong, the first score shows it.
             shape = (len(some),)
     if shape != (len(some),):
         raise InputError(_wrong_shape(name, (len(some),), shape))
@@ -267,7 +267,7 @@ def _check_custom(name: str, losses: Any, n: int) -> Array:
 
 def _wrong_shape(name: str, wanted: tuple[int, ...], got: tuple[int, ...]) -> str:
     hint = "; for a metric of all records at once pass make_scorer of it" if got == () else ""
-    return f"loss must give one value a record, an array of shape {wanted}, got shape {got} from {name}{hint}."
+    return f"loss must give one value per record, an array of shape {wanted}, got shape {got} from {name}{hint}."
 
 
 def _zero_one(y: NDArray[Any], prediction: NDArray[Any]) -> Array:
@@ -310,7 +310,7 @@ def _check_targets(y: Any) -> NDArray[Any]:
     row = first_missing(y)
     target = np.asarray(y)
     if target.ndim not in (1, 2) or target.size == 0:
-        raise InputError(f"y must hold one target a record, shape (n,) or (n, outputs), got shape {target.shape}.")
+        raise InputError(f"y must hold one target per record, shape (n,) or (n, outputs), got shape {target.shape}.")
     if row is not None:
         raise InputError(f"y must not have missing values, got y[{row}] = {target[row]}.")
     if target.dtype.kind == "f" and np.isinf(target).any():

@@ -1,12 +1,12 @@
 """The plan of a run: which levels, how many fits at each, when to stop.
 
-Given levels get equal shares of the budget. Otherwise the levels are those of the optimal extrapolation design
-for a cubic, with check levels (:mod:`outofcluster.design.extrapolation`); a pilot of a tenth of the budget
+Levels that the caller sets get equal shares of the budget. Otherwise the levels are those of the optimal extrapolation
+design for a cubic, with check levels (:mod:`outofcluster.design.extrapolation`); a pilot of a tenth of the budget
 measures the noise at each, and the rest is allocated in proportion to the noise times the extrapolation weight. With a
 wanted standard error of e_0 the budget is the most that is spent: after the pilot, and after each further round, the
 fits that are still needed are worked out from the noise seen so far.
 
-Sampling does not know p0. The design plans for a leakage of 0.1; what it plans is only where fits pay most.
+Sampling does not know p0. The design plans for a leakage of 0.1; this decides only where fits are spent.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Plan:
     injected : array
         Levels, increasing.
     budget : int
-        The most fits in all.
+        The largest number of fits over all levels.
     fixed : array of int or None
         Fits of each level where they are settled beforehand.
     standard_error : float or None
@@ -79,12 +79,12 @@ class Plan:
             if variance <= self.standard_error**2:
                 return None
             needed = fits_for_standard_error(now, variance, self.standard_error)
-            # Not all at once: the noise is itself an estimate.
+            # They are not spent all at once, since the noise is itself an estimate.
             spend = min(self.budget, needed, 4 * int(target.sum()))
         return self._spend(target, noise, max(spend, int(target.sum()) + len(self.injected)))
 
     def _spend(self, target: Counts, noise: Array, spend: int) -> Counts:
-        """Fits in proportion to noise times weight, never fewer than there are."""
+        """Fits in proportion to noise times weight, and never fewer than there are already."""
         spend = min(spend, self.budget)
         wanted = allocate(_weights(self.injected) * noise, spend).astype(float)
         # Levels that already have more than their share leave less for the others.
@@ -97,9 +97,9 @@ class Plan:
 
 
 def _noise(losses: list[Array]) -> Array:
-    """Standard deviations of the losses, each drawn towards the levels' common one as if by ten further replicates.
+    """Standard deviations of the losses, each moved towards the common one as if by ten further replicates.
 
-    A pilot has few replicates a level, and an allocation by their raw deviations would chase their noise.
+    A pilot has few replicates per level, and an allocation by their raw deviations would chase their noise.
     """
     freedom = np.array([len(level) - 1 for level in losses])
     variances = np.array([level.var(ddof=1) for level in losses])

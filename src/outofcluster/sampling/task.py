@@ -1,7 +1,7 @@
 """What is fitted and scored: the estimator, the records, the loss, checked once before any model is fitted.
 
 A `Task` is shared by everything that fits models of one audit (the user's own folds, random folds, the test for a
-cluster effect, and the resamples of every fold and size), so that the data are checked, and their digests made, once.
+cluster effect, and the resamples of every fold and size), so that data are checked once and digests are made once.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Task:
         Parameters
         ----------
         estimator, X, y : estimator, array, array
-            As users give them.
+            The arguments of the public functions.
         groups : array, optional
             Observed cluster of every record.
         loss : None, str, callable or scorer
@@ -79,7 +79,7 @@ class Task:
         return cls(estimator, X, y, clusters, scored, dict(params or {}))
 
     def __getstate__(self) -> dict[str, Any]:
-        # Workers make what they need of the data themselves: a second copy is not sent along.
+        # Workers compute what they need from the data themselves, so that no second copy is sent to them.
         return {name: value for name, value in vars(self).items() if name not in ("dense", "description")}
 
     @property
@@ -96,7 +96,7 @@ class Task:
 
     @cached_property
     def description(self) -> dict[str, Any]:
-        """What a file of samples must know of the task: digests of the data, the estimator, the loss."""
+        """What a file of samples must know about the task: digests of the data, the estimator, the loss."""
         return {
             "X": digest(self.X),
             "y": digest(self.y),
@@ -118,7 +118,7 @@ class Task:
 
 
 def n_rows(name: str, data: Any) -> int:
-    """Number of records of an array, a sparse matrix, a data frame or a list; ``name`` is the argument it came in."""
+    """Number of records of an array, a sparse matrix, a data frame or a list; ``name`` is the argument that held it."""
     if hasattr(data, "shape") and len(data.shape) > 0:
         return int(data.shape[0])
     try:
@@ -134,7 +134,7 @@ def check_n_jobs(n_jobs: Any) -> None:
 
 
 def digest(data: Any) -> str:
-    """A digest of data or parameters; their printed form where they cannot be pickled (a lambda, say)."""
+    """A digest of data or parameters; their printed form where they cannot be pickled, such as a lambda."""
     import joblib
 
     try:
