@@ -1,10 +1,10 @@
 """``sample_losses``: from an estimator and a split to LossSamples.
 
-The order of things: check everything, plan the levels, then fit in rounds. A round is a target number of fits
-for each level: a pilot, from whose noise the budget is allocated, then the rest; with a wanted standard error,
-as many further rounds as it takes. Work is cut into blocks of fixed length, blocks into batches that take a
-worker about a quarter of a second, and results are taken in order, so that what has come in so far is always a
-beginning of the whole run: that is what checkpoints store, and what an error leaves.
+Everything is checked first, then the levels are planned, then models are fitted in rounds. A round is a target number
+of fits for each level: a pilot, from whose noise the budget is allocated, then the rest; with a wanted standard error,
+as many further rounds as it takes. Work is cut into blocks of fixed length, blocks into batches that take a worker
+about a quarter of a second, and results are taken in order, so that what has come in so far is always the beginning of
+the whole run: this is what checkpoints store, and what is left after an error.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ __all__ = ["Identity", "run"]
 _BATCH_SECONDS = 0.25
 _FLUSH_SECONDS = 1.0
 _COMPILED_BLOCK, _FITTED_BLOCK = 64, 4
-"""Replicates in a block. Part of what fixes the bits of the jackknife's sums: never to depend on the machine."""
+"""Replicates in a block. They fix the bits of the jackknife's sums, so they must not depend on the machine."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What the samples must know of the run they come from.
+    """What the samples must know about the run that they come from.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Identity:
     seed : int
         Entropy of the run.
     versions : dict
-        Packages it is made with.
+        Versions of the packages that it is made with.
     """
 
     problem: dict[str, Any]
@@ -83,7 +83,7 @@ class _Level:
 
 
 class _Store:
-    """Levels in memory and, where there is a checkpoint, on disk: batches of one level, at most a second apart."""
+    """The levels in memory and, where there is a checkpoint, on disk: batches of one level, about one per second."""
 
     def __init__(self, problem: Problem, n_levels: int, checkpoint: Checkpoint | None, stored: list[Batch]) -> None:
         train = tuple(np.zeros((units.count, TRAIN_SUMS)) for units in problem.train_units)
@@ -107,7 +107,7 @@ class _Store:
                 self.flush()
 
     def losses(self, counts: Any) -> list[Array]:
-        """The first so many losses of each level."""
+        """The first losses of each level, as many of them as ``counts`` says."""
         parts = zip(self.levels, counts, strict=True)
         return [np.concatenate([np.zeros(0), *level.losses])[:count] for level, count in parts]
 
@@ -131,7 +131,7 @@ def run(
     n_jobs: int | None,
     progress: Progress,
 ) -> LossSamples:
-    """Fit until the plan is content; FitError, with the samples so far, if an estimator fails."""
+    """Fit until the plan is fulfilled; if an estimator fails, raise FitError with the samples so far."""
     store = _Store(problem, len(plan.injected), checkpoint, stored)
     progress.found(sum(level.done for level in store.levels))
 
@@ -178,7 +178,7 @@ def run(
 
 
 def _blocks(problem: Problem, injected: Array, store: _Store, start: Any, stop: Any) -> list[Block]:
-    """What is left of a round, in order. Rounds start and end blocks, and what is stored ends at the end of one."""
+    """The blocks of a round that are still to be done, in order; what a checkpoint holds are whole blocks."""
     length = _FITTED_BLOCK if problem.compiled is None else _COMPILED_BLOCK
     return [
         Block(level, float(a), first, min(length, int(stop[level]) - first))
@@ -191,7 +191,7 @@ def _blocks(problem: Problem, injected: Array, store: _Store, start: Any, stop: 
 def _results(
     problem: Problem, blocks: list[Block], n_jobs: int | None
 ) -> Generator[tuple[Block, BlockLosses | Failure]]:
-    """Each block with its result, in order. The first is run here, to learn how long one takes."""
+    """Each block with its result, in order. The first one is run in this process, to see how long a block takes."""
     from joblib import Parallel, delayed, effective_n_jobs
 
     if not blocks:
@@ -212,22 +212,22 @@ def _results(
     parallel = Parallel(n_jobs=n_jobs, prefer=prefer)
     if getattr(parallel._backend, "supports_return_generator", False):
         parallel = Parallel(n_jobs=n_jobs, prefer=prefer, return_as="generator")
-        found = parallel(delayed(run_blocks)(problem, batch) for batch in batches)
+        by_batch = parallel(delayed(run_blocks)(problem, batch) for batch in batches)
         try:
-            yield from _paired(batches, found)
+            yield from _paired(batches, by_batch)
         finally:
-            # After a failure what is still running is not waited for, and joblib's warning of that is no news.
+            # After a failure nothing waits for what is still running, and nobody needs joblib's warning of that.
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                found.close()
+                by_batch.close()
         return
-    # Backends that only return all at once get a few batches a worker at a time, so that progress shows and is kept.
+    # Backends that return everything at once get a few batches per worker at a time, so that progress is visible.
     wave = 4 * workers
     for i in range(0, len(batches), wave):
-        found = parallel(delayed(run_blocks)(problem, batch) for batch in batches[i : i + wave])
-        yield from _paired(batches[i : i + wave], found)
+        by_batch = parallel(delayed(run_blocks)(problem, batch) for batch in batches[i : i + wave])
+        yield from _paired(batches[i : i + wave], by_batch)
 
 
-def _paired(batches: list[list[Block]], found: Any) -> Iterator[tuple[Block, BlockLosses | Failure]]:
-    for batch, results in zip(batches, found, strict=False):
+def _paired(batches: list[list[Block]], by_batch: Any) -> Iterator[tuple[Block, BlockLosses | Failure]]:
+    for batch, results in zip(batches, by_batch, strict=False):
         yield from zip(batch, results, strict=False)

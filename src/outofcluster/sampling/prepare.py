@@ -43,14 +43,14 @@ UnitKind = Literal["clusters", "records"]
 
 @dataclass(frozen=True)
 class SamplingSettings:
-    """How a split is sampled; the attributes are arguments of `sample_losses`, but for the following.
+    """How a split is sampled; the attributes are arguments of `sample_losses`, except for the following.
 
     Attributes
     ----------
     units : tuple of {"clusters", "records"}, or "auto"
         The kinds of units that the jackknife's sums are kept for.
     shares : array, optional
-        Shares of the fits for the levels of ``injected``, which get equal ones by default.
+        The share of the fits that each level of ``injected`` gets; equal shares by default.
     fits_in_all : int, optional
         Fits of the same model in this and in other runs, which decide whether a kernel is worth compiling.
     """
@@ -155,7 +155,7 @@ def prepare(
     if checkpoint is not None:
         file = Checkpoint(checkpoint)
         if seed is None:
-            # Without a seed in the call, the stored one goes on.
+            # Without a seed in the call, the run goes on with the stored one.
             entropy = int((file.stored_problem() or {}).get("random_state", entropy))
         run_settings = {
             "injected": [float(a) for a in plan.injected],

@@ -8,12 +8,12 @@ of records of the unit and n_P that of the pool,
 
 where for validation units :math:`E_{bc} = \sum_{v ∈ c, v ∉ T'_b} (ℓ_{bv} - t_b)/|V'_b|` is the effect of c on
 the evaluation, 0 for training units. The jackknife needs mean and variance of Z over b. S is dense in c but N
-is sparse, so the sums that are kept are those of N, Nt, N², N²t, N²t², NM, NMt, NMt² and, for validation, E,
+is sparse, so the sums that are stored are those of N, Nt, N², N²t, N²t², NM, NMt, NMt² and, for validation, E,
 E², NE, NEt, ME, MEt; since the units of a pool make up all of it, ΣM, ΣMt, ΣM², … are sums of these over c, and
 the moments of Z follow.
 
-Sums can be kept for two kinds of units at once, clusters and records, so that the question whether an interval is for
-new clusters or for these clusters can be asked of the same fits.
+Sums can be kept for two kinds of units at once, clusters and records, so that the same fits give an interval for new
+clusters and one for these clusters.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class LossSamples:
     losses : tuple of arrays
         Replicate losses, one array per level.
     redraws : array of int
-        How many resamples of each level were drawn again because they held a single class or left nothing to score.
+        How many resamples of each level were drawn again since they held a single class or left nothing to score.
     size : int
         n of the binomial operator: training records, or clusters that can be cut.
     sums : dict of UnitSums
@@ -108,11 +108,11 @@ class LossSamples:
     strata : array of int of shape (levels,)
         Number of parts of the validation records that replicates score in turn; 1 for plain levels.
     problem : dict
-        What was sampled (data digests, rows, estimator, loss, error model): runs merge only if it agrees.
+        What was sampled: digests of data and rows, estimator, loss, error model. Runs merge only if these are the same.
     seeds : tuple of int
-        Entropy of the run, or runs.
+        Entropy of the run, or of all runs that were merged.
     versions : dict
-        Packages it was made with.
+        Versions of the packages that it was made with.
     """
 
     injected: Array
@@ -134,7 +134,7 @@ class LossSamples:
 
     @property
     def n_fits(self) -> int:
-        """Number of replicates in all."""
+        """Number of replicates over all levels."""
         return sum(len(level) for level in self.losses)
 
     @property
@@ -226,6 +226,7 @@ class LossSamples:
         Returns
         -------
         Jackknife
+            For the units of T̂ and of V̂.
         """
         if not self.sums:
             raise InputError("These samples were drawn without the jackknife's sums (units='none').")
@@ -262,9 +263,9 @@ class LossSamples:
         return _moments(sizes, first, second, count)
 
     def merge(self, other: Self) -> Self:
-        """One larger run out of two of the same problem with different seeds.
+        """One larger run from two runs of the same problem with different seeds.
 
-        Levels that both have are joined, others are kept as they are.
+        Levels that both runs have are joined; others stay as they are.
 
         Parameters
         ----------
@@ -274,6 +275,7 @@ class LossSamples:
         Returns
         -------
         LossSamples
+            The replicates of both runs.
         """
         names = differing(self.problem, other.problem) or (["units"] if self.units != other.units else [])
         if names:
@@ -303,7 +305,7 @@ class LossSamples:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write to a file that is complete or not there at all: a zip of arrays and JSON, without pickles.
+        """Write a file, a zip of arrays and JSON without pickles, which is complete or not there at all.
 
         Parameters
         ----------
@@ -314,7 +316,7 @@ class LossSamples:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a file that `save` wrote; nothing in it is ever unpickled.
+        """Read a file that `save` wrote; nothing in it is unpickled.
 
         Parameters
         ----------
@@ -356,7 +358,7 @@ class LossSamples:
 
     @classmethod
     def from_arrays(cls, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The samples that `to_arrays` was asked of.
+        """The samples that `to_arrays` was called on.
 
         Parameters
         ----------
@@ -397,7 +399,7 @@ def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
 
 
 def _moments(sizes: Codes, first: Array, second: Array, count: Codes) -> PoolJackknife:
-    """Mean and variance out of the sums of a quantity and of its square."""
+    """Mean and variance from the sums of a quantity and of its square."""
     mean = first / count
     variance = np.maximum(second / count - mean**2, 0) * count / np.maximum(count - 1, 1)
     return PoolJackknife(sizes, mean, variance)
