@@ -106,7 +106,7 @@ def test_the_gallery_covers_what_was_promised():
         "many models compared",
         "regression",
         "sensitivity",
-        "loss of one",
+        "loss of your own",
     ):
         assert subject in titles
 
