@@ -1,8 +1,8 @@
-"""What an audit looks out for: every pitfall that the choices, the samples or the solution can show, as a finding.
+"""The checks of an audit: every pitfall that the choices, the samples or the solution can show becomes a finding.
 
-All of it follows from the samples and the choices, so that a result that was read from a file, or asked for another
-rate or other units, says what holds for it. What no data can show (leaked records may differ from the rest of their
-clusters, a rate may be wrong) is said along with the estimate that rests on it.
+All of them follow from the samples and the choices, so that a result that was read from a file, or that was given
+another rate or other units, has its own findings. What no data can show (leaked records may differ from the rest of
+their clusters, a rate may be wrong) is mentioned with the estimate that depends on it.
 """
 
 from __future__ import annotations
@@ -37,9 +37,13 @@ def look_at_choices(samples: AuditSamples, *, reason: str, units: str, units_ask
     samples : AuditSamples
         The samples.
     reason : str
-        Why the error model was chosen; empty where the user said it.
+        Why the error model was chosen; empty where the user chose it.
     units, units_asked : str
         What counts as one independent unit, and what the user asked for.
+
+    Returns
+    -------
+    list of Finding
     """
     model, findings = samples.error_model, list[Finding]()
     if reason:
@@ -64,12 +68,12 @@ def look_at_choices(samples: AuditSamples, *, reason: str, units: str, units_ask
     return findings + _few_clusters(samples, units, units_asked)
 
 
-def _few_clusters(samples: AuditSamples, units: str, asked: str) -> list[Finding]:
+def _few_clusters(samples: AuditSamples, units: str, units_asked: str) -> list[Finding]:
     held_out = [fold.clusters for fold in samples.folds]
     fewest = min(len(np.unique(clusters)) for clusters in held_out)
-    in_all = len(np.unique(np.concatenate(held_out)))
+    total = len(np.unique(np.concatenate(held_out)))
     enough = enough_clusters(held_out, [fold.n_train_clusters for fold in samples.folds])
-    count = f"There are {in_all} held-out clusters ({fewest} in a fold)"
+    count = f"There are {total} held-out clusters ({fewest} in a fold)"
     if units == "clusters":
         return (
             []
@@ -86,7 +90,7 @@ def _few_clusters(samples: AuditSamples, units: str, asked: str) -> list[Finding
     return [
         Finding(
             "few-clusters",
-            "warning" if asked == "auto" else "info",
+            "warning" if units_asked == "auto" else "info",
             f"{'The' if enough else f'{count}: the'} interval is for these clusters only, and does not cover how "
             "clusters of the population differ.",
             "Use units='clusters' for that." if enough else "More clusters are needed for that.",
@@ -95,7 +99,19 @@ def _few_clusters(samples: AuditSamples, units: str, asked: str) -> list[Finding
 
 
 def look_at_samples(pooled: Pooled, *, has_rate: bool) -> list[Finding]:
-    """What the samples show: levels, folds that are missing, redraws, and the shape of the losses beyond noise."""
+    """What the samples show: levels, missing folds, redraws, and shapes of the losses that noise does not explain.
+
+    Parameters
+    ----------
+    pooled : Pooled
+        The losses of all folds.
+    has_rate : bool
+        Whether there is a leakage rate.
+
+    Returns
+    -------
+    list of Finding
+    """
     samples = pooled.samples
     first, findings = samples.folds[0].samples, list[Finding]()
     largest = float(first.injected.max())
@@ -154,7 +170,7 @@ def _shape(pooled: Pooled) -> list[Finding]:
         return findings
     diagnosis = diagnose_points(pooled.injected, pooled.means, errors, alpha=0.01)
     if diagnosis.decreasing.exceeds_noise:
-        # Beyond the noise of the fits is not beyond that of the data: a rise counts where it matters to the answer.
+        # A rise beyond the noise of the fits may be within that of the data: it counts where it matters to the answer.
         rise = float((pooled.means - np.minimum.accumulate(pooled.means)).max())
         spread = float(np.sqrt(uncertainty(pooled, pooled.no_correction()).data))
         findings.append(
@@ -183,7 +199,7 @@ def look_at_estimate(
     se_data: float,
     leakage: Sequence[Leakage],
 ) -> list[Finding]:
-    """What the solution shows, and what it rests on.
+    """What the solution shows, and what it depends on.
 
     Parameters
     ----------
@@ -193,6 +209,10 @@ def look_at_estimate(
         The corrected loss, and its standard error from the data.
     leakage : sequence of Leakage
         The rate assumed in each fold.
+
+    Returns
+    -------
+    list of Finding
     """
     findings = list[Finding]()
     if optimism.multiplier > _FAR:

@@ -1,4 +1,4 @@
-"""What an audit chooses where its user left it open (the error model, the units, the curve), and how rates are read.
+"""What an audit chooses where its user did not (the error model, the units, the curve), and how rates are read.
 
 Choices that need no fit can be changed afterwards, on the result.
 """
@@ -41,7 +41,7 @@ _SMALL_CLUSTER = 20
 def looks_linked(clusters_by_fold: Sequence[Rows]) -> bool:
     """Whether the held-out clusters look like linked entities rather than like hospitals or countries.
 
-    They do with at least ten clusters in every V̂ that could be cut, of twenty records or fewer in the median.
+    They do if every V̂ has at least ten clusters that could be cut, and their median size is twenty records or fewer.
     """
     counts = [np.bincount(clusters) for clusters in clusters_by_fold]
     cuttable = [of_fold[of_fold > 1] for of_fold in counts]
@@ -50,9 +50,9 @@ def looks_linked(clusters_by_fold: Sequence[Rows]) -> bool:
 
 
 def choose_error_model(error_model: Any, leakage: Any, folds: Sequence[Fold], clusters: Rows) -> tuple[ErrorModel, str]:
-    """The error model, and why it was chosen where the user did not say it.
+    """The error model, and why it was chosen where the user did not choose it.
 
-    It is chosen by what the rate is a share of, else by the sizes of the clusters.
+    The choice depends on what the rate is a share of, otherwise on the sizes of the clusters.
     """
     if error_model == "records" or error_model == "fragments":
         return error_model, ""
@@ -82,7 +82,7 @@ def enough_clusters(held_out: Sequence[Rows], trained: Sequence[int]) -> bool:
 
 
 def choose_units(units: Any, held_out: Sequence[Rows], trained: Sequence[int]) -> UnitKind:
-    """Clusters where there are enough of them, else records, unless the user says it."""
+    """What the user chose, otherwise clusters where there are enough of them, else records."""
     if units == "records":
         return "records"
     if units == "clusters":
@@ -95,7 +95,7 @@ def choose_units(units: Any, held_out: Sequence[Rows], trained: Sequence[int]) -
 
 
 def choose_kept_units(units: Any, samples: AuditSamples) -> UnitKind:
-    """The units for samples that exist already; refuses a kind that no sums were kept for."""
+    """The units for samples that exist already; a kind without sums is refused."""
     chosen = choose_units(
         units, [fold.clusters for fold in samples.folds], [fold.n_train_clusters for fold in samples.folds]
     )
@@ -117,7 +117,7 @@ def read_curve(curve: Any, error_model: ErrorModel, loss_range: tuple[float, flo
 
 
 def read_leakage(leakage: Any, error_model: str, n_folds: int) -> tuple[Leakage, ...]:
-    """One checked `Leakage` per fold, out of a number, a `Leakage`, or one of them for each fold."""
+    """One checked `Leakage` per fold, from a number, a `Leakage`, or one of these for each fold."""
     several = isinstance(leakage, Sequence | np.ndarray) and not isinstance(leakage, str)
     values = list(leakage) if several else [leakage]
     if len(values) not in (1, n_folds):

@@ -181,14 +181,14 @@ def _check_models(estimators: Any, loss: Any, y: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Difference:
-    """The loss of one model less that of another.
+    """The loss of one model minus that of another.
 
     Attributes
     ----------
     first, second : str
         Names of the models.
     naive, corrected : Estimate
-        The difference as it is, and corrected (None without a leakage rate).
+        The difference of the cross-validated losses, and of the corrected ones (None without a leakage rate).
     """
 
     first: str
@@ -234,12 +234,12 @@ class Comparison:
 
     @property
     def naive_ranking(self) -> tuple[str, ...]:
-        """Names by the loss as it is, the best first."""
+        """Names by the cross-validated loss, the best first."""
         return tuple(sorted(self.audits, key=lambda name: self.audits[name].naive.value))
 
     @property
     def ranking(self) -> tuple[str, ...]:
-        """Names by the corrected loss, or by the loss as it is without a leakage rate."""
+        """Names by the corrected loss, the best first; by the cross-validated loss without a leakage rate."""
         values = {name: (result.corrected or result.naive).value for name, result in self.audits.items()}
         return tuple(sorted(values, key=lambda name: values[name]))
 
@@ -254,7 +254,7 @@ class Comparison:
         return tuple(self.difference(first, second) for first, second in combinations(self.ranking, 2))
 
     def difference(self, first: str, second: str) -> Difference:
-        """The loss of one model less that of another, with paired intervals.
+        """The loss of one model minus that of another, with paired intervals.
 
         Parameters
         ----------
@@ -264,6 +264,7 @@ class Comparison:
         Returns
         -------
         Difference
+            As it is and corrected.
         """
         a, b = self._audit(first), self._audit(second)
         naive = _difference(a, b, corrected=False)
@@ -360,7 +361,7 @@ class Comparison:
 
     @property
     def _sentences(self) -> list[str]:
-        """What is said below the table."""
+        """The sentences below the table."""
         sentences = []
         if self.audits[self.ranking[0]].corrected is not None:
             sentences.append(f"Correcting {'changes' if self.ranking_changes else 'does not change'} the ranking.")
@@ -386,7 +387,7 @@ def _row(name: str, result: Audit) -> dict[str, Any]:
 
 
 def _difference(a: Audit, b: Audit, *, corrected: bool) -> Estimate:
-    """The difference of two losses; audits that lost different folds are not paired any more."""
+    """The difference of two losses; audits without the same folds are refused, since they are not paired."""
     if not np.array_equal(a.pooled.units, b.pooled.units) or a.pooled.n_folds != b.pooled.n_folds:
         raise InputError("Models can be compared on the same folds only, and some fold of one could not be audited.")
     parts = [result.correction if corrected else (result.pooled.no_correction(), 0.0) for result in (a, b)]

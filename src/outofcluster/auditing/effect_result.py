@@ -1,4 +1,4 @@
-"""What `leakage_test` gives back: the numbers, and words that claim no more than was shown."""
+"""What `leakage_test` returns: the numbers, and words that claim no more than the test has shown."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ POWER = 0.8
 
 @dataclass(frozen=True, eq=False)
 class LeakageTest:
-    """Result of `leakage_test`; ``print`` it for what was and what was not shown.
+    """Result of `leakage_test`; ``print`` it to see what was shown and what was not.
 
-    Two results are equal when all their numbers are.
+    Two results are equal when all their numbers are equal.
 
     Attributes
     ----------
@@ -85,16 +85,39 @@ class LeakageTest:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain numbers, lists and strings; None for what is not finite, as JSON wants it."""
+        """Everything as plain data that JSON can hold; numbers that are not finite are None.
+
+        Returns
+        -------
+        dict
+            What `to_json` writes.
+        """
         return {"schema": _SCHEMA, **plain(self)}
 
     def to_json(self) -> str:
-        """The same as JSON."""
+        """Everything as JSON.
+
+        Returns
+        -------
+        str
+            The JSON text.
+        """
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The test that `to_dict` was asked of."""
+        """The test that `to_dict` was called on.
+
+        Parameters
+        ----------
+        data : dict
+            What `to_dict` returned.
+
+        Returns
+        -------
+        LeakageTest
+            An equal test.
+        """
         check_schema(data, _SCHEMA)
         with reading("a leakage test"):
             difference = number(data["difference"])
@@ -116,11 +139,28 @@ class LeakageTest:
 
     @classmethod
     def from_json(cls, written: str) -> Self:
-        """The test that `to_json` was asked of."""
+        """The test that `to_json` was called on.
+
+        Parameters
+        ----------
+        written : str
+            What `to_json` returned.
+
+        Returns
+        -------
+        LeakageTest
+            An equal test.
+        """
         return cls.from_dict(read_json(written))
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame, a row a model: its split, what it was trained on, its loss."""
+        """The losses of all models as a table.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per model, with the columns split, trained_on and loss.
+        """
         kinds = {"other clusters": self.losses_train, "validation clusters": self.losses_validation}
         rows = [
             (split, kind, float(loss))
@@ -150,16 +190,16 @@ class LeakageTest:
         return self.to_dict() == other.to_dict() if isinstance(other, LeakageTest) else NotImplemented
 
     def __str__(self) -> str:
-        found = f"an effect of {self.detectable:.3g} would have been found with a probability of {POWER:.0%}"
+        power = f"an effect of {self.detectable:.3g} would have been found with a probability of {POWER:.0%}"
         if not isfinite(self.detectable):
-            found = "the losses do not vary, which leaves unknown what effect would have been found"
+            power = "the losses do not vary, which leaves unknown what effect would have been found"
         verdict = (
             "A cluster effect was found: training on records of the validation clusters lowers their loss, e(p0) > e(1)"
             ".\nSo there is something for leakage to act on: any error of the clustering makes the score optimistic."
             "\nThis does not show that leakage happened, nor how much: that depends on the errors of the clustering."
             if self.rejected
             else "No cluster effect was found: training on records of the validation clusters did not lower their loss "
-            f"by more than chance explains.\nThis does not show that there is none: with these sizes {found}."
+            f"by more than chance explains.\nThis does not show that there is none: with these sizes {power}."
         )
         number, splits = self.losses_train.size, "one split" if self.n_folds == 1 else f"{self.n_folds} splits"
         return (
@@ -176,9 +216,9 @@ class LeakageTest:
             ("the validation clusters", f"{self.losses_validation.mean():.4g}", str(self.losses_validation.size)),
         ]
         header = ("trained on", f"mean loss ({self.loss})", "models")
-        *said, _, how = str(self).split("\n")
+        *sentences, _, numbers_of_test = str(self).split("\n")
         return fragment(
             element("p", element("strong", self.sentence)),
             table(header, rows),
-            *(element("p", line) for line in (said[-1], how)),
+            *(element("p", line) for line in (sentences[-1], numbers_of_test)),
         )

@@ -1,6 +1,6 @@
 """Findings: what a user should know before trusting a number, each with a code, a severity and what to do about it.
 
-A finding is never an error: the audit goes on. ``mute`` leaves out those whose code a user has dealt with.
+A finding is never an error: the audit goes on. ``mute`` leaves out findings by their codes, once a user knows them.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ CODES = {
 
 @dataclass(frozen=True)
 class Finding:
-    """Something to know.
+    """Something to know before an answer is trusted.
 
     Attributes
     ----------
     code : str
         One of ``CODES``.
     severity : {"info", "warning", "severe"}
-        How much it touches the answer.
+        How much it affects the answer.
     message : str
         What was seen.
     remedy : str

@@ -1,8 +1,8 @@
 """Results of an audit: numbers with their uncertainty, and answers to "what if" without another fit.
 
-An `Audit` is the samples plus choices: the leakage rate, the curve, the units, the level of confidence. It solves when
-asked, and another choice is another `Audit` of the same samples. What it says (text, notebook, JSON, frame) is said by
-its `Summary`, which is plain data.
+An `Audit` is the samples plus choices: the leakage rate, the curve, the units, the level of confidence. Its numbers are
+solved when they are first read, and another choice is another `Audit` of the same samples. Text, notebook, JSON and
+table are made by its `Summary`, which is plain data.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Audit:
     mute : tuple of str
         Codes of findings that are left out.
     error_model_reason : str
-        Why the error model was chosen; empty where the user said it.
+        Why the error model was chosen; empty where the user chose it.
     units_asked : {"auto", "clusters", "records"}
         The units that the user asked for.
     """
@@ -112,7 +112,7 @@ class Audit:
 
     @cached_property
     def naive(self) -> Estimate:
-        """The cross-validated loss as it is."""
+        """The cross-validated loss, without a correction."""
         return self._confidence.linear(self.pooled.naive, uncertainty(self.pooled, self.pooled.no_correction()))
 
     @cached_property
@@ -137,7 +137,7 @@ class Audit:
 
     @property
     def bias(self) -> float | None:
-        """How much the naive loss is too low: corrected less naive."""
+        """How much the naive loss is too low: corrected minus naive."""
         return None if self.corrected is None else self.corrected.value - self.naive.value
 
     @cached_property
@@ -183,6 +183,7 @@ class Audit:
         Returns
         -------
         Audit
+            Another audit of the same samples.
         """
         return replace(self, leakage=read_leakage(leakage, self.error_model, self.pooled.n_folds))
 
@@ -201,12 +202,12 @@ class Audit:
         return replace(self, curve_method=read_curve(curve, self.error_model, self.loss_range))  # type: ignore[arg-type]
 
     def with_units(self, units: str) -> Audit:
-        """The same audit with intervals about something else, with no further fit.
+        """The same audit with intervals for other units, with no further fit.
 
         Parameters
         ----------
         units : {"auto", "clusters", "records"}
-            New clusters of the population, or these held-out clusters.
+            Clusters for intervals about new clusters of the population, records for these held-out clusters.
 
         Returns
         -------
@@ -230,7 +231,7 @@ class Audit:
         return replace(self, confidence_level=read_confidence(confidence_level))
 
     def merge(self, other: Audit) -> Audit:
-        """One larger audit out of two of the same problem with different seeds; the choices stay those of the first.
+        """One larger audit from two audits of the same problem with different seeds; the choices are those of this one.
 
         Parameters
         ----------
@@ -278,14 +279,14 @@ class Audit:
         level = check_number("threshold", threshold, least=-math.inf)
         if self.value_at(0.0) >= level:
             return 0.0
-        # A hair below the threshold, so that a loss that just touches it has reached it.
+        # Slightly below the threshold, so that a loss that just touches it has reached it.
         touched = level - 1e-12 * max(abs(level), 1.0)
         return first_crossing(lambda rate: self.value_at(rate) - touched, np.linspace(0, LARGEST_RATE, 101))
 
-    # --- kept and shown -------------------------------------------------------------------------------
+    # --- saved and shown -----------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write samples and choices to a file: a zip of arrays and JSON, without pickles, complete or not there.
+        """Write samples and choices to a file, a zip of arrays and JSON without pickles, complete or not there at all.
 
         Parameters
         ----------
@@ -313,7 +314,7 @@ class Audit:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read an audit that `save` wrote; nothing in it is ever unpickled.
+        """Read an audit that `save` wrote; nothing in it is unpickled.
 
         Parameters
         ----------
@@ -341,9 +342,9 @@ class Audit:
     def summary(self) -> Summary:
         """All numbers as plain data, with the corrected loss over rates from 0 to 0.5.
 
-        For a curve method with closed derivatives those rates are 101, in steps of 0.005. For one without, every
-        interval needs a resampling of its own, so there are eight of them and the assumed rate, with intervals
-        that are rougher than those of `sensitivity`: they come from 50 draws instead of 300.
+        For a curve method with derivatives in closed form there are 101 rates, in steps of 0.005. For other methods
+        every interval needs a resampling of its own, so there are eight rates and the assumed one, and their intervals
+        are rougher than those of `sensitivity`: they come from 50 draws instead of 300.
         """
         curve = self.curve
         return replace(

@@ -1,8 +1,8 @@
-"""``audit``: the one call that composes the halves, from records and folds to the loss on new clusters.
+"""``audit``: the call that leads from records and folds to the loss on new clusters.
 
-Everything is checked first. Then every fold is scored as the user would, sampled, and put into one `AuditSamples`; what
-needs no further fit (another leakage rate, curve or level of confidence) is asked of the result. A fold that cannot
-be audited is named in a finding and the others go on.
+Everything is checked first. Then every fold is scored as the user would score it, and sampled, and all folds are put
+into one `AuditSamples`. What needs no further fit (another leakage rate, curve or level of confidence) is a method of
+the result. A fold that cannot be audited is named in a finding, and the others are audited without it.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ __all__ = ["audit"]
 
 _FITS = {"records": 3000, "fragments": 400}
 _LEAST_FITS = 12
-"""Two fits per level and fold, without which noise is not known: six levels for records, four and two for fragments."""
+"""Two fits per level and fold, which noise needs to be known: six levels for records, four and two for fragments."""
 _FITS_FOR_SIZES = 100
-"""Fits of a fold from which some are worth spending on smaller training sets."""
+"""Number of fits per fold from which on some are spent on smaller training sets."""
 _BOTH_KINDS = 1_000_000
-"""Records times levels times folds up to which sums are kept for clusters and for records alike (some 70 MB)."""
+"""Records times levels times folds up to which sums are stored both for clusters and for records (some 70 MB)."""
 
 
 @old_names(errors="error_model", method="curve")
@@ -211,7 +211,7 @@ class _Design:
 
     @property
     def n_levels(self) -> int:
-        """Levels over all sizes, or a number that is close to it."""
+        """Number of levels over all sizes, or close to it."""
         levels = 6 if self.settings.injected is None else np.size(self.settings.injected)
         return int(levels) * (1 + len(self.smaller))
 
@@ -242,7 +242,7 @@ def _design(
 
 
 def _unit_kinds(unit_kind: UnitKind, design: _Design, task: Task, n_folds: int) -> tuple[UnitKind, ...]:
-    """The units that were chosen and, where there is room for them, the others as well."""
+    """The units that were chosen and, where memory allows, the others as well."""
     other: UnitKind = "records" if unit_kind == "clusters" else "clusters"
     return (unit_kind, other) if task.n_records * design.n_levels * n_folds <= _BOTH_KINDS else (unit_kind,)
 
@@ -266,7 +266,7 @@ class _Job:
         samples = self.sampling.run_within(bar, n_jobs=n_jobs)
         smaller = list[LossSamples]()
         for sampling in self.smaller:
-            # A learner may need more records than a small training set has (15 neighbours of 8): the others serve.
+            # A learner may need more records than a small training set has (15 neighbours of 8); the others do.
             with suppress(FitError):
                 smaller.append(sampling.run_within(bar, n_jobs=n_jobs))
         second = None if self.second is None else self.second.run_within(bar, n_jobs=n_jobs)
@@ -287,7 +287,7 @@ class _Job:
 def _prepare(
     task: Task, folds: Sequence[Fold], design: _Design, seeds: Sequence[np.random.SeedSequence], checkpoint: Any
 ) -> tuple[list[_Job], dict[int, str]]:
-    """Every fold's run, checked before anything is fitted, and the folds that cannot run; what none can is refused."""
+    """The checked run of every fold, and the reasons of those that cannot run; refuses if no fold can."""
     jobs, left_out, first = list[_Job](), dict[int, str](), None
     for fold, seed in zip(folds, seeds, strict=True):
         try:
@@ -311,7 +311,7 @@ def _prepare_fold(
 
     second = None
     if settings.error_model == "fragments" and _can_be_cut_twice(task, fold):
-        # What a second piece gains counts rho0 times as much as what the first one does: a quarter of the fits.
+        # A second piece's gain counts rho0 times as much as that of the first one, so it gets a quarter of the fits.
         fits = max(budget // 4, 4)
         budget -= fits
         again = replace(settings, error_model="second-fragments", injected=[0.0, 1.0], n_fits=fits)
@@ -331,7 +331,7 @@ def _can_be_cut_twice(task: Task, fold: Fold) -> bool:
 
 
 def _of_common_sizes(folds: tuple[FoldSamples, ...]) -> tuple[FoldSamples, ...]:
-    """The folds with those sizes that none of them failed at."""
+    """The folds with only those smaller sizes that none of them failed at."""
     common = set.intersection(*({samples.size for samples in fold.smaller} for fold in folds))
     return tuple(
         replace(fold, smaller=tuple(samples for samples in fold.smaller if samples.size in common)) for fold in folds

@@ -1,8 +1,8 @@
 """The numbers of an audit as plain data: what text, notebook, JSON and reports are made of.
 
-A summary knows nothing of records, models or samples, so it can be written down, read back and shown elsewhere.
+A summary holds no records, models or samples, so it can be written down, read back and shown elsewhere.
 ``Summary.from_json(summary.to_json()) == summary`` holds to the last bit. What is not known is NaN in Python and
-null in JSON, which also stands for an end that a loss does not have.
+null in JSON; null also stands for a bound that a loss does not have.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HEADINGS = {"severe": "Severe", "warning": "Warnings", "info": "Notes"}
 
 @dataclass(frozen=True)
 class FoldSummary:
-    """One fold: its number, the loss in it as it is, records on both sides, models fitted, and their seeds."""
+    """One fold: its number, its cross-validated loss, records on both sides, fitted models, and their seeds."""
 
     fold: int
     naive: float
@@ -63,14 +63,14 @@ class FittedCurve:
 class Summary:
     """An audit's numbers, and nothing but numbers and words.
 
-    Two summaries are equal when all that they would write down is.
+    Two summaries are equal when everything that they would write down is equal.
 
     Attributes
     ----------
     version : str
         Version of the package that made it.
     estimator, loss, loss_range
-        The model as it prints itself, the name of the loss, and what it can be.
+        The model as it prints itself, the name of the loss, and its smallest and largest possible value.
     error_model, units, estimand, curve_method : str
         The error model, what counts as one independent unit, what the intervals are about, and the curve method.
     confidence_level : float
@@ -78,7 +78,7 @@ class Summary:
     leakage : tuple of Leakage or None
         The rate assumed in each fold.
     naive, iid, corrected : Estimate
-        The loss as it is, over random folds, and on new clusters (None without a rate).
+        The cross-validated loss, the loss over random folds, and that on new clusters (None without a rate).
     bias : float or None
         Corrected less naive.
     test : dict or None
@@ -92,7 +92,7 @@ class Summary:
     findings : tuple of Finding
         What to know before trusting the numbers, the most severe first.
     versions : dict
-        Packages that the samples were made with.
+        Versions of the packages that the samples were made with.
     curve : FittedCurve or None
         The curve at the mean leakage rate, None without one.
     sensitivity : Sensitivity or None
@@ -151,25 +151,48 @@ class Summary:
         return float(np.average([leak.rate for leak in self.leakage], weights=[f.n_validation for f in self.by_fold]))
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain data that JSON can hold."""
+        """Everything as plain data that JSON can hold.
+
+        Returns
+        -------
+        dict
+            What `to_json` writes.
+        """
         counts = {"folds": len(self.by_fold), "fits": self.fits}
         return {"schema": _SCHEMA, **plain(self), **counts}
 
     def to_json(self) -> str:
-        """Everything as JSON."""
+        """Everything as JSON.
+
+        Returns
+        -------
+        str
+            The JSON text.
+        """
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The summary that `to_dict` was asked of."""
+        """The summary that `to_dict` was called on.
+
+        Parameters
+        ----------
+        data : dict
+            What `to_dict` returned.
+
+        Returns
+        -------
+        Summary
+            An equal summary.
+        """
         check_schema(data, _SCHEMA)
         with reading("a summary"):
             low, high = data["loss_range"]
             words = ("version", "estimator", "loss", "error_model", "units", "estimand", "curve_method")
-            given: dict[str, Any] = {name: text(data[name]) for name in words}
-            given |= {name: numbers(data[name]) for name in ("levels", "losses", "standard_errors")}
+            fields: dict[str, Any] = {name: text(data[name]) for name in words}
+            fields |= {name: numbers(data[name]) for name in ("levels", "losses", "standard_errors")}
             return cls(
-                **given,
+                **fields,
                 confidence_level=number(data["confidence_level"]),
                 sizes=tuple(int(number(size)) for size in data["sizes"]),
                 loss_range=(-math.inf if low is None else number(low), math.inf if high is None else number(high)),
@@ -190,7 +213,18 @@ class Summary:
 
     @classmethod
     def from_json(cls, written: str) -> Self:
-        """The summary that `to_json` was asked of."""
+        """The summary that `to_json` was called on.
+
+        Parameters
+        ----------
+        written : str
+            What `to_json` returned.
+
+        Returns
+        -------
+        Summary
+            An equal summary.
+        """
         return cls.from_dict(read_json(written))
 
     def to_frame(self) -> Any:
@@ -250,7 +284,7 @@ class Summary:
         if self.leakage is None or self.rate is None:
             return ""
         spread = max(leak.std or 0.0 for leak in self.leakage)
-        sure = f"give or take {_percent(spread)}, which the interval includes" if spread else "taken as known"
+        certainty = f"give or take {_percent(spread)}, which the interval includes" if spread else "taken as known"
         rates = [leak.rate for leak in self.leakage]
         several = (
             f" ({_percent(min(rates))} to {_percent(max(rates))} over the folds)" if min(rates) < max(rates) else ""
@@ -260,7 +294,7 @@ class Summary:
             if self.error_model == "records"
             else "the held-out records have a piece of their cluster in training"
         )
-        return f"It is assumed that {_percent(self.rate)}{several} of {whose}, {sure}."
+        return f"It is assumed that {_percent(self.rate)}{several} of {whose}, {certainty}."
 
     @property
     def scope(self) -> str:
@@ -283,20 +317,20 @@ class Summary:
             f"  {name:{width}}  {value:>{wide}}  {between(estimate, digits)}"
             for (name, estimate), value in zip(named.items(), values, strict=True)
         ]
-        said = [line for line in (self.verdict, self.assumption, self.scope, self._tested) if line]
+        sentences = [line for line in (self.verdict, self.assumption, self.scope, self._tested) if line]
         blocks = [
             [fill(self.title, _WIDTH)],
             [f"  {'':{width}}  {'loss':>{wide}}  {percent(self.confidence_level)} interval", *rows],
-            [fill(line, _WIDTH) for line in said],
+            [fill(line, _WIDTH) for line in sentences],
         ]
         for severity, group in groupby(self.findings, key=lambda finding: finding.severity):
             blocks.append([_HEADINGS.get(severity, severity), *(_listed(finding) for finding in group)])
         return "\n\n".join("\n".join(lines) for lines in blocks)
 
     def _repr_html_(self) -> str:
-        said = [element("p", element("strong", self.verdict))]
-        said += [element("p", line) for line in (self.assumption, self.scope, self._tested) if line]
-        found = [
+        sentences = [element("p", element("strong", self.verdict))]
+        sentences += [element("p", line) for line in (self.assumption, self.scope, self._tested) if line]
+        findings = [
             element("div", element("strong", finding.code), f": {finding.message} {finding.remedy}", css=_css(finding))
             for finding in self.findings
         ]
@@ -305,7 +339,7 @@ class Summary:
             if self.sensitivity is None
             else [element("p", "Corrected loss by leakage rate:"), self.sensitivity.drawing]
         )
-        return fragment(element("p", self.title), estimates_table(self.estimates), *said, *drawn, *found)
+        return fragment(element("p", self.title), estimates_table(self.estimates), *sentences, *drawn, *findings)
 
     @property
     def _tested(self) -> str:

@@ -30,7 +30,7 @@ class Estimate:
     value : float
         The estimate.
     interval : tuple of float
-        Interval at ``confidence_level``, within what the loss can be.
+        Interval at ``confidence_level``, within the range of the loss.
     se_monte_carlo : float
         Standard error from finitely many fits.
     se_data : float
@@ -58,22 +58,23 @@ class Estimate:
         Returns
         -------
         dict
-            By the names of the attributes.
+            The attributes by their names.
         """
         return dict(plain(self))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The estimate that `to_dict` was asked of.
+        """The estimate that `to_dict` was called on.
 
         Parameters
         ----------
         data : dict
-            As `to_dict` gives it.
+            What `to_dict` returned.
 
         Returns
         -------
         Estimate
+            An equal estimate.
         """
         with reading("an estimate"):
             low, high = numbers(data["interval"])
@@ -118,7 +119,7 @@ class Sensitivity:
     confidence_level : float
         Confidence level of the intervals.
     error_model, loss : str
-        How clustering errors happen, which says what the rates are shares of, and the name of the loss; for pictures.
+        How clustering errors happen, which decides what the rates are shares of, and the name of the loss.
 
     Examples
     --------
@@ -147,22 +148,23 @@ class Sensitivity:
         Returns
         -------
         dict
-            By the names of the attributes.
+            The attributes by their names.
         """
         return dict(plain(self))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The sensitivity that `to_dict` was asked of.
+        """The sensitivity that `to_dict` was called on.
 
         Parameters
         ----------
         data : dict
-            As `to_dict` gives it.
+            What `to_dict` returned.
 
         Returns
         -------
         Sensitivity
+            An equal sensitivity.
         """
         with reading("a sensitivity"):
             rates, *others = (np.array(numbers(data[name])) for name in _ARRAYS)

@@ -70,7 +70,7 @@ class FoldInfluences:
 
     @classmethod
     def of(cls, fold: FoldSamples, units: str) -> Self:
-        """Take the influences out of the jackknife's sums.
+        """The influences that follow from the jackknife's sums.
 
         Parameters
         ----------

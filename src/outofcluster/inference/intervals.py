@@ -4,7 +4,7 @@ An estimate is the naive loss plus an optimism, :math:`\sum_f ω_f \sum_i o_{fi}
 σ² behind each loss b. Its error has four sources, kept apart:
 
 *The fits.* :math:`\operatorname{Var}_{MC} = \sum_f ω_f^2 \sum_i o_{fi}^2 σ_{fi}^2/t_{fi}`, which more fits make as
-small as one likes.
+small as wanted.
 
 *The data.* With the influence D_c of every unit (:mod:`outofcluster.inference.pooled`) and K units,
 
@@ -16,15 +16,15 @@ x the share of the sum that is left, the variance is x times the sum while x > 1
 that the correction is taken back gradually (the leakage rate may move x across that point) and the interval is called
 unreliable.
 
-*The choice of a curve*, where a method averages curves: their variance, which belongs into every interval.
+*The choice of a curve*, where a method averages curves: their variance, which belongs in every interval.
 
 *The leakage rate*, where it is uncertain: the square of what one standard error of it moves the estimate.
 
 *Linear.* Student's interval with the number of scored units less one degree of freedom; on the scale of logarithms for
 losses that are not negative and have no upper end, since a mean of squares is skewed.
 
-*Resampled.* For a method without derivatives in closed form a draw moves everything at once that the estimate is made
-of. Stored replicates are drawn again, which moves each mean loss by its Monte-Carlo error; and every unit c gets a
+*Resampled.* For a method without derivatives in closed form, a draw moves everything that the estimate is made of at
+once. Stored replicates are drawn again, which moves each mean loss by its Monte-Carlo error; and every unit c gets a
 multiplier :math:`ξ_c` of mean 0 and variance 1, which moves the losses by its influences as another sample of units
 would:
 
@@ -44,9 +44,10 @@ a cluster hard for both cancels, and the Monte-Carlo variance
 
 with m = min(t_A, t_B) shared replicates of covariance σ_AB (fold and level left out of the notation). The Monte-Carlo
 noise of the influences is shared as the losses are: of ν_A and ν_B at a level, whose replicates have the correlation
-r, :math:`ν_A + ν_B - 2 r \sqrt{ν_A ν_B}` is in the difference. Of the choices of two curves, with variances κ_A and κ_B,
-:math:`κ_A + κ_B - 2 r \sqrt{κ_A κ_B}` is, with r the mean correlation over the levels (at least 0): models whose losses
-move together over resamples answer to leaked records alike, and the curve that is right for one is right for both.
+r, :math:`ν_A + ν_B - 2 r \sqrt{ν_A ν_B}` is in the difference. The choices of two curves, with variances κ_A and κ_B,
+add :math:`κ_A + κ_B - 2 r \sqrt{κ_A κ_B}` to it, with r the mean correlation over the levels (at least 0): models
+whose losses move together over resamples react to leaked records in the same way, and the curve that is right for one
+is right for both.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ _LARGEST_RATE = 0.95
 
 @dataclass(frozen=True)
 class Uncertainty:
-    """What the error of an estimate is made of.
+    """The sources of the error of an estimate.
 
     Attributes
     ----------
@@ -225,7 +226,7 @@ class Confidence:
     n_scored : int
         Number of units with scored records; one less are the degrees of freedom.
     loss_range : tuple of float
-        What the estimate can be; the interval is cut to it.
+        Smallest and largest possible value of the estimate; the interval is cut to it.
     """
 
     level: float
@@ -282,7 +283,7 @@ class Confidence:
         return self._estimate(value, min(low, value), max(high, value), monte_carlo, data)
 
     def from_few_draws(self, value: float, draws: Array) -> Estimate:
-        """The same from few draws: by their spread on either side, since quantiles need many.
+        """The same from few draws: from their spread on either side, since quantiles need many draws.
 
         Parameters
         ----------
@@ -303,7 +304,7 @@ class Confidence:
         return self._estimate(value, value - below, value + above, 0.0, 0.0)
 
     def _estimate(self, value: float, low: float, high: float, monte_carlo: float, data: float) -> Estimate:
-        """The interval cut to what the loss can be."""
+        """The estimate with its interval cut to the range of the loss."""
         least, most = self.loss_range
         interval = (min(max(low, least), most), max(min(high, most), least))
         return Estimate(value, interval, math.sqrt(monte_carlo), math.sqrt(data), self.level)
@@ -312,9 +313,9 @@ class Confidence:
 def resample(
     pooled: Pooled, curve: Curve, rates: Array, stds: Array, optimism: Optimism, *, n_draws: int = 300
 ) -> Array:
-    """Corrected losses of so many draws, from what is stored, with no further fit.
+    """Corrected losses of ``n_draws`` draws from what is stored, with no further fit.
 
-    The draws are the same for the same samples: their seed is made of the seeds of the samples. Rates that are
+    The same samples give the same draws: their seed is made from the seeds of the samples. Rates that are
     uncertain move together over folds, since they come from one source.
 
     Parameters
@@ -348,7 +349,7 @@ def resample(
         drawn = np.clip(rates + rng.standard_normal() * stds, 0, _LARGEST_RATE)
         naive = pooled.naive + float(multipliers @ pooled.naive_influence)
         values[draw] = naive + pooled.solve(curve, drawn, losses=losses, derive=False).value
-    # Where the method averages curves, which of them is right is one more thing that a draw does not know.
+    # Where the method averages curves, it is not known which of them is right: that adds to the spread of the draws.
     return values + math.sqrt(optimism.choice) * rng.standard_normal(n_draws)
 
 

@@ -1,4 +1,4 @@
-r"""All folds as one problem: pooled losses, and what a curve makes of them.
+r"""All folds as one problem: pooled losses, and the correction that a curve derives from them.
 
 With ω_f the share of the held-out records that fold f scores, the pooled loss at level i is :math:`b_i = \sum_f
 ω_f b_{fi}`, and the curve is fitted to it; i runs over the levels of every size of training sets, where there are
@@ -7,7 +7,8 @@ optimism, its rise from the lowest level to no leakage,
 
 .. math:: \text{corrected} = \text{naive} + (\hat e_0 - \hat b(0)) ,
 
-since a resample is not the user's training set but the *difference* it measures carries over. At p0 = 0 it is 0.
+since a resample is not the user's training set, but the *difference* that it measures holds for that as well. At p0 = 0
+it is 0.
 
 *Fragments.* Let a cluster gain G when a piece of it joins training, and g more when a second one does. With rho'
 the share of leaked records among those scored (:mod:`outofcluster.leakage.pieces`), an injection at level a lowers the
@@ -202,11 +203,11 @@ class Pooled:
         return inner, inner + (1 - inner) * self.all_injected
 
     def _columns(self, curve: Curve) -> int:
-        """How many of the columns a curve is fitted to: those of the full size come first."""
+        """Number of columns that a curve is fitted to; those of the full size come first."""
         return len(self.all_injected) if curve.needs.sizes else len(self.injected)
 
     def _sizes_of(self, curve: Curve, sizes: tuple[int, ...]) -> Any:
-        """One size for a curve that takes one, else one for each column."""
+        """One size for a curve that takes one, otherwise one size per column."""
         if len(sizes) == 1 or not curve.needs.sizes:
             return sizes[0]
         return np.repeat(sizes, [len(samples.injected) for samples in self.samples.folds[0].by_size])
