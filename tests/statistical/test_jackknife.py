@@ -1,88 +1,110 @@
-"""The infinitesimal jackknife's variance against the variance of the estimate over data sets drawn anew."""
+"""The variance that an audit claims for its corrected loss, against the variance over data sets that are drawn anew.
+
+A share of T̂ are records of V̂'s clusters under the names of T̂'s, as after errors of record linkage. Where V̂'s clusters
+are drawn anew, so are these: :mod:`outofcluster.inference.pooled` says why that matters.
+"""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
 import outofcluster as ooc
-from outofcluster._base.exceptions import InputError
-from outofcluster.inference.linear import linear_variance
+from outofcluster.inference.intervals import Uncertainty, uncertainty
 
 pytestmark = pytest.mark.slow
 
-K, SIZE = 30, 5
+K, SIZE, RATE = 60, 4, 0.1
+ROWS, CLUSTER = np.arange(K * SIZE), np.repeat(np.arange(K), SIZE)
+TRAIN, VALIDATION = slice(None, K), slice(K, None)
 
 
-def clusters(seed, shift):
+class Clusters:
     """Clusters with slopes and levels of their own."""
-    rng = np.random.default_rng(seed)
-    cluster = np.repeat(np.arange(K), SIZE)
-    X = rng.standard_normal((K * SIZE, 3))
-    slopes, levels = 1 + 0.6 * rng.standard_normal((K, 3)), shift + 0.7 * rng.standard_normal(K)
-    return X, (X * slopes[cluster]).sum(axis=1) + levels[cluster] + rng.standard_normal(K * SIZE), cluster
+
+    def __init__(self, rng, shift):
+        self.rng, self.slopes = rng, 1 + 0.3 * rng.standard_normal((K, 3))
+        self.levels = shift + 0.7 * rng.standard_normal(K)
+
+    def records(self, cluster):
+        X = self.rng.standard_normal((len(cluster), 3))
+        noise = self.rng.standard_normal(len(cluster))
+        return X, (X * self.slopes[cluster]).sum(axis=1) + self.levels[cluster] + noise
 
 
-def estimate(train_seed, validation_seed, n_fits=2000):
-    (X, y, g), (X2, y2, g2) = clusters([train_seed, 1], 0.0), clusters([validation_seed, 2], 1.0)
-    rows = np.arange(K * SIZE)
-    samples = ooc.sample_losses(
-        Ridge(), np.vstack([X, X2]), np.concatenate([y, y2]), train=rows, validation=rows + K * SIZE,
-        groups=np.concatenate([g, g2 + K]), n_train=60, n_fits=n_fits, random_state=train_seed + 1000 * validation_seed,
+def audited(train_seed, validation_seed, *, n_fits=600, random_state=0):
+    rng = np.random.default_rng([validation_seed, 2])
+    X, y = Clusters(np.random.default_rng([train_seed, 1]), 0.0).records(CLUSTER)
+    held_out = Clusters(rng, 1.0)
+    leaked = rng.choice(ROWS, round(RATE * len(ROWS)), replace=False)
+    X[leaked], y[leaked] = held_out.records(rng.integers(K, size=len(leaked)))
+    held_out_X, held_out_y = held_out.records(CLUSTER)
+    return ooc.audit(
+        Ridge(), np.vstack([X, held_out_X]), np.concatenate([y, held_out_y]),
+        groups=np.concatenate([CLUSTER, CLUSTER + K]), cv=[(ROWS, ROWS + len(ROWS))], leakage=RATE,
+        error_model="records", curve=ooc.PolynomialCurve(1), units="clusters", n_fits=n_fits,
+        random_state=random_state,
     )  # fmt: skip
-    curve = ooc.PolynomialCurve(1).fit(samples, leakage=0.1)
-    return curve.e0_, linear_variance(samples, curve.influence_)
 
 
-@pytest.mark.parametrize("varied", ["train", "validation"])
-def test_each_pools_variance_is_that_over_new_clusters(varied):
-    """One pool held fixed, the other drawn 40 times; 6 such groups give the variance to about 10 %."""
-    claimed, seen = [], []
-    for group in range(6):
-        runs = []
-        for draw in range(40):
-            fresh = 100 * group + draw
-            runs.append(estimate(group, fresh) if varied == "validation" else estimate(fresh, group))
-        seen.append(np.var([e0 for e0, _ in runs], ddof=1))
-        claimed.append(np.mean([getattr(variance, varied) for _, variance in runs]))
-    assert 0.7 < np.mean(claimed) / np.mean(seen) < 1.5
+def claimed(audit):
+    """The uncertainty of the corrected loss, and the parts of it that come from T̂'s and from V̂'s clusters."""
+    optimism, _ = audit.correction
+    source = uncertainty(audit.pooled, optimism)
+    noise = [
+        audit.pooled.influence_noise(replace(optimism, **without)).sum()
+        for without in ({"weights": 0 * optimism.weights}, {"training": 0 * optimism.training})
+    ]
+    assert sum(noise) == pytest.approx(source.influence_noise)
+    parts = [
+        Uncertainty(source.influence[side], own, source.monte_carlo)
+        for side, own in zip((TRAIN, VALIDATION), noise, strict=True)
+    ]
+    return source, *parts
+
+
+def ratio(groups, part=0):
+    """Claimed variance over the variance within groups of audits that share what is not drawn anew."""
+    seen, said = [], []
+    for audits in groups:
+        values = list(audits)
+        seen.append(np.var([audit.corrected.value for audit in values], ddof=1))
+        sources = [claimed(audit)[part] for audit in values]
+        said.append(np.mean([source.data + source.monte_carlo for source in sources]))
+    return np.mean(said) / np.mean(seen)
+
+
+def test_the_variance_is_that_over_new_clusters():
+    """The variance of 400 values has a relative standard error of about 8 %."""
+    assert 0.85 < ratio([audited(seed, seed, random_state=seed) for seed in range(400)] for _ in range(1)) < 1.25
+
+
+def test_the_part_of_the_training_clusters_is_that_over_new_ones():
+    """Eight times 40 training sides, each time for one validation side: to about 10 %."""
+    assert 0.75 < ratio(([audited(100 * group + i, group) for i in range(40)] for group in range(8)), part=1) < 1.3
+
+
+def test_the_part_of_the_validation_clusters_is_that_over_new_ones():
+    assert 0.75 < ratio(([audited(group, 100 * group + i) for i in range(40)] for group in range(8)), part=2) < 1.3
 
 
 def test_the_monte_carlo_correction_makes_few_fits_as_good_as_many():
-    """Without it the variance from 120 fits would be some times too large."""
-    few = np.mean([estimate(s, s, n_fits=120)[1].data for s in range(30)])
-    many = np.mean([estimate(s, s, n_fits=4000)[1].data for s in range(30)])
-    assert few == pytest.approx(many, rel=0.35)
+    """Without it the variance from few fits is too large by more than a quarter."""
+    few, many = ([claimed(audited(s, s, n_fits=n_fits))[0] for s in range(30)] for n_fits in (300, 4000))
+    assert all(source.reliable for source in few)
+    of_many = np.mean([source.data for source in many])
+    assert np.mean([source.data for source in few]) == pytest.approx(of_many, rel=0.1)
+    assert np.mean([source.between_units for source in few]) > 1.25 * of_many
 
 
 def test_the_monte_carlo_variance_is_that_over_seeds():
-    (X, y, _), (X2, y2, _) = clusters(1, 0.0), clusters(2, 1.0)
-    rows = np.arange(K * SIZE)
-    options = {"train": rows, "validation": rows + K * SIZE, "n_train": 60, "n_fits": 600, "injected": [0, 0.3, 1]}
-    data = np.vstack([X, X2]), np.concatenate([y, y2])
-    runs = [ooc.sample_losses(Ridge(), *data, random_state=seed, **options) for seed in range(150)]
-    weights = np.array([1.5, -0.7, 0.2])
-    seen = np.var([weights @ samples.means for samples in runs], ddof=1)
-    claimed = np.mean([linear_variance(samples, weights).monte_carlo for samples in runs])
-    assert claimed == pytest.approx(seen, rel=0.35)
+    """The variance of 200 values has a relative standard error of about 10 %."""
+    audits = [audited(1, 1, n_fits=300, random_state=seed) for seed in range(200)]
+    seen = np.var([audit.corrected.value for audit in audits], ddof=1)
+    assert np.mean([claimed(audit)[0].monte_carlo for audit in audits]) == pytest.approx(seen, rel=0.3)
 
 
-def test_one_unit_has_no_variance_and_bad_weights_are_refused():
-    X, y, _ = clusters(1, 0.0)
-    groups = np.repeat([0, 1, 2], 50)
-    samples = ooc.sample_losses(
-        Ridge(),
-        X,
-        y,
-        train=range(100),
-        validation=range(100, 150),
-        groups=groups,
-        n_fits=40,
-        injected=[0, 1],
-        random_state=0,
-    )
-    variance = linear_variance(samples, [1, 0])
-    assert np.isnan(variance.validation)
-    assert np.isnan(variance.data)
-    assert variance.train_influence.shape == (2,)
-    with pytest.raises(InputError, match="weights must have one value for each of the 2 levels, got 3"):
-        linear_variance(samples, [1, 2, 3])
+def test_one_held_out_cluster_has_no_variance():
+    source = claimed(audited(1, 1))[0]
+    assert np.isnan(Uncertainty(source.influence[-1:], 0.0, source.monte_carlo).data)
