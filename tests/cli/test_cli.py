@@ -51,7 +51,7 @@ def test_help_fits_a_screen(run, monkeypatch, command, columns):
 
 def test_help_tells_where_to_start(run):
     _, out, _ = run("--help")
-    for words in ("outofcluster demo", "_OUTOFCLUSTER_COMPLETE=bash_source", "Exit status: 0 fine"):
+    for words in ("outofcluster demo", "_OUTOFCLUSTER_COMPLETE=bash_source", "Exit status: 0 if all is fine"):
         assert words in out
     for name in ("demo", "test", "audit", "leakage"):
         assert re.search(rf"^  {name}  +[A-Z]", out, re.M)
@@ -97,7 +97,7 @@ def test_demo_tells_the_whole_story(run, tmp_path):
         f"{summary.corrected.interval[0]:.4f} to {summary.corrected.interval[1]:.4f}",
         "A cluster effect was found",
         f"cross-validation is too low by {summary.bias:.4f}",
-        "The interval of the corrected loss holds the truth",
+        "The interval of the corrected loss contains the truth",
         "The report is in report.html",
     ):
         assert words in said, words

@@ -101,12 +101,23 @@ def test_the_numbers_are_those_of_python(run, tmp_path):
 
 
 @pytest.mark.usefixtures("records")
+def test_the_level_of_confidence_is_an_option(run):
+    status, out, _ = run("audit", "records.csv", *PLAIN, "--fits", "60", "--confidence-level", "0.8")
+    assert status == 0
+    assert "80 % interval" in out
+    assert "95 %" not in out
+    status, _, err = run("audit", "records.csv", *PLAIN, "--fits", "60", "--confidence-level", "1.5")
+    assert status == 2
+    assert err.startswith("outofcluster: --confidence-level must")
+
+
+@pytest.mark.usefixtures("records")
 def test_findings_speak_of_options(run):
     status, out, _ = run("audit", "records.csv", *PLAIN, "--fits", "60", "--fail-on", "info")
     assert status == 1
-    assert "What to do: Say --error-model if you know better." in out
+    assert "What to do: Give --error-model if you know better." in out
     assert "What to do: Give --leakage; 'outofcluster leakage' helps to find it." in out
-    assert "were the leakage rate" in out
+    assert "if the leakage rate is" in out
     assert "errors=" not in out
     assert "sensitivity()" not in out
 
@@ -323,7 +334,7 @@ def test_ctrl_c_keeps_the_work_and_the_same_command_goes_on(run, tmp_path, monke
     (tmp_path / "stop").write_text(str(needed - 30))
     status, out, err = run(*words)
     assert (status, out) == (130, "")
-    assert err.split("\n")[-2] == "Stopped. What was fitted is kept; the same command goes on from there."
+    assert err.split("\n")[-2] == "Stopped. What was fitted is kept, and the same command goes on from there."
     assert not (tmp_path / "out.json").exists()
 
     (tmp_path / "stop").unlink()

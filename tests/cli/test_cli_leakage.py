@@ -99,7 +99,7 @@ def test_json_on_the_screen_and_rates_beyond_use(run):
     status, out, err = run("precision-recall", *words)
     assert status == 0
     assert json.loads(out)["fragments"]["rate"] > 0.5
-    assert "That is more than 50 %, for which nothing can be told." in err
+    assert "That is more than 50 %. For such rates nothing can be told." in err
     assert json.loads(out)["records"]["std"] is None
 
 

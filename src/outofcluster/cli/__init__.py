@@ -1,8 +1,8 @@
-"""The command line, one file a command.
+"""The command line, with one file per command.
 
-Exit status: 0 fine, 1 ran but with findings at the asked severity, 2 bad input (one sentence on standard error,
-no traceback). Commands are imported when they are run, so that ``--help`` is quick and a missing extra is missed
-only by the command that needs it.
+The exit status is 0 if all is fine, 1 if the command ran and there are findings at the severity that was asked for, and
+2 for bad input (one sentence on standard error, no traceback). A command is imported when it is run, so that ``--help``
+is quick and a missing extra only matters to the command that needs it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ COMMANDS = {
     "demo": "See it work on simulated patients whose true loss is known.",
     "test": "Ask whether a table of records has a cluster effect for leakage to act on.",
     "audit": "Correct the cross-validated loss of a model on a table of records.",
-    "leakage": "Work out the leakage rate from what is known about the clustering.",
+    "leakage": "Compute the leakage rate from what is known about the clustering.",
     "reproduce": "Run the experiments of the paper again, with its figures and tables.",
 }
 """Every command, with its line in the help; ``outofcluster.cli.<name>`` defines ``command``."""
 
 _OPTIONS = {
+    "confidence_level": "--confidence-level",
     "cv": "--folds",
     "error_model": "--error-model",
     "leakage": "--leakage",
@@ -44,7 +45,7 @@ _OPTIONS = {
     "alpha": "--alpha",
     "checkpoint": "--checkpoint",
 }
-"""What the arguments of the package are called here."""
+"""The options that stand for the arguments of the package."""
 
 _EPILOG = """Start with: outofcluster demo
 
@@ -52,7 +53,7 @@ _EPILOG = """Start with: outofcluster demo
 Completion in bash (zsh, fish: with zsh_source, fish_source):
   eval "$(_OUTOFCLUSTER_COMPLETE=bash_source outofcluster)"
 
-Exit status: 0 fine, 1 ran and found what --fail-on asks for, 2 bad input."""
+Exit status: 0 if all is fine, 1 if the command found what --fail-on asks for, 2 for bad input."""
 
 
 def main() -> None:
@@ -65,7 +66,7 @@ def main() -> None:
 
 
 def _in_options(message: str) -> str:
-    """A sentence about an argument as one about the option of that name."""
+    """Turn a sentence about an argument into one about the option that stands for it."""
     argument, _, rest = message.partition(" ")
     return f"{_OPTIONS[argument]} {rest}" if argument in _OPTIONS else message
 
@@ -79,7 +80,7 @@ def _group() -> Any:
     from outofcluster._base.version import __version__
 
     class Commands(click.Group):
-        """Looks commands up in their files."""
+        """Finds each command in its own file."""
 
         def list_commands(self, ctx: Any) -> list[str]:
             return list(COMMANDS)
@@ -98,10 +99,10 @@ def _group() -> Any:
     @click.group(cls=Commands, context_settings=settings, epilog=_EPILOG)
     @click.version_option(__version__, prog_name="outofcluster")
     def outofcluster() -> None:
-        """Tell whether a cross-validated score is inflated, and what the loss on new clusters is.
+        """Find out whether a cross-validated score is inflated, and what the loss on new clusters is.
 
-        For records that belong to clusters (patients, customers, hospitals) which are known imperfectly, as after
-        record linkage.
+        This is for records that belong to clusters (patients, customers, hospitals) which are not known exactly, for
+        example after record linkage.
         """
 
     return outofcluster

@@ -1,4 +1,4 @@
-"""Models by name, or by the place of a user's own; and losses by name."""
+"""Models by name or by the place of the user's own model, and losses by name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOSSES_OF_CLASSES = ("zero_one", "log_loss", "brier")
 
 
 def wants_classes(model: str | None, own: Any, loss: str | None) -> bool | None:
-    """What a model or a loss makes of the target; None where it is for the target itself to say."""
+    """Whether a model or a loss takes the target as classes; None if only the target itself can tell."""
     if own is not None:
         from sklearn.base import is_classifier, is_regressor
 
@@ -33,7 +33,7 @@ def wants_classes(model: str | None, own: Any, loss: str | None) -> bool | None:
 
 
 def make_model(name: str | None, X: Any, *, classes: bool) -> Any:
-    """One of the named models, with imputation where records need it and scaling where the model does."""
+    """One of the named models, with imputation if the records need it and with scaling if the model needs it."""
     from sklearn.ensemble import (
         HistGradientBoostingClassifier,
         HistGradientBoostingRegressor,
@@ -58,13 +58,13 @@ def make_model(name: str | None, X: Any, *, classes: bool) -> Any:
     linear = {"logistic": LogisticRegression(max_iter=1000), "linear-svm": LinearSVC()}.get(chosen)
     if linear is None:
         linear = RidgeClassifier() if classes else Ridge()
-    # Without gaps there is nothing to impute, and the loop over resamples is compiled.
+    # Without gaps nothing has to be imputed, and then the loop over resamples is compiled.
     gaps = [SimpleImputer(keep_empty_features=True)] if np.isnan(X).any() else []
     return make_pipeline(*gaps, StandardScaler(), linear)
 
 
 def own_model(place: str) -> Any:
-    """The estimator at ``module:object``, made if it is a class or a function without arguments."""
+    """The estimator at ``module:object``; a class or a function is called without arguments to make it."""
     module, colon, name = place.partition(":")
     if not colon or not module or not name:
         near = difflib.get_close_matches(place, MODELS, n=1)
@@ -74,32 +74,32 @@ def own_model(place: str) -> Any:
     if folder not in sys.path:
         sys.path.insert(0, folder)
     try:
-        found: Any = importlib.import_module(module)
+        model: Any = importlib.import_module(module)
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise InputError(f"--model must name a module that imports, got {place!r}: {reason}.") from None
     try:
         for part in name.split("."):
-            found = getattr(found, part)
+            model = getattr(model, part)
     except AttributeError:
-        near = difflib.get_close_matches(name, dir(found), n=1)
+        near = difflib.get_close_matches(name, dir(model), n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
         raise InputError(f"--model must name something in {module!r}, got {name!r}, which is not there{hint}") from None
-    if isinstance(found, type) or not hasattr(found, "fit"):
+    if isinstance(model, type) or not hasattr(model, "fit"):
         try:
-            found = found()
+            model = model()
         except Exception as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise InputError(
                 f"--model must be an estimator, or make one without arguments, got {place!r}: {reason}."
             ) from None
-    if not hasattr(found, "fit") or not hasattr(found, "predict"):
-        raise InputError(f"--model must be an estimator with fit and predict, got {place!r}, a {type(found).__name__}.")
-    return found
+    if not hasattr(model, "fit") or not hasattr(model, "predict"):
+        raise InputError(f"--model must be an estimator with fit and predict, got {place!r}, a {type(model).__name__}.")
+    return model
 
 
 def make_loss(name: str | None) -> Any:
-    """A loss of the package by its name, else a scorer of scikit-learn."""
+    """A loss of the package by its name, or else a scorer of scikit-learn."""
     if name is None or name in LOSSES:
         return name
     from sklearn.metrics import get_scorer, get_scorer_names

@@ -1,4 +1,4 @@
-"""Options that commands share, and from them to a model and its records."""
+"""Options that commands share, and the model and the records that they describe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ __all__ = ["Problem", "data_options", "json_option", "quietly", "read_problem"]
 _OPTIONS = (
     click.argument("file", metavar="FILE"),
     click.option("--target", required=True, metavar="COL", help="Column to predict."),
-    click.option("--groups", required=True, metavar="COL", help="Column of the clusters; it is never a feature."),
+    click.option(
+        "--groups", required=True, metavar="COL", help="Column of the clusters. It is never used as a feature."
+    ),
     click.option("--drop", multiple=True, metavar="COL", help="Column to leave out; may be repeated."),
     click.option("--encoding", default="utf-8", metavar="NAME", help="Encoding of a CSV file.  [utf-8]"),
     click.option(
@@ -35,7 +37,7 @@ _OPTIONS = (
     ),
     click.option("--folds", default=5, show_default=True, metavar="N", help="Folds of the cross-validation."),
     click.option(
-        "--seed", default=0, show_default=True, metavar="N", help="Seed; the same one gives the same numbers."
+        "--seed", default=0, show_default=True, metavar="N", help="Seed. The same seed gives the same numbers."
     ),
     click.option("--jobs", type=int, metavar="N", help="Workers, -1 for all cores.  [1 for linear models, else -1]"),
 )
@@ -44,7 +46,7 @@ json_option = click.option("--json", "json_path", metavar="FILE", help="Write th
 
 
 def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say what is modelled."""
+    """Add the options that say what is modelled."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -52,7 +54,7 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Fit many small models: one thread each, and no warning for each of thousands of them."""
+    """Fit thousands of small models with one thread each, and without their warnings."""
     from threadpoolctl import threadpool_limits
 
     with warnings.catch_warnings(), threadpool_limits(1):
@@ -95,7 +97,7 @@ def read_problem(
     seed: int,
     jobs: int | None,
 ) -> Problem:
-    """Everything that can be wrong with a model or a table is found here."""
+    """Read the table and make the model; everything that can be wrong with them is found here."""
     if jobs == 0:
         raise InputError("--jobs must be a whole number other than 0, got 0.")
     own = None if model is None or model in MODELS else own_model(model)

@@ -1,4 +1,4 @@
-"""What the terminal shows: tables and sentences that need no statistics, and options where Python has arguments."""
+"""What the terminal shows: tables and sentences that need no statistics, with options in the place of arguments."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _WORDS = {"severe": "Severe", "warning": "Warning", "info": "Note"}
 _RANK = {"info": 0, "warning": 1, "severe": 2, "never": 3}
 
 _REMEDIES = {
-    "error-model": "Say --error-model if you know better.",
+    "error-model": "Give --error-model if you know better.",
     "fragments-likely": "Use --error-model fragments, with the rate as a share of the held-out records.",
     "no-rate": "Give --leakage; 'outofcluster leakage' helps to find it.",
     "exact-rate": "Give --leakage-std, or move the slider of the report.",
     "small-validation": "Use fewer --folds.",
     "single-class": "Use fewer --folds; the losses are those of resamples with every class.",
-    "fixed-training": "Nothing, as a rule; in Python, audit(n_train=…) draws them anew in every fit.",
+    "fixed-training": "Nothing, usually. In Python, audit(n_train=…) draws them anew in every fit.",
     "data-variance": "Raise --fits.",
     "lack-of-fit": "Raise --fits, or try another curve in Python: audit(curve=PolynomialCurve(3)).",
 }
-"""What to do about a finding, where the package's own words name arguments of Python."""
+"""What to do about findings whose own remedy names arguments of Python."""
 
 
 def console(*, error: bool = False) -> Any:
-    """A rich console; text that goes to a file or a pipe has a fixed width."""
+    """A rich console. Text that goes to a file or a pipe has a fixed width."""
     from rich.console import Console
 
     made = Console(stderr=error, highlight=False, soft_wrap=False)
@@ -46,18 +46,18 @@ def console(*, error: bool = False) -> Any:
 
 
 def in_options(summary: Summary) -> Summary:
-    """The same summary with findings that speak of options."""
+    """The same summary with remedies that name options."""
     findings = tuple(replace(f, remedy=_REMEDIES.get(f.code, f.remedy)) for f in summary.findings)
     return replace(summary, findings=findings)
 
 
 def exit_status(findings: Sequence[Finding], fail_on: str) -> int:
-    """1 if there is a finding as severe as asked."""
+    """1 if there is a finding of at least the severity that was asked for, else 0."""
     return int(any(_RANK[finding.severity] >= _RANK[fail_on] for finding in findings))
 
 
 def write_json(path: str, text: str) -> None:
-    """JSON into a file, or on the screen for ``-``."""
+    """Write JSON into a file, or on the screen for ``-``."""
     if path == "-":
         sys.stdout.write(text + "\n")
     else:
@@ -65,7 +65,7 @@ def write_json(path: str, text: str) -> None:
 
 
 def show_audit(out: Any, summary: Summary, *, truth: float | None = None) -> None:
-    """The answer, the numbers behind it, the test, and findings."""
+    """Print the answer, the numbers behind it, the test, and the findings."""
     from rich.padding import Padding
     from rich.text import Text
 
@@ -109,7 +109,7 @@ def _numbers(summary: Summary, truth: float | None) -> Any:
 def _rates(summary: Summary) -> Any:
     over = summary.sensitivity
     assert over is not None
-    table = _plain_table("were the leakage rate", "corrected", f"{percent(summary.confidence_level)} interval")
+    table = _plain_table("if the leakage rate is", "corrected", f"{percent(summary.confidence_level)} interval")
     digits = decimals(*summary.estimates.values())
     for rate in (0.02, 0.05, 0.1, 0.2):
         place = int(abs(over.rates - rate).argmin())

@@ -1,8 +1,8 @@
 """Tables of records: CSV and Parquet, columns by name, and features as numbers.
 
-Columns that are not numbers are turned into numbers by skrub's TableVectorizer, once for all records: it never sees
-the target, so nothing about it can leak, and fitting it anew in every resample would cost far more than the models.
-Imputing and scaling belong to the models and are fitted along with them.
+Columns that are not numbers are turned into numbers by skrub's TableVectorizer, once for all records. It never sees the
+target, so nothing about the target can leak, and fitting it anew in every resample would take far longer than fitting
+the models. Imputing and scaling belong to the models and are fitted along with them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Records", "column", "file_digest", "read_records", "read_table"]
 
 _PARQUET = (".parquet", ".pq")
 _MOST_CLASSES = 20
-"""Whole numbers with up to so many values are classes, unless the model or the loss says otherwise."""
+"""Whole numbers with at most this many different values are classes, unless the model or the loss says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Records:
     classes : bool
         Whether the targets are classes.
     about : dict of str
-        Where they come from, in words.
+        Where the records come from, in words.
     """
 
     frame: Any
@@ -57,7 +57,7 @@ class Records:
         return [name for name, dtype in zip(self.frame.columns, self.frame.dtypes, strict=True) if not numeric(dtype)]
 
     def matrix(self, seed: int) -> NDArray[np.float64]:
-        """The features as numbers; what is missing in a column of numbers stays NaN."""
+        """The features as numbers; a missing value in a column of numbers stays NaN."""
         if not self.encoded:
             return self.frame.to_numpy(dtype=float, na_value=np.nan)  # type: ignore[no-any-return]
         try:
@@ -71,7 +71,7 @@ class Records:
 
 
 def read_table(path: str, *, encoding: str = "utf-8") -> Any:
-    """A data frame of a CSV or Parquet file."""
+    """Read a CSV or Parquet file as a data frame."""
     try:
         import pandas as pd
     except ImportError:
@@ -111,7 +111,7 @@ def read_table(path: str, *, encoding: str = "utf-8") -> Any:
 
 
 def column(frame: Any, name: str, option: str, file: str = "FILE") -> NDArray[Any]:
-    """The values of a column without missing ones, or the nearest names."""
+    """The values of a column, none of them missing; if there is no such column, the error names the nearest ones."""
     _find(frame, name, option, file)
     values = frame[name]
     missing = values.isna().to_numpy()
@@ -126,9 +126,10 @@ def column(frame: Any, name: str, option: str, file: str = "FILE") -> NDArray[An
 def read_records(
     path: str, *, target: str, groups: str, drop: tuple[str, ...], encoding: str, classes: bool | None, numbers: bool
 ) -> Records:
-    """Records of a file: targets, clusters, and all other columns as features.
+    """The records of a file: targets, clusters, and all other columns as features.
 
-    ``classes`` says what the targets are, where the model or the loss does; ``numbers`` that numbers stay numbers.
+    ``classes`` says whether the targets are classes, if the model or the loss tells. ``numbers`` says that a target of
+    numbers is never taken for classes.
     """
     frame = read_table(path, encoding=encoding)
     if target == groups:
@@ -140,7 +141,7 @@ def read_records(
             raise InputError(f"--drop must not hold the target, got {name!r}.")
     features = frame.drop(columns=[target, *{groups, *drop}])
     if features.shape[1] == 0:
-        raise InputError(f"FILE must have columns besides target, groups and dropped ones, got {path!r} without.")
+        raise InputError(f"FILE must have columns besides target, groups and dropped ones, got {path!r} without any.")
     as_classes = _are_classes(y, numbers) if classes is None else classes
     y = _targets(y, target, as_classes)
     names = list(features.columns)
@@ -171,7 +172,7 @@ def _neighbours(file: Path) -> list[str]:
 
 
 def _separator(file: Path, encoding: str) -> str:
-    """The separator that the line of column names speaks for."""
+    """The separator that occurs most often in the line of column names."""
     with open(file, encoding=encoding) as lines:
         first = lines.readline()
     return max(",;\t", key=first.count)
@@ -209,7 +210,9 @@ def _targets(y: NDArray[Any], name: str, classes: bool) -> NDArray[Any]:
             value = labels[labels != np.floor(labels)][0]
             raise InputError(f"--target must hold classes for this model or loss, got {value:g} in column {name!r}.")
         labels = labels.astype(np.int64)
-    found = np.unique(labels)
-    if len(found) < 2:
-        raise InputError(f"--target must hold at least two classes, got only {str(found[0])!r} in column {name!r}.")
+    classes_present = np.unique(labels)
+    if len(classes_present) < 2:
+        raise InputError(
+            f"--target must hold at least two classes, got only {str(classes_present[0])!r} in column {name!r}."
+        )
     return labels

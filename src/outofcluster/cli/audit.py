@@ -20,7 +20,7 @@ from outofcluster.cli._print import console, exit_status, in_options, show_audit
 __all__ = ["command"]
 
 _LARGEST_RATE = 0.5
-
+_ERROR_MODELS = click.Choice(["auto", "records", "fragments"])
 
 _EPILOG = """\b
 Example:
@@ -30,16 +30,18 @@ Example:
 @click.command("audit", short_help="Correct a cross-validated loss.", epilog=_EPILOG)
 @data_options
 @click.option("--leakage", type=float, metavar="RATE", help="Share that leaks; see 'outofcluster leakage'.")
-@click.option("--leakage-std", type=float, metavar="STD", help="Its standard error.")
+@click.option("--leakage-std", type=float, metavar="STD", help="Standard error of that share.")
 @click.option(
     "--error-model",
-    "--errors",
-    "error_model",
-    type=click.Choice(["auto", "records", "fragments"]),
+    type=_ERROR_MODELS,
     default="auto",
     metavar="KIND",
-    help="What leaks: records (RATE is a share of the training records), or fragments: pieces of clusters (of the "
-    "held-out records).  [auto: by the clusters' sizes]",
+    help="What leaks: records (RATE is a share of the training records), or fragments, which are pieces of clusters "
+    "(of the held-out records).  [auto: by their sizes]",
+)
+@click.option("--errors", "old_error_model", type=_ERROR_MODELS, hidden=True, help="The old name of --error-model.")
+@click.option(
+    "--confidence-level", default=0.95, show_default=True, metavar="P", help="Confidence level of the intervals."
 )
 @click.option("--fits", type=int, metavar="N", help="Models to fit in all.  [3000 for records, 400 for fragments]")
 @click.option("--report", metavar="FILE", help="Write an HTML report.")
@@ -50,13 +52,15 @@ Example:
     type=click.Choice(["info", "warning", "severe", "never"]),
     default="severe",
     metavar="LEVEL",
-    help="Exit with 1 for findings from info, warning or severe on, or never.  [severe]",
+    help="Exit with 1 for findings of this severity or above: info, warning, severe, never.  [severe]",
 )
 def command(
     file: str,
     leakage: float | None,
     leakage_std: float | None,
-    error_model: Any,
+    error_model: str,
+    old_error_model: str | None,
+    confidence_level: float,
     folds: int,
     fits: int | None,
     report: str | None,
@@ -72,13 +76,14 @@ def command(
     from outofcluster.leakage.rate import Leakage
     from outofcluster.present.report import check_destination, write_html
 
+    error_model = old_error_model or error_model
     if leakage is None and leakage_std is not None:
         raise InputError("--leakage must be given along with --leakage-std.")
     if leakage is not None and leakage > _LARGEST_RATE:
         raise InputError(
             f"--leakage must be at most {_LARGEST_RATE}, beyond which nothing can be told, got {leakage:g}."
         )
-    given = None if leakage is None else Leakage(leakage, leakage_std)
+    rate = None if leakage is None else Leakage(leakage, leakage_std)
     for name, path in (("--report", report), ("--json", None if json_path == "-" else json_path)):
         if path is not None:
             check_destination(name, path)
@@ -86,19 +91,20 @@ def command(
     out, err = console(error=json_path == "-"), console(error=True)
     if err.is_terminal:
         err.print("Cross-validating, then fitting models to resamples, fold by fold.", markup=False)
-    kept = _Kept.of(checkpoint, [problem.records.about["sha256"], file, folds, fits, error_model, options])
+    progress = _Progress.of(checkpoint, [problem.records.about["sha256"], file, folds, fits, error_model, options])
     try:
         with quietly():
-            result = _audit(problem, given, error_model, folds, fits, options["seed"], kept.path)
+            choices = {"error_model": error_model, "confidence_level": confidence_level, "cv": folds, "n_fits": fits}
+            result = _audit(problem, rate, random_state=options["seed"], checkpoint=progress.path, **choices)
     except KeyboardInterrupt:
         err.print()
-        if kept.path is not None and kept.any:
-            err.print("Stopped. What was fitted is kept; the same command goes on from there.", markup=False)
+        if progress.path is not None and progress.exists:
+            err.print("Stopped. What was fitted is kept, and the same command goes on from there.", markup=False)
         else:
-            err.print("Stopped before anything was fitted; the same command starts again.", markup=False)
+            err.print("Stopped before anything was fitted. The same command starts again.", markup=False)
         sys.exit(130)
     finally:
-        kept.tidy()
+        progress.tidy()
     summary = in_options(result.summary)
     about = problem.records.about | {"command": shlex.join(["outofcluster", *sys.argv[1:]])}
     _introduce(out, problem)
@@ -108,13 +114,11 @@ def command(
         out.print(f"\nThe report is in {report}.", markup=False)
     if json_path is not None:
         write_json(json_path, json.dumps(summary.to_dict() | {"about": about}, indent=2, allow_nan=False))
-    kept.drop()
+    progress.drop()
     sys.exit(exit_status(summary.findings, fail_on))
 
 
-def _audit(
-    problem: Problem, given: Any, error_model: Any, folds: int, fits: int | None, seed: int, checkpoint: str | None
-) -> Any:
+def _audit(problem: Problem, rate: Any, **choices: Any) -> Any:
     from outofcluster.auditing.run import audit
     from outofcluster.leakage.rate import Leakage
 
@@ -123,22 +127,16 @@ def _audit(
         problem.X,
         problem.records.target,
         groups=problem.records.groups,
-        leakage=None if given is None else given.rate,
-        error_model=error_model,
-        cv=folds,
+        leakage=None if rate is None else rate.rate,
         loss=problem.loss,
-        n_fits=fits,
         n_jobs=problem.n_jobs,
-        random_state=seed,
         progress=True,
-        checkpoint=checkpoint,
+        **choices,
     )
-    if given is None or given.std is None:
+    if rate is None or rate.std is None:
         return result
-    # What the rate is a share of is known once the error model is; another solution needs no further fit.
-    return result.at_leakage(
-        Leakage(given.rate, given.std, "train" if result.error_model == "records" else "validation")
-    )
+    # The error model, which is known now, says what the rate is a share of. Solving again needs no further fit.
+    return result.at_leakage(Leakage(rate.rate, rate.std, "train" if result.error_model == "records" else "validation"))
 
 
 def _introduce(out: Any, problem: Problem) -> None:
@@ -150,15 +148,15 @@ def _introduce(out: Any, problem: Problem) -> None:
     out.print(f"Model: {model if len(model) <= 200 else model[:197] + '...'}", markup=False)
 
 
-class _Kept:
-    """Where finished work is kept: where the user says, or in a cache until it is done."""
+class _Progress:
+    """The place of finished work: where the user says, or in a cache until the audit is done."""
 
     def __init__(self, path: str | None, folder: Path | None) -> None:
         self.path, self._folder = path, folder
 
     @classmethod
-    def of(cls, checkpoint: str | None, parts: list[Any]) -> _Kept:
-        """A place that the same command finds again."""
+    def of(cls, checkpoint: str | None, parts: list[Any]) -> _Progress:
+        """The place that the same command finds again."""
         if checkpoint is not None:
             return cls(checkpoint, None)
         from outofcluster._base.version import __version__
@@ -173,18 +171,18 @@ class _Kept:
         return cls(str(folder / "fits"), folder)
 
     @property
-    def any(self) -> bool:
-        """Whether something was kept."""
+    def exists(self) -> bool:
+        """Whether there is finished work."""
         assert self.path is not None
         place = Path(self.path)
-        return any(place.parent.glob(f"{place.name}.fold*"))
+        return any(any(place.parent.glob(f"{place.name}.{part}*")) for part in ("baselines", "fold"))
 
     def tidy(self) -> None:
-        """Leave no empty folder behind."""
-        if self._folder is not None and not self.any:
+        """Remove the cache if it is empty."""
+        if self._folder is not None and not self.exists:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def drop(self) -> None:
-        """Forget what only served to go on."""
+        """Remove the cache once it is no longer needed."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)

@@ -18,8 +18,9 @@ __all__ = ["command"]
 def command(report: str, json_path: str | None, fits: int, seed: int) -> None:
     """See it work on simulated patients, for whom the true loss is known. Nothing is downloaded.
 
-    A linkage put the records of 800 patients together, but left some patients in two pieces. Folds keep every piece
-    on one side; where the other piece trains, the model recognises the patient and its score looks too good.
+    A linkage put the records of 800 patients together, but left some patients in two pieces. Folds keep every piece on
+    one side of the split. Where the other piece trains, the model recognises the patient, and its score looks too
+    good.
     """
     from outofcluster.cli.demonstration import run_demo
     from outofcluster.present.report import check_destination, write_html
@@ -40,12 +41,12 @@ def command(report: str, json_path: str | None, fits: int, seed: int) -> None:
         f"A 5-fold cross-validation that keeps the linked patients whole shows {naive:.1%} wrong predictions.",
         f"{demo.looked_up} patients were looked up by hand. They show that {demo.leakage.rate:.0%} of the held-out "
         f"records (give or take {demo.leakage.std or 0:.0%}) have a piece of their patient in training.",
-        "The audit knows no more than that. Because this is a simulation, the truth can be shown beside it: models "
-        "that saw no leaked record, scored on 3,000 new patients.",
+        "The audit knows no more than that. Because this is a simulation, the truth can be shown beside it: the loss "
+        "of models that saw no leaked record, on 3,000 new patients.",
     ):
         out.print(line, markup=False)
     show_audit(out, summary, truth=truth)
-    holds = "holds" if demo.covered else "misses, as one in twenty does,"
+    holds = "contains" if demo.covered else "misses, as one in twenty does,"
     out.print(f"\nThe interval of the corrected loss {holds} the truth, {truth:.4f}.", markup=False, style="bold")
     about = {
         "data": f"simulated with outofcluster.datasets.make_patients: {records} of {people} patients, {groups} groups",

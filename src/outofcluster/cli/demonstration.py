@@ -1,8 +1,8 @@
 """The demonstration: simulated patients whose linkage errs, an audit of a model, and the truth beside it.
 
-What a user would know (records, linked groups, a small sample of patients looked up by hand) goes into the audit; what
-only a simulation knows (whose record is whose) goes into the truth: models trained without the leaked records,
-scored on the records of many patients that none of them has seen.
+What a user would know (records, linked groups, a small sample of patients looked up by hand) goes into the audit. What
+only a simulation knows (whose record it truly is) goes into the truth: models are trained without the leaked records
+and scored on many patients that none of them has seen.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FOLDS = 5
 
 @dataclass(frozen=True)
 class Demo:
-    """A simulated problem, what the audit says of it, and the truth.
+    """A simulated problem, what the audit says about it, and the truth.
 
     Attributes
     ----------
@@ -59,13 +59,13 @@ class Demo:
 
     @property
     def covered(self) -> bool:
-        """Whether the interval of the corrected loss holds the truth."""
+        """Whether the interval of the corrected loss contains the truth."""
         assert self.audit.corrected is not None
         low, high = self.audit.corrected.interval
         return low <= self.truth <= high
 
     def to_dict(self) -> dict[str, Any]:
-        """The audit's numbers, with the truth."""
+        """The numbers of the audit, with the truth."""
         return self.audit.to_dict() | {"truth": self.truth, "covered": self.covered}
 
     def to_json(self) -> str:
@@ -122,7 +122,7 @@ def run_demo(*, n_fits: int = 200, seed: int = 0) -> Demo:
 
 
 def _truth(model: Any, patients: Patients, seed: int) -> float:
-    """Mean over the folds of the loss on new patients, without the training records of held-out ones."""
+    """Mean over the folds of the loss on new patients, for models trained without records of held-out patients."""
     from sklearn.base import clone
 
     new = make_patients(_NEW, split_share=0.0, random_state=seed, **_LAW)  # type: ignore[arg-type]

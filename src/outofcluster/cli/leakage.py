@@ -1,4 +1,4 @@
-"""``outofcluster leakage``: the rate from an audited sample, from pair probabilities, or from precision and recall."""
+"""``outofcluster leakage``: the rate from looked-up records, from pair probabilities, or from precision and recall."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _folds = click.option(
 _encoding = click.option("--encoding", default="utf-8", metavar="NAME", help="Encoding of a CSV file.  [utf-8]")
 
 
-@click.group("leakage", short_help="Work out the leakage rate.")
+@click.group("leakage", short_help="Compute the leakage rate.")
 def command() -> None:
-    """Work out the leakage rate that 'outofcluster audit --leakage' asks for.
+    """Compute the leakage rate that 'outofcluster audit --leakage' asks for.
 
-    It is a share of the training records (errors of single records), or of the held-out records (errors of whole
-    pieces of clusters). Each way here gives both.
+    It is a share of the training records if single records leak, or a share of the held-out records if whole pieces of
+    clusters leak. Each of these commands gives both.
     """
 
 
@@ -48,9 +48,9 @@ Example:
 @_encoding
 @json_option
 def from_audited(file: str, true_column: str, groups: str, folds: int, encoding: str, json_path: str | None) -> None:
-    """From records whose true clusters were looked up.
+    """Compute the rate from records whose true clusters were looked up.
 
-    Look up whole true clusters, drawn at random: a sample of records misses mates, and the rate comes out too low.
+    Look up whole true clusters, drawn at random. A sample of records misses mates, and the rate comes out too low.
     """
     _check(json_path)
     frame = read_table(file, encoding=encoding)
@@ -69,10 +69,12 @@ Example:
 @click.argument("pairs", metavar="PAIRS")
 @click.argument("file", metavar="FILE")
 @click.option("--groups", required=True, metavar="COL", help="Column of FILE with the approximate clusters.")
-@click.option("--id", "id_column", metavar="COL", help="Column of FILE that PAIRS speaks of.  [row numbers from 0]")
+@click.option(
+    "--id", "id_column", metavar="COL", help="Column of FILE with the names of records in PAIRS.  [row numbers from 0]"
+)
 @click.option("--left", metavar="COL", help="Column of PAIRS: one record.")
 @click.option("--right", metavar="COL", help="Column of PAIRS: the other one.")
-@click.option("--probability", metavar="COL", help="Column of PAIRS: probability that both are of one cluster.")
+@click.option("--probability", metavar="COL", help="Column of PAIRS: probability that both belong to one cluster.")
 @_folds
 @_encoding
 @json_option
@@ -88,15 +90,15 @@ def from_pairs(
     encoding: str,
     json_path: str | None,
 ) -> None:
-    """From the match probabilities of a linkage tool, one pair of records a line.
+    """Compute the rate from the match probabilities of a linkage tool, one pair of records per line.
 
-    The pairs that matter are those below the threshold for a link, so ask the tool for them too. Columns are left,
-    right and probability, or splink's, unless said otherwise.
+    The pairs that matter are those below the threshold for a link, so ask the tool for them too. The columns are called
+    left, right and probability, or have splink's names, unless you name others.
     """
     _check(json_path)
     table, frame = read_table(pairs, encoding=encoding), read_table(file, encoding=encoding)
     usual = next((names for names in _PAIRS if set(names) <= set(table.columns)), _PAIRS[0])
-    names = [given or name for given, name in zip((left, right, probability), usual, strict=True)]
+    names = [chosen or name for chosen, name in zip((left, right, probability), usual, strict=True)]
     one, two, m = (
         column(table, name, option, "PAIRS")
         for name, option in zip(names, ("--left", "--right", "--probability"), strict=True)
@@ -146,9 +148,9 @@ def from_precision_recall(
     encoding: str,
     json_path: str | None,
 ) -> None:
-    """From the pairwise precision and recall of the clustering.
+    """Compute the rate from the pairwise precision and recall of the clustering.
 
-    Without --mates the rates are upper bounds: each missed pair is taken to leak a record of its own.
+    Without --mates the rates are upper bounds, because each missed pair is taken to leak a record of its own.
     """
     _check(json_path)
     if file is not None:
@@ -177,19 +179,19 @@ def _check(json_path: str | None) -> None:
         check_destination("--json", json_path)
 
 
-def _show(rate: Callable[[Any], Leakage], json_path: str | None) -> None:
-    rates = {"records": rate("train"), "fragments": rate("validation")}
+def _show(rate_of: Callable[[Any], Leakage], json_path: str | None) -> None:
+    rates = {"records": rate_of("train"), "fragments": rate_of("validation")}
     out = console(error=json_path == "-")
     words = {"records": "If single records leak", "fragments": "If pieces of clusters leak"}
-    for errors, found in rates.items():
-        std = "" if found.std is None else f" --leakage-std {found.std:.3g}"
-        out.print(f"{words[errors]}:\n    {found}", markup=False)
-        if found.rate > 0.5:
-            out.print("    That is more than 50 %, for which nothing can be told.", markup=False)
+    for error_model, leakage in rates.items():
+        std = "" if leakage.std is None else f" --leakage-std {leakage.std:.3g}"
+        out.print(f"{words[error_model]}:\n    {leakage}", markup=False)
+        if leakage.rate > 0.5:
+            out.print("    That is more than 50 %. For such rates nothing can be told.", markup=False)
         else:
-            out.print(f"    audit with: --error-model {errors} --leakage {found.rate:.3g}{std}", markup=False)
+            out.print(f"    audit with: --error-model {error_model} --leakage {leakage.rate:.3g}{std}", markup=False)
     if json_path is not None:
-        plain = {errors: {"rate": f.rate, "std": f.std, "of": f.of} for errors, f in rates.items()}
+        plain = {name: {"rate": rate.rate, "std": rate.std, "of": rate.of} for name, rate in rates.items()}
         write_json(json_path, json.dumps(plain, indent=2, allow_nan=False))
 
 

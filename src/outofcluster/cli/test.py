@@ -28,7 +28,7 @@ def command(file: str, folds: int, alpha: float, json_path: str | None, fail_on_
     """Test whether training on records of the held-out clusters lowers their loss.
 
     If it does, errors of the clustering make a cross-validated score look too good. No leakage rate is needed.
-    FILE is CSV or Parquet.
+    FILE is a CSV or Parquet file.
     """
     from rich.text import Text
 
@@ -40,7 +40,7 @@ def command(file: str, folds: int, alpha: float, json_path: str | None, fail_on_
     problem = read_problem(file, **options)
     about = problem.records.about
     with quietly():
-        found = leakage_test(
+        result = leakage_test(
             problem.estimator,
             problem.X,
             problem.records.target,
@@ -53,10 +53,10 @@ def command(file: str, folds: int, alpha: float, json_path: str | None, fail_on_
         )
     out = console(error=json_path == "-")
     out.print(f"{about['data']}; target {about['target']}.\n", markup=False)
-    out.print(Text(f"{found.sentence.partition('): ')[0]})." if found.rejected else found.sentence, style="bold"))
-    for line in str(found).split("\n")[1:]:
+    out.print(Text(f"{result.sentence.partition('): ')[0]})." if result.rejected else result.sentence, style="bold"))
+    for line in str(result).split("\n")[1:]:
         out.print(Text(line))
     if json_path is not None:
-        plain = found.to_dict() | {"sentence": found.sentence, "about": about}
+        plain = result.to_dict() | {"sentence": result.sentence, "about": about}
         write_json(json_path, json.dumps(plain, indent=2, allow_nan=False))
-    sys.exit(int(fail_on_effect and found.rejected))
+    sys.exit(int(fail_on_effect and result.rejected))
