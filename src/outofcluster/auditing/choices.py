@@ -20,7 +20,7 @@ from outofcluster.split.folds import Fold, Rows
 __all__ = [
     "LARGEST_RATE",
     "choose_error_model",
-    "choose_kept_units",
+    "choose_stored_units",
     "choose_units",
     "enough_clusters",
     "looks_linked",
@@ -94,7 +94,7 @@ def choose_units(units: Any, held_out: Sequence[Rows], trained: Sequence[int]) -
     return "clusters" if enough_clusters(held_out, trained) else "records"
 
 
-def choose_kept_units(units: Any, samples: AuditSamples) -> UnitKind:
+def choose_stored_units(units: Any, samples: AuditSamples) -> UnitKind:
     """The units for samples that exist already; a kind without sums is refused."""
     chosen = choose_units(
         units, [fold.clusters for fold in samples.folds], [fold.n_train_clusters for fold in samples.folds]

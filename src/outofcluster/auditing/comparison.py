@@ -327,8 +327,7 @@ class Comparison:
         pandas.DataFrame
             One row per model, in the order of the ranking.
         """
-        rows = [_row(name, self.audits[name]) for name in self.ranking]
-        return data_frame({column: [row[column] for row in rows] for column in rows[0]})
+        return data_frame([_row(name, self.audits[name]) for name in self.ranking])
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the losses of all models, as they are and corrected; needs matplotlib.

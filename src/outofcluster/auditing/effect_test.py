@@ -30,7 +30,7 @@ from outofcluster.split.folds import make_folds
 __all__ = ["LeakageTest", "detectable_effect", "evaluate_effect", "leakage_test"]
 
 ALPHA = 0.05
-"""Level of the test unless another is asked for."""
+"""Level of the test by default."""
 
 
 def leakage_test(

@@ -25,7 +25,7 @@ from outofcluster._base.roots import first_crossing
 from outofcluster._base.validation import Array, check_number, check_vector
 from outofcluster._base.version import __version__
 from outofcluster.auditing.checks import look_at_choices, look_at_estimate, look_at_samples
-from outofcluster.auditing.choices import LARGEST_RATE, choose_kept_units, read_confidence, read_curve, read_leakage
+from outofcluster.auditing.choices import LARGEST_RATE, choose_stored_units, read_confidence, read_curve, read_leakage
 from outofcluster.auditing.effect_result import LeakageTest
 from outofcluster.auditing.effect_test import evaluate_effect
 from outofcluster.auditing.findings import Finding, not_muted
@@ -213,7 +213,7 @@ class Audit:
         -------
         Audit
         """
-        pooled = Pooled(self.samples, choose_kept_units(units, self.samples))
+        pooled = Pooled(self.samples, choose_stored_units(units, self.samples))
         return replace(self, pooled=pooled, units_asked=units)
 
     def with_confidence(self, confidence_level: float) -> Audit:

@@ -258,7 +258,7 @@ class _Job:
 
     @property
     def budget(self) -> int:
-        """Fits in all."""
+        """Number of fits over all sizes."""
         others = self.smaller if self.second is None else (*self.smaller, self.second)
         return self.sampling.plan.budget + sum(sampling.plan.budget for sampling in others)
 

@@ -25,10 +25,10 @@ evaluation of naive (its records' deviations from the mean), the influence on th
 o the weights of the optimism, w = o plus those of the fitted loss at the lowest level, since training is taken to
 move naive as it moves that. Where clusters are the units, :math:`\bar T` leaves out what a cluster of V̂ does when
 its records are injected: were the cluster another one, the records of it that leaked into T̂ would be other ones
-too, in the same proportion, so that its pull on b(p) is some τ_c(p) with τ_c(0) = 0, of which the injected records
-show the share a/p only. Extrapolated, the whole of it vanishes and the visible part does not. Records leak apart
-from each other: where they are the units, their training counts. o and w are the weights of the curve method, or its
-derivatives where it is not linear.
+too, in the same proportion. So its influence on b(p) is some τ_c(p) with τ_c(0) = 0, of which the injected records
+show only the share a/p. Extrapolated to p = 0 all of it vanishes, while the visible part would not. Records leak
+independently of each other: where they are the units, their training counts. o and w are the weights of the curve
+method, or its derivatives where it is not linear.
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ class AuditSamples:
 
     @property
     def units(self) -> tuple[str, ...]:
-        """The kinds of units that intervals can be asked for."""
+        """The kinds of units for which there can be intervals."""
         return self.folds[0].samples.units
 
     @property

@@ -1,18 +1,18 @@
 r"""The fits behind the test for a cluster effect: models trained on records of T̂ and of V̂, each scored on its own fold.
 
 For a split T̂, V̂: m training folds of n' records from T̂ and m from V̂, each with a validation fold of its own of n_V
-records from V̂, all disjoint (the paper's Section 4). What is tested with their losses is said in
+records from V̂, all disjoint (the paper's Section 4). The test of their losses is described in
 :mod:`outofcluster.auditing.effect_test`.
 
 Decisions. *One record, one role:* over all splits of a cross-validation no record is used twice. The V̂s of a k-fold are
 disjoint, and what one of them leaves unused trains models for the other splits. So without a cluster effect, when
 records are independent, all losses are independent and have one distribution, and K splits keep the level as one does.
-Splits that shared records would be dependent, and what allows for that (twice the mean of the p-values, say) costs
-power. *Equally many folds of both kinds:* z̄ - z̄' is then symmetric without a cluster effect, also for skewed losses,
-for which a t test is not exact. *Drawn at random, not by class:* V̂'s shares of the classes differ by chance from those
-of T̂, and a stratified training fold would know them, which would look like an effect where there is none. A draw in
-which a training fold of a classifier (with a scorer, also a validation fold) has a single class is drawn again as a
-whole.
+Splits that shared records would be dependent, and tests that allow for this (by twice the mean of the p-values, for
+example) have less power. *Equally many folds of both kinds:* z̄ - z̄' is then symmetric without a cluster effect, also
+for skewed losses, for which a t test is not exact. *Drawn at random, not by class:* V̂'s shares of the
+classes differ by chance from those of T̂, and a stratified training fold would know them, which would look like an
+effect where there is none. A draw in which a training fold of a classifier (with a scorer, also a validation fold) has
+a single class is drawn again as a whole.
 
 *Sizes* are the same in all splits. m is the smallest number, at least 2, with 2K(m-1) ≥ 10 degrees of freedom: more and
 smaller folds gain little over that, and n' should be as close as possible to the size that a model is really trained

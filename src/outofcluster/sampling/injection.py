@@ -1,6 +1,6 @@
 """How clustering errors are injected: the strategies that the sampling loop takes.
 
-A strategy says, for an injected fraction a and a stream of random numbers, which records train and which are
+Given an injected fraction a and a stream of random numbers, a strategy says which records train and which are
 scored. It has
 
 ``name``
@@ -10,16 +10,16 @@ scored. It has
 ``draw(rng, a)``
     a :class:`Draw`, in row numbers;
 ``describe()``
-    what a file of samples must know of it.
+    what a file of samples must know about it.
 
 *Records* (the paper's Algorithm 1): each of n draws comes from V̂ with probability a, else from T̂, uniformly;
 what was not drawn of V̂ is scored. *Fragments*: record linkage splits entities, and a whole piece of one lands
 in T̂. Each cluster of V̂ with at least two records is cut in two (the size of the first piece uniform on 1, …,
 size - 1, its members uniform); the second piece is always scored, the first joins T̂ with probability a.
-Clusters that do not leak are cut as well, so that all levels score alike; clusters of one record cannot be cut
-and are left out. T̂ trains as it is, or a bootstrap of it where ``n_train`` says so. *Second fragments*: the same
-for clusters of which a piece trains already. A first piece always joins T̂, and what is left of the cluster is cut
-as above: by how much a further piece lowers the loss is what clusters that leaked before the audit gain from it.
+Clusters that do not leak are cut as well, so that all levels score the same kind of records; clusters of one record
+cannot be cut and are left out. T̂ trains as it is, or a bootstrap of it where ``n_train`` says so. *Second fragments*:
+the same for clusters of which a piece trains already. A first piece always joins T̂, and what is left of the cluster is
+cut as above. How much a further piece lowers the loss is what clusters that leaked before the audit gain from one.
 
 A third error model is a third class here, in a file of its own if it is long, and an entry in ``INJECTIONS``.
 """
