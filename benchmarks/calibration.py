@@ -57,7 +57,7 @@ class Cell:
     judge: Callable[[Figures, Columns], None]
 
     def simulate(self, data_sets: int | None = None, jobs: int = 1) -> Columns:
-        """What the task found, a column a quantity, a row a data set."""
+        """The results of the task, with one column per quantity and one row per data set."""
         count = self.data_sets if data_sets is None else min(self.data_sets, data_sets)
         seeds = [Seed(SEED, spawn_key=(crc32(self.name.encode()), i)) for i in range(count)]
         rows = Parallel(n_jobs=jobs)(delayed(self.task)(seed) for seed in seeds)
@@ -154,7 +154,7 @@ def cover(world: MixedWorld, n_clusters: int, rate: float, seed: Seed) -> Row:
 
 
 def covered(rows: Columns, name: str) -> Any:
-    """Which intervals hold the truth, which is one for all data sets."""
+    """Which intervals contain the truth, which is the same for all data sets."""
     truth = rows["truth"].mean()
     return (rows[f"{name}_low"] <= truth) & (truth <= rows[f"{name}_high"])
 
@@ -313,8 +313,8 @@ def agreements() -> Iterator[Cell]:
 
 def estimate_rate(world: Callable[[np.random.Generator], Any], seed: Seed) -> Row:
     """An estimated rate with its interval, and its own truth where the world tells it."""
-    found = world(streams(seed)[0])
-    estimate, truth = found if isinstance(found, tuple) else (found, np.nan)
+    drawn = world(streams(seed)[0])
+    estimate, truth = drawn if isinstance(drawn, tuple) else (drawn, np.nan)
     low, high = estimate.interval()
     return {"rate": estimate.rate, "std": estimate.std, "low": low, "high": high, "truth": truth}
 
@@ -375,20 +375,24 @@ def judged(cell: Cell, data_sets: int | None, jobs: int) -> dict[str, Any]:
     figures, count = Figures(), len(next(iter(rows.values())))
     cell.judge(figures, rows)
     print(f"       {count} data sets, {time.perf_counter() - start:.0f} s", flush=True)
-    kept = [asdict(figure) | {"holds": figure.holds} for figure in figures.rows]
-    return {"name": cell.name, "design": cell.design, "data_sets": count, "figures": kept}
+    written = [asdict(figure) | {"holds": figure.holds} for figure in figures.rows]
+    return {"name": cell.name, "design": cell.design, "data_sets": count, "figures": written}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-sets", type=int, help="at most so many data sets a cell")
+    parser.add_argument("--data-sets", type=int, help="at most this many data sets per cell")
     parser.add_argument("--json", type=Path, help="also write the figures, with versions and seeds, to this file")
     parser.add_argument("--jobs", type=int, default=2, help="workers (default 2)")
     parser.add_argument("--only", default="", help="only cells whose name starts like this")
     options = parser.parse_args()
-    found = [judged(cell, options.data_sets, options.jobs) for cell in cells() if cell.name.startswith(options.only)]
+    chosen = [cell for cell in cells() if cell.name.startswith(options.only)]
+    study_cells = [judged(cell, options.data_sets, options.jobs) for cell in chosen]
     short = [
-        f"{cell['name']}: {figure['what']}" for cell in found for figure in cell["figures"] if figure["holds"] is False
+        f"{cell['name']}: {figure['what']}"
+        for cell in study_cells
+        for figure in cell["figures"]
+        if figure["holds"] is False
     ]
     print("\nEvery figure holds." if not short else "\nShort:\n  " + "\n  ".join(short))
     if options.json:
@@ -398,7 +402,7 @@ def main() -> int:
             "seed": SEED,
             "seeding": "data set i of a cell: numpy SeedSequence(seed, spawn_key=(crc32(name), i))",
             "short": short,
-            "cells": found,
+            "cells": study_cells,
         }
         options.json.write_text(json.dumps(study, indent=1, ensure_ascii=False) + "\n")
     return int(bool(short))

@@ -57,8 +57,8 @@ def _closed():
 def texts(display):
     """Everything that is written in a picture, once it has been drawn."""
     display.figure_.canvas.draw()
-    found = [text.get_text() for text in display.figure_.findobj(matplotlib.text.Text)]
-    return "\n".join(text for text in found if text)
+    written = [text.get_text() for text in display.figure_.findobj(matplotlib.text.Text)]
+    return "\n".join(text for text in written if text)
 
 
 def lines(ax):
@@ -129,7 +129,7 @@ def test_the_frame_of_a_curve(result):
 
 def test_a_summary_read_back_can_be_drawn(result):
     again = ooc.Summary.from_json(result.to_json())
-    drawn = [LossCurveDisplay.from_audit(given).frame() for given in (result, again)]
+    drawn = [LossCurveDisplay.from_audit(one).frame() for one in (result, again)]
     assert drawn[0].equals(drawn[1])
 
 

@@ -66,16 +66,16 @@ class Reader(HTMLParser):
 
     def __init__(self):
         super().__init__()
-        self.open, self.found, self.text, self.scripts = [], [], [], []
+        self.open, self.elements, self.text, self.scripts = [], [], [], []
 
     def handle_starttag(self, tag, attrs):
-        self.found.append((tag, dict(attrs)))
+        self.elements.append((tag, dict(attrs)))
         if tag not in VOID:
             self.open.append(tag)
 
     def handle_startendtag(self, tag, attrs):
         assert tag in VOID, tag
-        self.found.append((tag, dict(attrs)))
+        self.elements.append((tag, dict(attrs)))
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
@@ -136,9 +136,9 @@ def test_every_audit_has_a_well_formed_report(results, name):
     reader = read(html)
     assert "nan" not in re.findall(r"[a-z]+", reader.said())
     assert len(html.encode()) < 200_000
-    ids = [attrs["id"] for _, attrs in reader.found if "id" in attrs]
+    ids = [attrs["id"] for _, attrs in reader.elements if "id" in attrs]
     assert len(ids) == len(set(ids))
-    for _, attrs in reader.found:
+    for _, attrs in reader.elements:
         for name in ("x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "width", "points", "x-data"):
             assert "nan" not in str(attrs.get(name)), attrs
             assert "inf" not in str(attrs.get(name)), attrs
@@ -207,7 +207,7 @@ def test_the_numbers_are_inside(result):
 def test_methods_that_cannot_be_solved_have_no_slider(result):
     reader = read(render_html(replace(result.summary, sensitivity=None)))
     assert json.loads(reader.scripts[1]) is None
-    assert "input" not in [tag for tag, _ in reader.found]
+    assert "input" not in [tag for tag, _ in reader.elements]
 
 
 # --- one file, safe and accessible --------------------------------------------------------------------
@@ -217,12 +217,12 @@ def test_nothing_outside_is_asked_for(result):
     html = render_html(result)
     assert not re.search(r"(https?:)?//[a-z]", html)
     reader = read(html)
-    assert not [attrs for _, attrs in reader.found if {"src", "href", "style"} & attrs.keys()]
+    assert not [attrs for _, attrs in reader.elements if {"src", "href", "style"} & attrs.keys()]
     assert "@import" not in html
     assert "url(#inside-wide)" in html
     assert not re.search(r"url\((?!#)", html)
-    assert not [name for _, attrs in reader.found for name in attrs if name.startswith("on")]
-    policy = next(attrs["content"] for tag, attrs in reader.found if attrs.get("http-equiv"))
+    assert not [name for _, attrs in reader.elements for name in attrs if name.startswith("on")]
+    policy = next(attrs["content"] for tag, attrs in reader.elements if attrs.get("http-equiv"))
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
 
@@ -251,13 +251,13 @@ def test_hostile_names_are_text(result):
 
 def test_it_can_be_used_by_all(result):
     reader = read(render_html(result))
-    attributes = dict(reader.found)
+    attributes = dict(reader.elements)
     assert attributes["html"]["lang"] == "en"
-    assert "charset" in reader.found[[tag for tag, _ in reader.found].index("meta")][1]
-    labels = {attrs.get("for") for tag, attrs in reader.found if tag == "label"}
-    assert labels == {attrs["id"] for tag, attrs in reader.found if tag == "input"}
-    ids = {attrs["id"] for _, attrs in reader.found if "id" in attrs}
-    for tag, attrs in reader.found:
+    assert "charset" in reader.elements[[tag for tag, _ in reader.elements].index("meta")][1]
+    labels = {attrs.get("for") for tag, attrs in reader.elements if tag == "label"}
+    assert labels == {attrs["id"] for tag, attrs in reader.elements if tag == "input"}
+    ids = {attrs["id"] for _, attrs in reader.elements if "id" in attrs}
+    for tag, attrs in reader.elements:
         if tag == "svg":
             assert attrs.get("aria-hidden") == "true" or (
                 attrs["role"] == "img" and set(attrs["aria-labelledby"].split()) <= ids
@@ -265,7 +265,7 @@ def test_it_can_be_used_by_all(result):
         if tag == "th":
             assert attrs["scope"] in ("row", "col")
         assert set(attrs.get("aria-labelledby", "").split()) <= ids
-    headings = [tag for tag, _ in reader.found if re.fullmatch("h[1-6]", tag)]
+    headings = [tag for tag, _ in reader.elements if re.fullmatch("h[1-6]", tag)]
     assert headings[0] == "h1"
     assert set(headings[1:]) == {"h2"}
     html = render_html(result)

@@ -47,7 +47,7 @@ def headline(summary: Summary) -> str:
     >>> headline(result.summary)
     'Cross-validation shows a loss of 0.025; how far that is from the truth depends on the leakage rate, which ...'
     """
-    # One digit less than in the table: this is the sentence that is said aloud.
+    # One digit less than in the table, because people say this sentence to each other.
     digits = max(decimals(*summary.estimates.values()) - 1, 0)
     naive, corrected = summary.naive, summary.corrected
     if corrected is None:
