@@ -17,8 +17,10 @@ from outofcluster._base.deprecation import old_names, warn_renamed
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.markup import element, fragment
 from outofcluster._base.plain import data_frame
+from outofcluster._base.randomness import RandomState
 from outofcluster._base.validation import check_number, check_share
 from outofcluster.leakage.audited import rate_of_audited_records
+from outofcluster.leakage.data import rate_of_data
 from outofcluster.leakage.pairs import rate_of_pairs
 from outofcluster.leakage.precision_recall import rate_of_missed_pairs
 from outofcluster.leakage.splits import Side, check_side
@@ -39,6 +41,8 @@ class Leakage:
     of : {"train", "validation"}, default="train"
         "train": share of T̂'s records that truly belong to validation clusters (p0). "validation": share of V̂'s records
         whose true cluster also has records in T̂ (rho0).
+    bound : float, optional
+        A 95 % upper bound, at least the rate, where one is known by other means than the standard error.
 
     Examples
     --------
@@ -50,6 +54,7 @@ class Leakage:
     rate: float
     std: float | None = None
     of: Side = "train"
+    bound: float | None = None
 
     def __post_init__(self) -> None:
         # A rate is data rather than a setting, so it is refused where it is written down.
@@ -57,6 +62,17 @@ class Leakage:
         if self.std is not None:
             object.__setattr__(self, "std", check_number("std", self.std, least=0))
         check_side(self.of)
+        if self.bound is not None:
+            object.__setattr__(self, "bound", check_share("bound", self.bound))
+            if self.bound < self.rate:
+                raise InputError(f"bound must be at least the rate, {self.rate:g}, got {self.bound:g}.")
+
+    @property
+    def upper(self) -> float | None:
+        """95 % upper bound: the bound, else the upper end of the 90 % interval, else None."""
+        if self.bound is not None:
+            return self.bound
+        return None if self.std is None else self.interval(0.9)[1]
 
     @old_names(level="confidence_level")
     def interval(self, confidence_level: float = 0.95) -> tuple[float, float]:
@@ -122,6 +138,10 @@ class Leakage:
 
     def __str__(self) -> str:
         side = "training" if self.of == "train" else "validation"
+        if self.bound is not None:
+            spread = "" if self.std is None else f" ± {100 * self.std:.3g}%"
+            most = f"at most {100 * self.bound:.3g}% (95% bound)"
+            return f"{100 * self.rate:.3g}%{spread} of the {side} records leak, {most}"
         if self.std is None:
             return f"{100 * self.rate:.3g}% of the {side} records leak (uncertainty unknown)"
         low, high = self.interval()
@@ -184,6 +204,66 @@ class Leakage:
         """
         warn_renamed("Leakage.from_audit", "Leakage.from_true_groups")
         return cls.from_true_groups(true_groups, groups, cv=cv, of=of)
+
+    @classmethod
+    def from_data(
+        cls,
+        X: Any,
+        y: Any,
+        *,
+        groups: Any,
+        cv: Any = None,
+        error_model: str = "auto",
+        discriminator: Any = None,
+        random_state: RandomState = None,
+    ) -> Leakage:
+        """Leakage from the records alone: an estimate and a 95 % upper bound, with no ground truth.
+
+        Records that leaked look like the rest of their clusters, which is held out. A classifier learns to tell
+        held-out records from training records, and a training record that looks held out is a suspect. The bound
+        supposes only that leaked records are like the rest of their clusters; training records that merely look like
+        held-out ones make it larger. Where nothing tells the two sides apart it says "up to 100 %", and then the
+        estimate means nothing.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of n records
+            Features: numbers or categories, with missing values or without.
+        y : array of shape (n,) or (n, outputs)
+            Target.
+        groups : array of shape (n,)
+            Approximate cluster of every record.
+        cv : int, splitter or iterable, optional
+            Number of folds (5 by default), a splitter, or pairs (train, test) of rows. Rate and bound are means over
+            the folds.
+        error_model : {"auto", "records", "fragments"}, default="auto"
+            How the clustering errs. Such a rate is available for single records that leaked; it is refused for
+            fragments, for which "auto" stands where the held-out clusters are many and small.
+        discriminator : classifier, optional
+            A classifier with ``predict_proba`` that tells the sides apart, by default an ensemble of three.
+        random_state : int, RandomState, Generator or None
+            Seed of the cross-fit.
+
+        Returns
+        -------
+        Leakage
+            A share of the training records, with ``bound``, and ``std`` that fits the distance of the rate to it.
+
+        Examples
+        --------
+        >>> import outofcluster as ooc
+        >>> rng = np.random.default_rng(0)
+        >>> hospital = np.repeat(np.arange(6), 100)
+        >>> X = rng.standard_normal((6, 3))[hospital] + 0.2 * rng.standard_normal((600, 3))
+        >>> split = ooc.simulate_leakage(hospital, [4, 5], 0.1, unit="records", of="train", random_state=0)
+        >>> leakage = ooc.Leakage.from_data(
+        ...     X, X[:, 0], groups=split.groups, cv=[(split.train, split.validation)], random_state=0
+        ... )
+        >>> abs(leakage.rate - split.rate) < 0.02, split.rate <= leakage.upper < 0.15
+        (True, True)
+        """
+        rate = rate_of_data(X, y, groups, cv, error_model, discriminator, random_state)
+        return cls(rate.rate, rate.std, "train", rate.upper)
 
     @classmethod
     def from_pair_probabilities(

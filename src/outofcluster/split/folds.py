@@ -8,7 +8,7 @@ corrected, and never from the splitter.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +18,23 @@ from numpy.typing import NDArray
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.validation import check_integer, first_missing
 
-__all__ = ["DEFAULT_FOLDS", "Clusters", "Fold", "Rows", "check_labels", "is_splitter", "make_folds", "read_folds"]
+__all__ = [
+    "DEFAULT_FOLDS",
+    "Clusters",
+    "Fold",
+    "Rows",
+    "check_labels",
+    "is_splitter",
+    "looks_linked",
+    "make_folds",
+    "read_folds",
+]
 
 Rows = NDArray[np.int64]
 
 DEFAULT_FOLDS = 5
+_MANY_CLUSTERS, _SMALL_CLUSTER = 10, 20
+"""Number of held-out clusters from which, and records per cluster up to which, they look like linked entities."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +98,17 @@ def read_folds(X: Any, y: Any, clusters: Clusters, cv: Any) -> tuple[Fold, ...]:
 def is_splitter(cv: Any) -> bool:
     """Whether ``cv`` is an object that splits, rather than its class, a number or pairs of rows."""
     return hasattr(cv, "split") and not isinstance(cv, str | type)
+
+
+def looks_linked(clusters_by_fold: Sequence[Rows]) -> bool:
+    """Whether the held-out clusters look like linked entities rather than like hospitals or countries.
+
+    They do if every V̂ has at least ten clusters that could be cut, and their median size is twenty records or fewer.
+    """
+    counts = [np.bincount(clusters) for clusters in clusters_by_fold]
+    cuttable = [of_fold[of_fold > 1] for of_fold in counts]
+    many = min(len(of_fold) for of_fold in cuttable) >= _MANY_CLUSTERS
+    return many and float(np.median(np.concatenate(cuttable))) <= _SMALL_CLUSTER
 
 
 def _read_pairs(X: Any, y: Any, clusters: Clusters, cv: Any) -> Iterable[Any]:
