@@ -21,10 +21,12 @@ from outofcluster.inference.pooled import Optimism, Pooled
 from outofcluster.leakage.rate import Leakage
 from outofcluster.sampling.audit_samples import AuditSamples
 
-__all__ = ["look_at_choices", "look_at_estimate", "look_at_samples"]
+__all__ = ["look_at_choices", "look_at_estimate", "look_at_samples", "look_at_sides"]
 
 _LOW_LEVEL = 0.25
 """Largest level below which a curve cannot be followed; five folds of equal size reach 0.4."""
+_TOLD_APART = 0.75
+"""AUC from which the rate that the records show was found to be near the truth."""
 _FAR = 6.0
 """Multiplier of the losses' noise beyond which an extrapolation counts as far."""
 
@@ -189,6 +191,47 @@ def _shape(pooled: Pooled) -> list[Finding]:
     return findings
 
 
+def look_at_sides(samples: AuditSamples, by_data: Leakage | None, leakage: Sequence[Leakage] | None) -> list[Finding]:
+    """What the records of both sides say about the leakage rate.
+
+    Parameters
+    ----------
+    samples : AuditSamples
+        The samples.
+    by_data : Leakage or None
+        The rate that the records themselves show, with its bound.
+    leakage : sequence of Leakage or None
+        The rate assumed in each fold.
+    """
+    facts = [fold.sides for fold in samples.folds if fold.sides is not None]
+    if by_data is None or not facts or by_data.upper is None:
+        return []
+    findings, auc = list[Finding](), float(np.mean([own.auc for own in facts]))
+    if auc < _TOLD_APART:
+        findings.append(
+            Finding(
+                "sides-alike",
+                "warning" if leakage is not None and by_data in leakage else "info",
+                f"Held-out and training records can hardly be told apart (AUC {auc:.2f}), so that the records "
+                f"themselves say little about the leakage rate (at most {by_data.upper:.0%}).",
+                "Where nothing tells the sides apart, leaked records teach a model little as well; else look up some "
+                "records: Leakage.from_true_groups.",
+            )
+        )
+    assumed = None if leakage is None else max(leak.rate for leak in leakage)
+    if assumed is not None and assumed > by_data.upper:
+        findings.append(
+            Finding(
+                "rate-above-bound",
+                "warning",
+                f"The data allow a leakage rate of at most {by_data.upper:.1%} (95 % bound), and {assumed:.1%} was "
+                "assumed.",
+                "Check where the rate comes from and what it is a share of; leakage='data' takes the data's own.",
+            )
+        )
+    return findings
+
+
 def look_at_estimate(
     pooled: Pooled,
     optimism: Optimism,
@@ -244,7 +287,7 @@ def look_at_estimate(
                 "Raise n_fits.",
             )
         )
-    findings += _lack_of_fit(pooled, optimism, curve, se_data)
+    findings += _lack_of_fit(pooled, optimism, curve, se_data) + _disagreement(curve, se_data)
     if any(leak.rate > 0 and leak.std is None for leak in leakage):
         findings.append(
             Finding(
@@ -264,6 +307,22 @@ def look_at_estimate(
             )
         )
     return findings
+
+
+def _disagreement(curve: Curve, se_data: float) -> list[Finding]:
+    """Whether the curve above the leakage rate and the losses below it differ by more than a standard error."""
+    below = getattr(curve, "unmixing_", None)
+    if below is None or abs(below.optimism - below.optimism_above) <= se_data:
+        return []
+    return [
+        Finding(
+            "curve-and-unmixing",
+            "info",
+            f"The losses below the leakage rate put the optimism at {below.optimism:.3g}, the curve above it at "
+            f"{below.optimism_above:.3g}; the first counts {below.works:.0%}.",
+            "The curve cannot see a fall below the leakage rate; look at range for what needs no curve.",
+        )
+    ]
 
 
 def _lack_of_fit(pooled: Pooled, optimism: Optimism, curve: Curve, se_data: float) -> list[Finding]:

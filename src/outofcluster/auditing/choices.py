@@ -15,10 +15,11 @@ from outofcluster._base.validation import check_number
 from outofcluster.curves import AutoCurve, Curve, PolynomialCurve
 from outofcluster.leakage.rate import Leakage
 from outofcluster.sampling.audit_samples import AuditSamples
-from outofcluster.split.folds import Fold, Rows
+from outofcluster.split.folds import Fold, Rows, looks_linked
 
 __all__ = [
     "LARGEST_RATE",
+    "asks_the_data",
     "choose_error_model",
     "choose_stored_units",
     "choose_units",
@@ -27,6 +28,7 @@ __all__ = [
     "read_confidence",
     "read_curve",
     "read_leakage",
+    "read_unmix",
 ]
 
 ErrorModel = Literal["records", "fragments"]
@@ -35,18 +37,6 @@ UnitKind = Literal["clusters", "records"]
 LARGEST_RATE = 0.5
 """Leakage rate beyond which nothing can be told."""
 _LEAST_CLUSTERS = 10
-_SMALL_CLUSTER = 20
-
-
-def looks_linked(clusters_by_fold: Sequence[Rows]) -> bool:
-    """Whether the held-out clusters look like linked entities rather than like hospitals or countries.
-
-    They do if every V̂ has at least ten clusters that could be cut, and their median size is twenty records or fewer.
-    """
-    counts = [np.bincount(clusters) for clusters in clusters_by_fold]
-    cuttable = [of_fold[of_fold > 1] for of_fold in counts]
-    many = min(len(of_fold) for of_fold in cuttable) >= _LEAST_CLUSTERS
-    return many and float(np.median(np.concatenate(cuttable))) <= _SMALL_CLUSTER
 
 
 def choose_error_model(error_model: Any, leakage: Any, folds: Sequence[Fold], clusters: Rows) -> tuple[ErrorModel, str]:
@@ -114,6 +104,30 @@ def read_curve(curve: Any, error_model: ErrorModel, loss_range: tuple[float, flo
     if not (isinstance(curve, str) and curve == "auto"):
         raise InputError(f"curve must be 'auto' or a curve such as PolynomialCurve(2), got {curve!r}.")
     return (AutoCurve() if error_model == "records" else PolynomialCurve(1)).within(loss_range)
+
+
+def asks_the_data(leakage: Any, error_model: ErrorModel) -> bool:
+    """Whether the leakage rate is to be estimated from the data, which is possible for single records."""
+    if not isinstance(leakage, str):
+        return False
+    if leakage != "data":
+        raise InputError(f"leakage must be a rate, a Leakage, one of them for each fold, or 'data', got {leakage!r}.")
+    if error_model != "records":
+        raise InputError(
+            "leakage must be a rate for error_model='fragments', got 'data', which works for records only."
+        )
+    return True
+
+
+def read_unmix(unmix: Any) -> Any:
+    """The classifier that tells the sides of a split apart, None for the package's own."""
+    if unmix is False or (isinstance(unmix, str) and unmix == "auto") or unmix is True:
+        return None
+    if isinstance(unmix, str | bytes | type) or not hasattr(unmix, "fit"):
+        raise InputError(f"unmix must be 'auto', False or a classifier, got {unmix!r}.")
+    if not hasattr(unmix, "predict_proba"):
+        raise InputError(f"unmix must be a classifier with predict_proba, got {type(unmix).__name__} without.")
+    return unmix
 
 
 def read_leakage(leakage: Any, error_model: str, n_folds: int) -> tuple[Leakage, ...]:

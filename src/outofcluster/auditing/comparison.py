@@ -54,6 +54,7 @@ def compare(
     n_train: int | None = None,
     units: Literal["auto", "clusters", "records"] = "auto",
     params: dict[str, Any] | None = None,
+    unmix: Any = "auto",
     confidence_level: float = 0.95,
     mute: Sequence[str] = (),
     kernel: bool | Literal["auto"] = "auto",
@@ -90,6 +91,8 @@ def compare(
         What the intervals are about: new clusters of the population, or these held-out clusters.
     params : dict, optional
         Parameters of ``fit``, the same for all models.
+    unmix : {"auto", False} or classifier
+        Whether some models are fitted without the training records that look leaked, as in `audit`.
     confidence_level : float, default=0.95
         Confidence level of the intervals.
     mute : sequence of str
@@ -147,6 +150,7 @@ def compare(
                 n_train=n_train,
                 units=units,
                 params=params,
+                unmix=unmix,
                 confidence_level=confidence_level,
                 mute=mute,
                 kernel=kernel,

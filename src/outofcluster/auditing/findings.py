@@ -31,6 +31,9 @@ CODES = {
     "data-variance": "Too few fits to tell the data's variance from 0.",
     "fold-left-out": "A fold could not be audited.",
     "no-test": "The hypothesis test could not be run.",
+    "rate-above-bound": "The assumed leakage rate is above what the records themselves allow.",
+    "sides-alike": "Held-out and training records can hardly be told apart.",
+    "curve-and-unmixing": "The curve above the leakage rate and the losses below it disagree.",
 }
 """Every code, with what it stands for."""
 

@@ -24,17 +24,19 @@ from outofcluster._base.plain import plain
 from outofcluster._base.roots import first_crossing
 from outofcluster._base.validation import Array, check_number, check_vector
 from outofcluster._base.version import __version__
-from outofcluster.auditing.checks import look_at_choices, look_at_estimate, look_at_samples
+from outofcluster.auditing.checks import look_at_choices, look_at_estimate, look_at_samples, look_at_sides
 from outofcluster.auditing.choices import LARGEST_RATE, choose_stored_units, read_confidence, read_curve, read_leakage
 from outofcluster.auditing.effect_result import LeakageTest
 from outofcluster.auditing.effect_test import evaluate_effect
 from outofcluster.auditing.findings import Finding, not_muted
 from outofcluster.auditing.summary import FittedCurve, FoldSummary, Summary
+from outofcluster.auditing.suspects import suspects_frame
 from outofcluster.curves.base import Curve
 from outofcluster.curves.operator import BinomialOperator
 from outofcluster.inference.estimates import Estimate, Sensitivity
 from outofcluster.inference.intervals import Confidence, Uncertainty, resample, uncertainty
 from outofcluster.inference.pooled import Optimism, Pooled
+from outofcluster.inference.ranges import loss_range
 from outofcluster.leakage.rate import Leakage
 from outofcluster.sampling.audit_samples import AuditSamples, FoldSamples
 
@@ -68,6 +70,8 @@ class Audit:
         Why the error model was chosen; empty where the user chose it.
     units_asked : {"auto", "clusters", "records"}
         The units that the user asked for.
+    data_leakage : Leakage or None
+        What the records themselves say about the leakage rate, with an upper bound.
     """
 
     pooled: Pooled = field(repr=False)
@@ -77,6 +81,7 @@ class Audit:
     mute: tuple[str, ...] = field(default=(), repr=False)
     error_model_reason: str = field(default="", repr=False)
     units_asked: str = field(default="auto", repr=False)
+    data_leakage: Leakage | None = field(default=None, repr=False)
 
     @property
     def samples(self) -> AuditSamples:
@@ -141,6 +146,18 @@ class Audit:
         return None if self.corrected is None else self.corrected.value - self.naive.value
 
     @cached_property
+    def range(self) -> tuple[float, float] | None:
+        """A range for the corrected loss that needs no curve; None without a rate, and for fragments.
+
+        It is wide: it trusts nothing but that the loss is convex in the leakage, what small clean training sets lose,
+        and what removing records that look leaked has shown (:mod:`outofcluster.inference.ranges`).
+        """
+        if self.leakage is None or self.error_model != "records":
+            return None
+        error = math.hypot(self.naive.se_data, self.naive.se_monte_carlo)
+        return loss_range(self.pooled, float(self.pooled.shares @ self._rates), error)
+
+    @cached_property
     def test(self) -> LeakageTest | None:
         """Whether there is a cluster effect for leakage to act on; None where there are too few records to say."""
         return None if self.samples.effect is None else evaluate_effect(self.samples.effect, self.loss)
@@ -158,6 +175,7 @@ class Audit:
         findings = look_at_choices(
             self.samples, reason=self.error_model_reason, units=self.units, units_asked=self.units_asked
         ) + look_at_samples(self.pooled, has_rate=self.leakage is not None)
+        findings += look_at_sides(self.samples, self.data_leakage, self.leakage)
         if self.leakage is not None and self.corrected is not None and self.curve is not None:
             findings += look_at_estimate(
                 self.pooled,
@@ -244,6 +262,28 @@ class Audit:
         """
         return replace(self, pooled=Pooled(self.samples.merge(other.samples), self.units))
 
+    def suspects(self) -> Any:
+        """The training records that look as if they belonged to held-out clusters, for clerical review.
+
+        Their probabilities rest on the leakage rate of the audit, or on the one that the data show.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per fold and training record, the most suspicious first, with the columns fold, record (its row),
+            probability and resembles (the held-out cluster).
+        """
+        if all(fold.sides is None for fold in self.samples.folds):
+            raise InputError(
+                "suspects() needs an audit of single records with at least 200 fits per fold and unmix='auto'; "
+                "this one did not compare the two sides of its splits."
+            )
+        rates = self._rates
+        if self.leakage is None:
+            assert self.data_leakage is not None
+            rates = np.full(self.pooled.n_folds, self.data_leakage.rate)
+        return suspects_frame(self.samples, rates)
+
     def sensitivity(self, rates: Sequence[float] | Array | None = None) -> Sensitivity:
         """The corrected loss and its interval over leakage rates; each rate is taken as known.
 
@@ -309,6 +349,7 @@ class Audit:
             "mute": list(self.mute),
             "error_model_reason": self.error_model_reason,
             "units_asked": self.units_asked,
+            "data_leakage": None if self.data_leakage is None else plain(self.data_leakage),
         }
         write_archive(path, _KIND, _FORMAT, {"samples": samples, "choices": choices}, arrays)
 
@@ -336,6 +377,7 @@ class Audit:
             tuple(choices["mute"]),
             choices["error_model_reason"],
             choices["units_asked"],
+            None if choices["data_leakage"] is None else Leakage(**choices["data_leakage"]),
         )
 
     @cached_property

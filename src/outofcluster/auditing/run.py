@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,33 +21,50 @@ from outofcluster._base.exceptions import FitError, InputError
 from outofcluster._base.randomness import RandomState, seed_of
 from outofcluster._base.validation import Array, check_integer
 from outofcluster.auditing.choices import (
+    asks_the_data,
     choose_error_model,
     choose_units,
     read_confidence,
     read_curve,
     read_leakage,
+    read_unmix,
 )
 from outofcluster.auditing.findings import CODES
 from outofcluster.auditing.result import Audit
+from outofcluster.auditing.suspects import nearest_clusters
 from outofcluster.curves.base import Curve
 from outofcluster.design.automatic import least_size, placed_levels, placed_sizes
 from outofcluster.design.extrapolation import largest_level
+from outofcluster.design.unmixing import unmixed_fractions
 from outofcluster.inference.pooled import Pooled
-from outofcluster.sampling.audit_samples import AuditSamples, EffectLosses, FoldSamples, FoldSizes, RandomFolds
+from outofcluster.leakage.rate import Leakage
+from outofcluster.sampling.audit_samples import (
+    AuditSamples,
+    EffectLosses,
+    FoldSamples,
+    FoldSizes,
+    RandomFolds,
+    SideFacts,
+)
 from outofcluster.sampling.baseline_store import BaselineStore
 from outofcluster.sampling.baselines import fold_losses, random_fold_losses
 from outofcluster.sampling.effect import sample_effect
+from outofcluster.sampling.fitting import one_blas_thread
 from outofcluster.sampling.prepare import Sampling, SamplingSettings, UnitKind, package_versions, prepare
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.task import Task, check_n_jobs, digest
-from outofcluster.split.folds import Fold, Rows, make_folds
+from outofcluster.sampling.unmixing import RatioWeights
+from outofcluster.split.discriminator import Sides, tell_sides_apart
+from outofcluster.split.folds import Clusters, Fold, Rows, make_folds
 
 __all__ = ["audit"]
 
 _FITS = {"records": 3000, "fragments": 400}
 _LEAST_FITS = 12
 """Two fits per level and fold, which noise needs to be known: six levels for records, four and two for fragments."""
+_FITS_TO_UNMIX = 200
+"""Fits of a fold from which some are worth spending below the leakage rate."""
 _FITS_FOR_SIZES = 100
 """Number of fits per fold from which on some are spent on smaller training sets."""
 _BOTH_KINDS = 1_000_000
@@ -70,6 +87,7 @@ def audit(
     n_train: int | None = None,
     units: Literal["auto", "clusters", "records"] = "auto",
     params: dict[str, Any] | None = None,
+    unmix: Any = "auto",
     confidence_level: float = 0.95,
     mute: Sequence[str] = (),
     kernel: bool | Literal["auto"] = "auto",
@@ -88,10 +106,11 @@ def audit(
         Records and targets.
     groups : array
         Approximate cluster of every record.
-    leakage : float, Leakage, or one for each fold, optional
-        The leakage rate. A plain number is the share of training records that truly belong to validation
-        clusters for ``error_model="records"``, and the share of validation records whose cluster also trains for
-        ``error_model="fragments"``. Without it there is no corrected loss.
+    leakage : float, Leakage, one for each fold, or "data", optional
+        The leakage rate. A plain number is the share of training records that truly belong to validation clusters for
+        ``error_model="records"``, and the share of validation records whose cluster also trains for
+        ``error_model="fragments"``. "data" estimates it from the records themselves, for ``error_model="records"``; it
+        can be trusted where the two sides of a split can be told apart. Without a rate there is no corrected loss.
     error_model : {"auto", "records", "fragments"}
         How clustering errors happen: single records leak, or pieces of clusters. "auto" goes by what the rate is
         a share of, else by the sizes of the clusters, and says so in a finding.
@@ -102,14 +121,18 @@ def audit(
     curve : Curve, optional
         Curve method; by default `AutoCurve` for records, a line for fragments.
     n_fits : int, optional
-        Models to fit, over all folds: by default 3000 for records, of which 1200 with small training sets, and 400 for
-        fragments, where the curve is a line.
+        Models to fit, over all folds: by default 3000 for records, of which 1200 with small training sets, and 1000
+        more below the leakage rate (``unmix``); 400 for fragments, where the curve is a line.
     n_train : int, optional
         Size of a resample, by default that of the smallest training set.
     units : {"auto", "clusters", "records"}
         What the intervals are about: new clusters of the population, or these held-out clusters.
     params : dict, optional
         Parameters of ``fit``; those with one entry per record are indexed along with the records.
+    unmix : {"auto", False} or classifier
+        Whether some of the models are fitted without the training records that look leaked, so that the loss is seen
+        below the leakage rate (for ``error_model="records"``, from 200 fits per fold on). A classifier with
+        ``predict_proba`` replaces the one that tells the two sides of a split apart.
     confidence_level : float, default=0.95
         Confidence level of the intervals.
     mute : sequence of str
@@ -150,16 +173,22 @@ def audit(
     check_n_jobs(n_jobs)
     level = read_confidence(confidence_level)
     model, reason = choose_error_model(error_model, leakage, folds, task.clusters)
-    rates = None if leakage is None else read_leakage(leakage, model, len(folds))
+    from_data = asks_the_data(leakage, model)
+    rates = None if leakage is None or from_data else read_leakage(leakage, model, len(folds))
     method = read_curve(curve, model, task.loss.range)
     trained = [len(np.unique(task.clusters[fold.train])) for fold in folds]
     unit_kind = choose_units(units, [task.clusters[fold.validation] for fold in folds], trained)
     design = _design(task, folds, method, model, n_fits, n_train, kernel)
+    classifier = read_unmix(unmix)
     store = BaselineStore(None if checkpoint is None else Path(f"{os.fspath(checkpoint)}.baselines"))
     seed = seed_of(random_state)
     root = np.random.SeedSequence(store.stored_seed if seed is None else seed)
     own_seed, random_seed, test_seed, *fold_seeds = root.spawn(3 + len(folds))
     design = replace(design, settings=replace(design.settings, units=_unit_kinds(unit_kind, design, task, len(folds))))
+    wanted = design.unmixed_fits > 0 and unmix is not False
+    if wanted or from_data:
+        design = replace(design, sides=_sides(task, folds, classifier, fold_seeds))
+    design = _unmixed(design) if wanted else _without_unmixing(design, spend=n_fits is not None)
     jobs, left_out = _prepare(task, folds, design, fold_seeds, checkpoint)
     bar = Progress(sum(job.budget for job in jobs), show=bool(progress))
 
@@ -173,7 +202,8 @@ def audit(
         for job in jobs:
             index = job.fold.index
             try:
-                samples[index] = job.run(task.clusters, own[str(index)], bar, n_jobs)
+                sampled = job.run(task.clusters, own[str(index)], bar, n_jobs)
+                samples[index] = replace(sampled, sides=_facts(task, job.fold, design.sides.get(index)))
             except FitError as error:
                 left_out[index] = str(error)
     if not samples:
@@ -188,10 +218,17 @@ def audit(
         error_model=model,
         loss=task.loss.name,
         loss_range=task.loss.range,
+        cluster_names=tuple(str(name) for name in Clusters.of(groups, None).names) if design.sides else (),
     )
+    by_data = None
+    if design.sides:
+        by_data = _data_leakage([design.sides[index] for index in samples])
+    if from_data:
+        assert by_data is not None
+        rates = (by_data,) * len(folds)
     if rates is not None:
         rates = tuple(rates[index] for index in samples)
-    return Audit(Pooled(everything, unit_kind), rates, method, level, muted, reason, units)
+    return Audit(Pooled(everything, unit_kind), rates, method, level, muted, reason, units, by_data)
 
 
 def _check_mute(mute: Any) -> tuple[str, ...]:
@@ -204,10 +241,27 @@ def _check_mute(mute: Any) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Design:
-    """How every fold is sampled: at the full size, and the smaller sizes with their shares of the fits."""
+    """How every fold is sampled.
+
+    Attributes
+    ----------
+    settings : SamplingSettings
+        Levels above the leakage rate at the full size.
+    smaller : tuple of (int, float)
+        Smaller sizes with their shares of these fits.
+    unmixed_fits : int
+        Fits below the leakage rate.
+    fractions : array
+        Injected fractions for these.
+    sides : dict of Sides
+        What tells the two sides of each fold apart.
+    """
 
     settings: SamplingSettings
     smaller: tuple[tuple[int, float], ...] = ()
+    unmixed_fits: int = 0
+    fractions: Array = field(default_factory=lambda: np.zeros(0))
+    sides: Mapping[int, Sides] = field(default_factory=dict)
 
     @property
     def n_levels(self) -> int:
@@ -235,10 +289,69 @@ def _design(
     if curve.needs.levels == "automatic":
         injected, shares = placed_levels(largest)
         settings = replace(settings, injected=injected, shares=shares)
+    design = _Design(settings)
+    if curve.needs.unmixed and (n_fits is None or budget >= _FITS_TO_UNMIX):
+        below = budget // 3 if n_fits is None else budget // 4
+        above = budget if n_fits is None else budget - below
+        design = replace(design, settings=replace(settings, n_fits=above), unmixed_fits=below)
     if not curve.needs.sizes or budget < _FITS_FOR_SIZES:
-        return _Design(settings)
+        return design
     sizes, of_fits = placed_sizes(size, least_size(task.y if task.classifier else None))
-    return _Design(settings, tuple(zip(sizes[1:], of_fits[1:].tolist(), strict=True)))
+    return replace(design, smaller=tuple(zip(sizes[1:], of_fits[1:].tolist(), strict=True)))
+
+
+def _without_unmixing(design: _Design, *, spend: bool = True) -> _Design:
+    """The same design without levels below the leakage rate, whose fits are spent above it where that is wanted."""
+    fits = design.settings.n_fits + (design.unmixed_fits if spend else 0)
+    return replace(design, settings=replace(design.settings, n_fits=fits), unmixed_fits=0)
+
+
+def _sides(
+    task: Task, folds: Sequence[Fold], classifier: Any, seeds: Sequence[np.random.SeedSequence]
+) -> dict[int, Sides]:
+    """What tells the two sides of every fold apart."""
+    sides = dict[int, Sides]()
+    for fold, seed in zip(folds, seeds, strict=True):
+        with one_blas_thread():
+            sides[fold.index] = tell_sides_apart(
+                task.X,
+                task.y,
+                fold.train,
+                fold.validation,
+                clusters=task.clusters,
+                seed=np.random.SeedSequence([*seed.generate_state(4).tolist(), 1]),
+                classifier=classifier,
+                estimator=task.estimator,
+                discrete=task.classifier,
+            )
+    return sides
+
+
+def _unmixed(design: _Design) -> _Design:
+    """The same design with the levels below the leakage rate that the sides allow in all folds."""
+    weights = [_weights(own) for own in design.sides.values()]
+    fractions = unmixed_fractions(lambda fraction: all(own.allows(fraction) for own in weights))
+    return replace(design, fractions=fractions) if len(fractions) else _without_unmixing(design)
+
+
+def _data_leakage(sides: Sequence[Sides]) -> Leakage:
+    """What the records of all folds say about the leakage rate."""
+    from outofcluster.leakage.data import estimate_rate, over_folds
+
+    found = over_folds([estimate_rate(own) for own in sides])
+    return Leakage(found.rate, found.std, "train", found.upper)
+
+
+def _facts(task: Task, fold: Fold, sides: Sides | None) -> SideFacts | None:
+    if sides is None:
+        return None
+    assert task.clusters is not None
+    resembles = nearest_clusters(task.dense, fold, task.clusters)
+    return SideFacts(fold.train, sides.ratio_train, resembles, float(sides.auc), float(sides.log_loss))
+
+
+def _weights(sides: Sides) -> RatioWeights:
+    return RatioWeights(sides.ratio_by_part, sides.ratio_validation, sides.part)
 
 
 def _unit_kinds(unit_kind: UnitKind, design: _Design, task: Task, n_folds: int) -> tuple[UnitKind, ...]:
@@ -255,11 +368,12 @@ class _Job:
     sampling: Sampling
     smaller: tuple[Sampling, ...]
     second: Sampling | None
+    unmixed: Sampling | None
 
     @property
     def budget(self) -> int:
         """Number of fits over all sizes."""
-        others = self.smaller if self.second is None else (*self.smaller, self.second)
+        others = [sampling for sampling in (*self.smaller, self.second, self.unmixed) if sampling is not None]
         return self.sampling.plan.budget + sum(sampling.plan.budget for sampling in others)
 
     def run(self, clusters: Rows, own_losses: Array, bar: Progress, n_jobs: int | None) -> FoldSamples:
@@ -270,6 +384,10 @@ class _Job:
             with suppress(FitError):
                 smaller.append(sampling.run_within(bar, n_jobs=n_jobs))
         second = None if self.second is None else self.second.run_within(bar, n_jobs=n_jobs)
+        unmixed = None
+        if self.unmixed is not None:
+            with suppress(FitError):
+                unmixed = self.unmixed.run_within(bar, n_jobs=n_jobs)
         train, rows = self.fold.train, self.fold.validation
         return FoldSamples(
             index=int(self.fold.index),
@@ -281,6 +399,7 @@ class _Job:
             samples=samples,
             smaller=tuple(smaller),
             second=second,
+            unmixed=unmixed,
         )
 
 
@@ -322,7 +441,14 @@ def _prepare_fold(
         smaller.append(prepare(task, fold, fewer, seed=state, checkpoint=file(f".size{size}")))
     left = budget - sum(round(share * budget) for _, share in design.smaller)
     first = prepare(task, fold, replace(settings, n_fits=left), seed=own, checkpoint=file(""))
-    return _Job(fold, first, tuple(smaller), second)
+    unmixed = None
+    if len(design.fractions):
+        shares = np.ones(len(design.fractions))
+        below = replace(settings, injected=design.fractions, shares=shares, n_fits=design.unmixed_fits)
+        below = replace(below, ratios=_weights(design.sides[fold.index]), by_weights=True, thinned=True)
+        below_seed = int(seed.generate_state(3 + len(design.smaller), np.uint64)[-1])
+        unmixed = prepare(task, fold, below, seed=below_seed, checkpoint=file(".unmixed"))
+    return _Job(fold, first, tuple(smaller), second, unmixed)
 
 
 def _can_be_cut_twice(task: Task, fold: Fold) -> bool:

@@ -43,7 +43,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from outofcluster._base.exceptions import InputError
@@ -51,6 +51,7 @@ from outofcluster._base.validation import Array
 from outofcluster.curves.base import Curve, Needs, Solution
 from outofcluster.curves.families import expected_falls, falls, log_prior
 from outofcluster.curves.points import Points
+from outofcluster.curves.unmixing import Unmixed, UnmixedSolution
 
 __all__ = ["AutoCurve"]
 
@@ -95,8 +96,8 @@ class AutoCurve(Curve):
 
     @property
     def needs(self) -> Needs:
-        """Levels and sizes of its own, and any losses."""
-        return Needs("automatic", sizes=True, nonnegative=False)
+        """Levels and sizes of its own, levels below the leakage rate, and any losses."""
+        return Needs("automatic", sizes=True, nonnegative=False, unmixed=True)
 
     def within(self, loss_range: tuple[float, float]) -> AutoCurve:
         """The same curve, with ``largest`` set to the largest possible loss where it was infinite.
@@ -112,6 +113,49 @@ class AutoCurve(Curve):
             The curve itself where ``largest`` is given already, else a new one that is not fitted.
         """
         return replace(self, largest=loss_range[1]) if self.largest == math.inf else self
+
+    def fit_points(
+        self,
+        p: ArrayLike,
+        b: ArrayLike,
+        n: int | ArrayLike,
+        weights: ArrayLike | None = None,
+        *,
+        standard_errors: ArrayLike | None = None,
+        unmixed: Unmixed | None = None,
+    ) -> Self:
+        """Fit the curve to losses observed at levels of leakage, and to losses below the leakage rate.
+
+        Parameters
+        ----------
+        p : array of shape (m,)
+            Distinct levels in [0, 1]: the share of training records that truly come from validation clusters.
+        b : array of shape (m,)
+            Mean loss at each level.
+        n : int or array of int of shape (m,)
+            Size of the training sets, or one size for each loss.
+        weights : array of shape (m,), optional
+            Positive weights of the squared residuals, ideally 1 / variance of b; all alike by default.
+        standard_errors : array of shape (m,), optional
+            Standard errors of b, by which it is judged how well each curve fits.
+        unmixed : Unmixed, optional
+            Losses of draws that leave leaked records out; the lowest level of p is then the leakage rate.
+
+        Returns
+        -------
+        self
+            The same curve, fitted.
+        """
+        super().fit_points(p, b, n, weights, standard_errors=standard_errors)
+        if unmixed is not None:
+            self._solution = UnmixedSolution(self._fitted(), unmixed, self.largest)
+        return self
+
+    @property
+    def unmixing_(self) -> UnmixedSolution | None:
+        """What the losses below the leakage rate say; None where there were none."""
+        solution = self._fitted()
+        return solution if isinstance(solution, UnmixedSolution) else None
 
     def _solve(self, points: Points) -> AverageSolution:
         points.require_levels(3, "a learning curve")

@@ -39,11 +39,14 @@ class Needs:
         Whether the curve learns from training sets of several sizes.
     nonnegative : bool
         Whether the curve can be fitted only to losses that are not negative.
+    unmixed : bool
+        Whether the curve takes losses below the leakage rate as well (:mod:`outofcluster.curves.unmixing`).
     """
 
     levels: Literal["extrapolation", "automatic"] = "extrapolation"
     sizes: bool = False
     nonnegative: bool = False
+    unmixed: bool = False
 
 
 class Samples(Protocol):

@@ -18,7 +18,7 @@ from outofcluster._base.validation import Array
 from outofcluster.sampling.audit_samples import FoldSamples
 from outofcluster.sampling.samples import LossSamples, PoolJackknife
 
-__all__ = ["FoldInfluences", "Moments"]
+__all__ = ["FoldInfluences", "Moments", "unmixed_place"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,38 @@ class Moments:
         """
         noise = [pool.variance.sum(axis=1) / samples.counts for samples, pool in pools]
         return cls(np.concatenate([pool.mean.T for _, pool in pools], axis=1), np.concatenate(noise))
+
+    def beside(self, other: Moments) -> Moments:
+        """These columns and then those of others, of the same units.
+
+        Parameters
+        ----------
+        other : Moments
+            The others.
+
+        Returns
+        -------
+        Moments
+        """
+        return Moments(np.concatenate([self.mean, other.mean], axis=1), np.concatenate([self.noise, other.noise]))
+
+
+def _unmixed_moments(fold: FoldSamples, units: str, unit_numbers: NDArray[np.int64]) -> Moments:
+    """Influences through evaluation on the unmixed losses, by increasing mass, and on that of the user's own model."""
+    assert fold.unmixed is not None
+    below = Moments.of([(fold.unmixed, fold.unmixed.jackknife(units).evaluation)])
+    places = np.searchsorted(unit_numbers, fold.scored_units(units), sorter=np.argsort(unit_numbers))
+    places = np.argsort(unit_numbers)[places]
+    deviations = (fold.own_losses - fold.own_losses.mean()) / fold.n_validation
+    own = np.bincount(places, deviations, len(unit_numbers))
+    at = unmixed_place(fold.unmixed)
+    mean = np.insert(below.mean[:, ::-1], at, own, axis=1)
+    return Moments(mean, np.insert(below.noise[::-1], at, 0.0))
+
+
+def unmixed_place(unmixed: LossSamples) -> int:
+    """Where the user's own model, which removes no mass, stands among the unmixed losses by increasing mass."""
+    return int((unmixed.injected > 0).sum())
 
 
 @dataclass(frozen=True)
@@ -84,12 +116,18 @@ class FoldInfluences:
         FoldInfluences
         """
         jackknives = [(samples, samples.jackknife(units)) for samples in fold.by_size]
+        train = Moments.of([(samples, own.train) for samples, own in jackknives])
         scored = [(samples, own.evaluation if units == "clusters" else own.validation) for samples, own in jackknives]
         sums = fold.samples.sums[units]
+        validation = Moments.of(scored)
+        if fold.unmixed is not None:
+            below = _unmixed_moments(fold, units, sums.validation_units)
+            train = train.beside(Moments(np.zeros((len(train.mean), len(below.noise))), np.zeros(len(below.noise))))
+            validation = validation.beside(below)
         return cls(
             sums.train_units,
             sums.validation_units,
-            Moments.of([(samples, own.train) for samples, own in jackknives]),
-            Moments.of(scored),
+            train,
+            validation,
             None if fold.second is None else Moments.of([(fold.second, fold.second.jackknife(units).evaluation)]),
         )

@@ -29,9 +29,10 @@ multiplier :math:`ξ_c` of mean 0 and variance 1, which moves the losses by its 
 would:
 
 .. math:: b_i^* = b_i + \sqrt{\tfrac K{K-1}} \sum_c ξ_c (\bar T_{ic} + \bar E_{ic}), \qquad
-          \text{naive}^* = \text{naive} + \sqrt{\tfrac K{K-1}} \sum_c ξ_c v_c .
+          \text{naive}^* = \text{naive} + \sqrt{\tfrac K{K-1}} \sum_c ξ_c (v_c + \bar T_{0c}) ,
 
-The rate is drawn from its own distribution where it has one. Then the curve is fitted anew. ξ is scaled so that its
+with 0 the lowest level, since training is taken to move naive as it moves that. The rate is drawn from its own
+distribution where it has one. Then the curve is fitted anew. ξ is scaled so that its
 variance is what the rule above leaves. The ends are quantiles of the draws, widened as Student's distribution is wider
 than the normal one.
 
@@ -341,19 +342,21 @@ def resample(
     units = len(pooled.units)
     scale = math.sqrt(uncertainty(pooled, optimism).remaining) * math.sqrt(units / max(units - 1, 1))
     moved = pooled.loss_influences()
+    of_naive = pooled.influence(pooled.no_correction())
     values = np.empty(n_draws)
     for draw in range(n_draws):
         multipliers = scale * rng.standard_normal(units)
         losses = np.stack([_drawn_again(pooled, fold, rng) for fold in range(pooled.n_folds)])
         losses = np.maximum(losses + np.tensordot(multipliers, moved, 1), lowest)
         drawn = np.clip(rates + rng.standard_normal() * stds, 0, _LARGEST_RATE)
-        naive = pooled.naive + float(multipliers @ pooled.naive_influence)
+        naive = pooled.naive + float(multipliers @ of_naive)
         values[draw] = naive + pooled.solve(curve, drawn, losses=losses, derive=False).value
     # Where the method averages curves, it is not known which of them is right: that adds to the spread of the draws.
     return values + math.sqrt(optimism.choice) * rng.standard_normal(n_draws)
 
 
 def _drawn_again(pooled: Pooled, fold: int, rng: np.random.Generator) -> Array:
-    """Mean losses of one fold's replicates, drawn with replacement."""
+    """Mean losses of one fold's replicates, drawn with replacement; those below the leakage rate stay as they are."""
     levels = [level for samples in pooled.samples.folds[fold].by_size for level in samples.losses]
-    return np.array([rng.choice(level, len(level)).mean() for level in levels])
+    drawn = [rng.choice(level, len(level)).mean() for level in levels]
+    return np.concatenate([drawn, pooled.losses[fold, len(drawn) :]])

@@ -43,9 +43,10 @@ from numpy.typing import NDArray
 
 from outofcluster._base.validation import Array
 from outofcluster.curves.base import Curve
-from outofcluster.inference.influences import FoldInfluences
+from outofcluster.curves.unmixing import Unmixed, mass_of_injected
+from outofcluster.inference.influences import FoldInfluences, unmixed_place
 from outofcluster.leakage.pieces import scored_rate
-from outofcluster.sampling.audit_samples import AuditSamples
+from outofcluster.sampling.audit_samples import AuditSamples, FoldSamples
 
 __all__ = ["Optimism", "Pooled"]
 
@@ -132,16 +133,47 @@ class Pooled:
         return tuple(round(float(np.average(sizes, weights=self.shares))) for sizes in by_fold.T)
 
     @cached_property
+    def has_unmixed(self) -> bool:
+        """Whether every fold has losses below the leakage rate; they are the last columns, by increasing mass."""
+        return all(fold.unmixed is not None for fold in self.samples.folds)
+
+    @cached_property
+    def _masses(self) -> Array:
+        """The removed mass of every unmixed column; 0 is that of the user's own model."""
+        unmixed = self.samples.folds[0].unmixed
+        assert unmixed is not None
+        return np.insert(mass_of_injected(unmixed.injected)[::-1], unmixed_place(unmixed), 0.0)
+
+    def _with_unmixed(self, plain: Array, fold: FoldSamples, name: str, own: float) -> Array:
+        """A fold's plain columns and then its unmixed ones, with the value of the user's own model at its place."""
+        if not self.has_unmixed:
+            return plain
+        assert fold.unmixed is not None
+        values = getattr(fold.unmixed, name)[::-1]
+        return np.concatenate([plain, np.insert(values, unmixed_place(fold.unmixed), own)])
+
+    @cached_property
     def losses(self) -> Array:
         """Mean losses, one row per fold and one column per level, those of the full size first."""
-        rows = [np.concatenate([samples.means for samples in fold.by_size]) for fold in self.samples.folds]
+        rows = []
+        for fold in self.samples.folds:
+            plain = np.concatenate([samples.means for samples in fold.by_size])
+            rows.append(self._with_unmixed(plain, fold, "means", float(fold.own_losses.mean())))
         return np.stack(rows)
 
     @cached_property
     def errors(self) -> Array:
         """Monte-Carlo standard errors of these."""
-        rows = [np.concatenate([samples.standard_errors for samples in fold.by_size]) for fold in self.samples.folds]
+        rows = []
+        for fold in self.samples.folds:
+            plain = np.concatenate([samples.standard_errors for samples in fold.by_size])
+            rows.append(self._with_unmixed(plain, fold, "standard_errors", 0.0))
         return np.stack(rows)
+
+    @cached_property
+    def _kept(self) -> Array:
+        """What is left of a leaked record at every unmixed column, one row per fold."""
+        return np.stack([self._with_unmixed(np.zeros(0), fold, "kept", 1.0) for fold in self.samples.folds])
 
     @cached_property
     def means(self) -> Array:
@@ -214,13 +246,29 @@ class Pooled:
 
     def fit(self, curve: Curve, rate: float) -> Curve:
         """A curve of the same parameters, fitted to the pooled losses."""
+        kept = self.shares @ self._kept if self.has_unmixed else None
+        errors = np.sqrt(self._pooled_variance)
+        gain = float(self.shares @ self.second_gains)
+        return self._problem(curve, rate, self.shares @ self.losses, gain, self.sizes, errors, kept).fit(curve)
+
+    def _problem(
+        self,
+        curve: Curve,
+        rate: float,
+        b: Array,
+        gain: float,
+        sizes: tuple[int, ...],
+        errors: Array,
+        kept: Array | None,
+    ) -> _Problem:
+        """What the curve is fitted to, out of losses for every column."""
         inner, p = self.levels(rate)
-        b = self.shares @ self.losses + self.all_injected * inner * float(self.shares @ self.second_gains)
-        first = self._columns(curve)
-        errors = np.sqrt(self._pooled_variance)[:first]
-        return curve.unfitted().fit_points(
-            p[:first], b[:first], self._sizes_of(curve, self.sizes), standard_errors=errors
-        )
+        plain, first = len(self.all_injected), self._columns(curve)
+        moved = b[:plain] + self.all_injected * inner * gain
+        below = None
+        if kept is not None and curve.needs.unmixed:
+            below = Unmixed(self._masses, b[plain:], errors[plain:], kept)
+        return _Problem(p[:first], moved[:first], self._sizes_of(curve, sizes), errors[:first], below)
 
     def solve(self, curve: Curve, rates: Array, *, losses: Array | None = None, derive: bool = True) -> Optimism:
         """The optimism for the leakage rate of each fold, by default of the losses as they are.
@@ -232,15 +280,16 @@ class Pooled:
         if (rates == rates[0]).all():
             gain = float(self.shares @ self.second_gains)
             errors = np.sqrt(self._pooled_variance)
-            one = self._solve(curve, rates[0], self.shares @ b, gain, self.sizes, errors=errors, derive=derive)
-            solved = [one] * self.n_folds
+            kept = self.shares @ self._kept if self.has_unmixed else None
+            problem = self._problem(curve, rates[0], self.shares @ b, gain, self.sizes, errors, kept)
+            solved = [self._solve(curve, rates[0], problem, derive=derive)] * self.n_folds
         else:
-            sizes = [tuple(samples.size for samples in fold.by_size) for fold in self.samples.folds]
-            by_fold = zip(rates, b, self.second_gains, sizes, self.errors, strict=True)
-            solved = [
-                self._solve(curve, rate, own, gain, n, errors=errors, derive=derive)
-                for rate, own, gain, n, errors in by_fold
-            ]
+            solved = []
+            for place, fold in enumerate(self.samples.folds):
+                sizes = tuple(samples.size for samples in fold.by_size)
+                kept = self._kept[place] if self.has_unmixed else None
+                own = (rates[place], b[place], self.second_gains[place], sizes, self.errors[place], kept)
+                solved.append(self._solve(curve, rates[place], self._problem(curve, *own), derive=derive))
         return Optimism(
             float(self.shares @ [part.value for part in solved]),
             float(self.shares @ [part.e0 for part in solved]),
@@ -251,23 +300,16 @@ class Pooled:
             float(self.shares @ [math.sqrt(part.choice) for part in solved]) ** 2,
         )
 
-    def _solve(
-        self, curve: Curve, rate: float, b: Array, gain: float, sizes: tuple[int, ...], *, errors: Array, derive: bool
-    ) -> Optimism:
+    def _solve(self, curve: Curve, rate: float, problem: _Problem, *, derive: bool) -> Optimism:
         """The optimism of one set of losses, with weights for one fold."""
-        inner, p = self.levels(rate)
+        inner, _ = self.levels(rate)
         scale = rate / inner if inner > 0 else 1.0
-        first = self._columns(curve)
         lowest = 0.0 if curve.needs.nonnegative else self.samples.loss_range[0]
-        fall = _fall(
-            curve,
-            (p[:first], (b + self.all_injected * inner * gain)[:first], self._sizes_of(curve, sizes), errors[:first]),
-            lowest=lowest,
-            derive=derive,
-        )
+        fall = _fall(curve, problem, lowest=lowest, derive=derive)
         # Columns that the curve is not fitted to have no weight.
-        o, of_e0 = (np.pad(weights, (0, len(b) - first)) for weights in (fall.weights, fall.of_e0))
-        second = np.array([scale * inner * float(o @ self.all_injected)])
+        total = self.losses.shape[1]
+        o, of_e0 = (np.pad(weights, (0, total - len(weights))) for weights in (fall.weights, fall.of_e0))
+        second = np.array([scale * inner * float(o[: len(self.all_injected)] @ self.all_injected)])
         training = (of_e0 + (scale - 1) * o)[None]
         choice = scale**2 * fall.choice
         return Optimism(scale * fall.value, fall.e0, scale * o[None], training, second, fall.exact, choice)
@@ -323,7 +365,7 @@ class Pooled:
 
         One row per fold and one column per level; the last column is the noise of the second pieces.
         """
-        noise = np.zeros((self.n_folds, len(self.all_injected) + 1))
+        noise = np.zeros((self.n_folds, self.losses.shape[1] + 1))
         for fold, (_, _, own) in enumerate(self._influences):
             noise[fold, :-1] = (
                 own.train.noise * optimism.training[fold] ** 2 + own.validation.noise * optimism.weights[fold] ** 2
@@ -354,10 +396,26 @@ class _Fall:
     choice: float
 
 
-def _fall(curve: Curve, points: tuple[Array, Array, Any, Array], *, lowest: float, derive: bool) -> _Fall:
+@dataclass(frozen=True)
+class _Problem:
+    """What a curve is fitted to: levels, losses, sizes, standard errors, and losses below the leakage rate."""
+
+    p: Array
+    b: Array
+    n: Any
+    errors: Array
+    unmixed: Unmixed | None
+
+    def fit(self, curve: Curve, b: Array | None = None) -> Curve:
+        """The fitted curve, by default of the losses as they are."""
+        below: dict[str, Any] = {} if self.unmixed is None else {"unmixed": self.unmixed}
+        losses = self.b if b is None else b
+        return curve.unfitted().fit_points(self.p, losses, self.n, standard_errors=self.errors, **below)
+
+
+def _fall(curve: Curve, problem: _Problem, *, lowest: float, derive: bool) -> _Fall:
     """Fit the curve; weights are exact where there is a closed form, else central differences."""
-    p, b, n, errors = points
-    fitted = curve.unfitted().fit_points(p, b, n, standard_errors=errors)
+    fitted, b = problem.fit(curve), problem.b
     value, e0 = float(fitted.optimism_), float(fitted.e0_)
     weights, of_e0 = fitted.optimism_derivative_, fitted.derivative_
     if weights is not None and of_e0 is not None:
@@ -369,7 +427,7 @@ def _fall(curve: Curve, points: tuple[Array, Array, Any, Array], *, lowest: floa
         for sign in (1, -1):
             moved = b.copy()
             moved[i] = max(moved[i] + sign * step, lowest)
-            again = curve.unfitted().fit_points(p, moved, n, standard_errors=errors)
+            again = problem.fit(curve, moved)
             shifted.append((again.optimism_, again.e0_))
         derivatives[:, i] = (np.array(shifted[0]) - shifted[1]) / (2 * step)
     return _Fall(value, e0, derivatives[0], derivatives[1], False, fitted.choice_variance_)

@@ -23,12 +23,39 @@ from outofcluster._base.plain import data_frame, number, plain
 from outofcluster._base.validation import Array
 from outofcluster.sampling.samples import LossSamples, differing
 
-__all__ = ["AuditSamples", "EffectLosses", "FoldSamples", "FoldSizes", "RandomFolds"]
+__all__ = ["AuditSamples", "EffectLosses", "FoldSamples", "FoldSizes", "RandomFolds", "SideFacts"]
 
 _KIND, _FORMAT = "audit samples", 1
+_OF_SIDES = ("rows", "ratio", "resembles")
+_OPTIONAL = ("second", "unmixed")
 _COUNTS = ("index", "n_train", "n_train_clusters")
 
 Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class SideFacts:
+    """How far the two sides of a split can be told apart by their records.
+
+    Attributes
+    ----------
+    rows : array of int
+        Rows of T̂.
+    ratio : array
+        Density ratio of V̂ to T̂ at each of them, by models that did not see it.
+    resembles : array of int
+        Number of the held-out cluster that each resembles, -1 where that is not known.
+    auc : float
+        Area under the ROC curve of the cross-fitted scores.
+    log_loss : float
+        Their log loss over that of knowing the sizes of the sides only: below 1 the records tell something.
+    """
+
+    rows: Codes
+    ratio: Array
+    resembles: Codes
+    auc: float
+    log_loss: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +78,11 @@ class FoldSamples:
         Losses of smaller training sets, at the same levels.
     second : LossSamples or None
         Losses with and without a second piece of clusters of which one trains already (fragments).
+    unmixed : LossSamples or None
+        Losses at negative injected fractions, of the user's own training records without those that look leaked, and
+        of draws in which they count more (records).
+    sides : SideFacts or None
+        How far T̂ and V̂ can be told apart by their records.
     """
 
     index: int
@@ -62,6 +94,8 @@ class FoldSamples:
     samples: LossSamples
     smaller: tuple[LossSamples, ...] = ()
     second: LossSamples | None = None
+    unmixed: LossSamples | None = None
+    sides: SideFacts | None = None
 
     @property
     def n_validation(self) -> int:
@@ -76,7 +110,7 @@ class FoldSamples:
     @property
     def all_samples(self) -> tuple[LossSamples, ...]:
         """Everything that was sampled in this fold."""
-        return self.by_size if self.second is None else (*self.by_size, self.second)
+        return (*self.by_size, *(samples for samples in (self.second, self.unmixed) if samples is not None))
 
     @property
     def n_fits(self) -> int:
@@ -165,6 +199,8 @@ class AuditSamples:
         Name of the loss.
     loss_range : tuple of float
         Smallest and largest possible loss.
+    cluster_names : tuple of str
+        Names of the observed clusters, by their numbers.
     """
 
     folds: tuple[FoldSamples, ...]
@@ -175,6 +211,7 @@ class AuditSamples:
     error_model: str
     loss: str
     loss_range: tuple[float, float]
+    cluster_names: tuple[str, ...] = ()
 
     @property
     def units(self) -> tuple[str, ...]:
@@ -305,8 +342,11 @@ class AuditSamples:
                 arrays |= {f"fold{place}_run{run}_{name}": array for name, array in own.items()}
             for name in ("rows", "clusters", "own_losses"):
                 arrays[f"fold{place}_{name}"] = getattr(fold, name)
-            counts = {name: int(getattr(fold, name)) for name in _COUNTS}
-            folds.append(counts | {"runs": runs, "second": fold.second is not None})
+            if fold.sides is not None:
+                arrays |= {f"fold{place}_sides_{name}": getattr(fold.sides, name) for name in _OF_SIDES}
+            counts: dict[str, Any] = {name: int(getattr(fold, name)) for name in _COUNTS}
+            counts["sides"] = None if fold.sides is None else {"auc": fold.sides.auc, "log_loss": fold.sides.log_loss}
+            folds.append(counts | {"runs": runs, **{name: getattr(fold, name) is not None for name in _OPTIONAL}})
         about = {
             "folds": folds,
             "effect": None if self.effect is None else plain(self.effect.sizes),
@@ -315,6 +355,7 @@ class AuditSamples:
             "error_model": self.error_model,
             "loss": self.loss,
             "loss_range": plain(self.loss_range),
+            "cluster_names": list(self.cluster_names),
         }
         return about, arrays
 
@@ -339,10 +380,16 @@ class AuditSamples:
                 LossSamples.from_arrays(about_run, _starting_with(arrays, f"fold{place}_run{run}_"))
                 for run, about_run in enumerate(of_fold["runs"])
             ]
+            unmixed = runs.pop() if of_fold["unmixed"] else None
             second = runs.pop() if of_fold["second"] else None
             own: dict[str, Any] = {name: arrays[f"fold{place}_{name}"] for name in ("rows", "clusters", "own_losses")}
             counts = {name: of_fold[name] for name in _COUNTS}
-            folds.append(FoldSamples(**counts, **own, samples=runs[0], smaller=tuple(runs[1:]), second=second))
+            sides = None
+            if of_fold["sides"] is not None:
+                facts = {name: arrays[f"fold{place}_sides_{name}"] for name in _OF_SIDES}
+                sides = SideFacts(facts["rows"], facts["ratio"], facts["resembles"], **of_fold["sides"])
+            optional: dict[str, Any] = {"second": second, "unmixed": unmixed, "sides": sides}
+            folds.append(FoldSamples(**counts, **own, samples=runs[0], smaller=tuple(runs[1:]), **optional))
         low, high = about["loss_range"]
         effect = None
         if about["effect"] is not None:
@@ -355,6 +402,7 @@ class AuditSamples:
             left_out={int(index): reason for index, reason in about["left_out"].items()},
             error_model=about["error_model"],
             loss=about["loss"],
+            cluster_names=tuple(about["cluster_names"]),
             loss_range=(-np.inf if low is None else number(low), np.inf if high is None else number(high)),
         )
 
@@ -377,4 +425,5 @@ def _merge_folds(one: FoldSamples, other: FoldSamples) -> FoldSamples:
         samples=one.samples.merge(other.samples),
         smaller=tuple(samples.merge(sizes[samples.size]) for samples in one.smaller if samples.size in sizes),
         second=None if one.second is None or other.second is None else one.second.merge(other.second),
+        unmixed=None if one.unmixed is None or other.unmixed is None else one.unmixed.merge(other.unmixed),
     )

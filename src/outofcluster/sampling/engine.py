@@ -137,6 +137,7 @@ def run(
 
     def samples() -> LossSamples:
         sampled = [i for i, level in enumerate(store.levels) if level.done]
+        weighting = problem.injection.weighting(plan.injected[sampled])
         return LossSamples(
             injected=plan.injected[sampled],
             losses=tuple(np.concatenate(store.levels[i].losses) for i in sampled),
@@ -152,6 +153,9 @@ def run(
                 )
                 for k, kind in enumerate(identity.units)
             },
+            effective=weighting.effective,
+            kept=weighting.kept,
+            strata=weighting.strata,
             problem=identity.problem,
             seeds=(identity.seed,),
             versions=identity.versions,

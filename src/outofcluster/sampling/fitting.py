@@ -11,7 +11,7 @@ times, and counted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -133,9 +133,51 @@ def _thread_pools() -> Any:
 
 
 def _run_kernel(problem: Problem, block: Block) -> BlockLosses | Failure:
-    compiled, injection = problem.compiled, problem.injection
-    assert compiled is not None
+    injection = problem.injection
     assert isinstance(injection, Records)
+    if injection.is_weighted(block.injected):
+        return _run_weighted(problem, injection, block)
+    return _run_compiled(problem, injection, block)
+
+
+def _run_weighted(problem: Problem, injection: Records, block: Block) -> BlockLosses | Failure:
+    """Replicates of a level that is drawn by weights: each is a plain one, with pools of its own and no injection."""
+    results = list[BlockLosses]()
+    for replicate in range(block.first, block.first + block.count):
+        rng = np.random.Generator(np.random.Philox(key=problem.key, counter=[0, 0, block.level, replicate]))
+        listed, scored = injection.pools(rng, block.injected, replicate)
+        drawing = injection
+        if injection.is_thinned(block.injected):
+            drawing = replace(injection, n_train=len(listed), replace=False)
+        alone = replace(
+            problem,
+            train=problem.train[listed],
+            validation=problem.validation[scored],
+            train_units=(),
+            validation_units=tuple(Units(units.of[scored], units.sizes) for units in problem.validation_units),
+        )
+        one = _run_compiled(alone, drawing, Block(block.level, 0.0, replicate, 1), problem, block.injected)
+        if isinstance(one, Failure):
+            return one
+        results.append(one)
+    return BlockLosses(
+        np.concatenate([one.losses for one in results]),
+        sum(one.redraws for one in results),
+        tuple(np.zeros((units.count, TRAIN_SUMS)) for units in problem.train_units),
+        tuple(np.sum(sums, axis=0) for sums in zip(*(one.validation_sums for one in results), strict=True)),
+    )
+
+
+def _run_compiled(
+    problem: Problem,
+    injection: Records,
+    block: Block,
+    whole: Problem | None = None,
+    injected: float | None = None,
+) -> BlockLosses | Failure:
+    """The replicates of a block by the kernel; ``whole`` and ``injected`` are what a weighted level stands for."""
+    compiled = problem.compiled
+    assert compiled is not None
     result = compiled.kernel.run_block(
         compiled.X,
         compiled.y,
@@ -157,12 +199,14 @@ def _run_kernel(problem: Problem, block: Block) -> BlockLosses | Failure:
     validation_sums: tuple[Array, ...] = result.validation_sums
     # What a kernel cannot do (a singular design, say) is done as scikit-learn does it, with the same draw.
     for i in np.flatnonzero(~result.handled):
-        one = _fit_block(problem, Block(block.level, block.injected, block.first + int(i), 1))
+        level = block.injected if injected is None else injected
+        one = _fit_block(problem if whole is None else whole, Block(block.level, level, block.first + int(i), 1))
         if isinstance(one, Failure):
             return one
         losses[i] = one.losses[0]
         redraws += one.redraws - int(result.redraws[i])
-        train_sums = add_sums(train_sums, one.train_sums)
+        if whole is None:
+            train_sums = add_sums(train_sums, one.train_sums)
         validation_sums = add_sums(validation_sums, one.validation_sums)
     return BlockLosses(losses, redraws, train_sums, validation_sums)
 
@@ -182,12 +226,14 @@ def _fit_block(problem: Problem, block: Block) -> BlockLosses | Failure:
         stream = np.random.Philox(key=problem.key, counter=[0, 0, block.level, replicate])
         rng = np.random.Generator(stream)
         try:
-            draw, again = _draw(problem, rng, block.injected)
+            draw, again = _draw(problem, rng, block.injected, replicate)
             redraws += again
             losses[k], effect = _fit_and_score(problem, rng, draw)
         except Exception as error:
             return Failure(block, replicate, f"{type(error).__name__}: {error}")
         for sums, units in zip(train_sums, problem.train_units, strict=True):
+            if draw.weighted:
+                break
             _add(sums, _counts(draw.from_train, units), len(draw.from_train), losses[k])
         for sums, units in zip(validation_sums, problem.validation_units, strict=True):
             N, M, t = _counts(draw.from_validation, units), len(draw.from_validation), losses[k]
@@ -207,11 +253,11 @@ def _add(sums: Array, N: Array, M: int, t: float) -> None:
     sums[:, :TRAIN_SUMS] += np.stack([N, N * t, NN, NN * t, NN * t * t, NM, NM * t, NM * t * t], axis=1)
 
 
-def _draw(problem: Problem, rng: np.random.Generator, injected: float) -> tuple[Draw, int]:
+def _draw(problem: Problem, rng: np.random.Generator, injected: float, replicate: int) -> tuple[Draw, int]:
     labels = np.asarray(problem.y) if problem.classifier else None
     for again in range(_MAX_DRAWS):
-        draw = problem.injection.draw(rng, injected)
-        if len(draw.scored) == 0:
+        draw = problem.injection.draw(rng, injected, replicate)
+        if len(draw.scored) == 0 or len(draw.from_train) + len(draw.from_validation) == 0:
             continue
         if labels is not None:
             drawn = labels[_rows(problem, draw)]

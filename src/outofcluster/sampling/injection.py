@@ -26,6 +26,7 @@ A third error model is a third class here, in a file of its own if it is long, a
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -35,10 +36,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import check_integer
+from outofcluster._base.validation import Array, check_integer
 from outofcluster.sampling.kernels import draw_records
+from outofcluster.sampling.unmixing import RatioWeights
 
-__all__ = ["INJECTIONS", "Draw", "Fragments", "Injection", "Records", "make_injection"]
+__all__ = ["INJECTIONS", "Draw", "Fragments", "Injection", "Records", "Weighting", "make_injection"]
 
 Rows = NDArray[np.int64]
 
@@ -60,6 +62,32 @@ class Draw:
     from_train: Rows
     from_validation: Rows
     scored: Rows
+    weighted: bool = False
+    """Whether T̂'s records were drawn by weights, for which the jackknife's sums of uniform draws do not hold."""
+
+
+@dataclass(frozen=True)
+class Weighting:
+    """What the weights of each level leave: of a plain level everything.
+
+    Attributes
+    ----------
+    effective : array of shape (levels,)
+        Effective number of T̂'s records.
+    kept : array of shape (levels,)
+        What is left of a leaked record, m_V/m_T (:mod:`outofcluster.sampling.unmixing`).
+    strata : array of int of shape (levels,)
+        Number of parts of V̂ that the replicates score in turn.
+    """
+
+    effective: Array
+    kept: Array
+    strata: Rows
+
+    @classmethod
+    def none(cls, n_levels: int, n_train_pool: int) -> Weighting:
+        """That of plain levels."""
+        return cls(np.full(n_levels, float(n_train_pool)), np.ones(n_levels), np.ones(n_levels, dtype=np.int64))
 
 
 class Injection(Protocol):
@@ -73,8 +101,11 @@ class Injection(Protocol):
     def size(self) -> int:
         """Size n of the binomial operator."""
 
-    def draw(self, rng: np.random.Generator, injected: float) -> Draw:
+    def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
         """One resample."""
+
+    def weighting(self, injected: Array) -> Weighting:
+        """What the weights of each level leave."""
 
     def describe(self) -> dict[str, Any]:
         """Its parameters."""
@@ -89,14 +120,54 @@ class Records:
     n_validation_pool: int
     replace: bool = True
     name: str = "records"
+    unmixing: RatioWeights | None = None
+    """Weights for negative injected fractions."""
+    by_weights: bool = False
+    """Whether positive fractions are drawn by weights as well (remixing)."""
+    thinned: bool = False
+    """Whether negative fractions keep each record of T̂ with the probability of its weight, instead of drawing n."""
 
     @property
     def size(self) -> int:
         """Number of training records."""
         return self.n_train
 
-    def draw(self, rng: np.random.Generator, injected: float) -> Draw:
-        """Algorithm 1's resample."""
+    def is_weighted(self, injected: float) -> bool:
+        """Whether a level is drawn by weights."""
+        return self.unmixing is not None and (injected < 0 or self.by_weights)
+
+    def is_thinned(self, injected: float) -> bool:
+        """Whether a level keeps records with the probability of their weight."""
+        return self.thinned and injected < 0
+
+    def pools(self, rng: np.random.Generator, injected: float, replicate: int) -> tuple[Rows, Rows]:
+        """Positions of T̂ to draw from uniformly (where thinned: to train on), and those of V̂ to score."""
+        assert self.unmixing is not None
+        part = replicate % self.unmixing.n_parts
+        if self.is_thinned(injected):
+            weights = self.unmixing.weights(injected, part)
+            return np.flatnonzero(rng.random(len(weights)) < weights), self.unmixing.scored(part)
+        return self.unmixing.drawn_from(injected, part), self.unmixing.scored(part)
+
+    def weighting(self, injected: Array) -> Weighting:
+        """What the weights of each level leave."""
+        plain = Weighting.none(len(injected), self.n_train_pool)
+        if self.unmixing is None:
+            return plain
+        for i in np.flatnonzero([self.is_weighted(float(a)) for a in injected]):
+            plain.effective[i] = self.unmixing.effective(float(injected[i]))
+            plain.kept[i] = self.unmixing.kept(float(injected[i]))
+            plain.strata[i] = self.unmixing.n_parts
+        return plain
+
+    def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
+        """Algorithm 1's resample, or a weighted one that a part of V̂ scores."""
+        if self.is_weighted(injected):
+            listed, scored = self.pools(rng, injected, replicate)
+            nothing = np.zeros(0, dtype=np.int64)
+            if not self.is_thinned(injected):
+                listed = listed[draw_records(rng, 0.0, self.n_train, len(listed), 1, True)[0]]
+            return Draw(listed, nothing, scored, weighted=True)
         from_train, from_validation = draw_records(
             rng, injected, self.n_train, self.n_train_pool, self.n_validation_pool, self.replace
         )
@@ -106,7 +177,11 @@ class Records:
 
     def describe(self) -> dict[str, Any]:
         """Size and way of drawing."""
-        return {"error_model": self.name, "n_train": self.n_train, "replace": self.replace}
+        about = {"error_model": self.name, "n_train": self.n_train, "replace": self.replace}
+        if self.unmixing is None:
+            return about
+        digest = hashlib.sha256(np.ascontiguousarray(self.unmixing.train).tobytes()).hexdigest()
+        return about | {"ratios": digest, "by_weights": self.by_weights, "thinned": self.thinned}
 
 
 @dataclass(frozen=True)
@@ -130,7 +205,11 @@ class Fragments:
         """Number of clusters that can be cut."""
         return len(self.clusters)
 
-    def draw(self, rng: np.random.Generator, injected: float) -> Draw:
+    def weighting(self, injected: Array) -> Weighting:
+        """All of it."""
+        return Weighting.none(len(injected), self.n_train_pool)
+
+    def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
         """Cut every cluster, and let the first piece of some join training."""
         joined, scored = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
         for members in self.clusters:

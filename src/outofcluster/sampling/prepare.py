@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import platform
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from outofcluster.sampling.plan import Plan
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.task import Task, digest
+from outofcluster.sampling.unmixing import RatioWeights
 from outofcluster.split.folds import Fold
 
 __all__ = ["Sampling", "SamplingSettings", "package_versions", "prepare"]
@@ -53,6 +55,13 @@ class SamplingSettings:
         The share of the fits that each level of ``injected`` gets; equal shares by default.
     fits_in_all : int, optional
         Fits of the same model in this and in other runs, which decide whether a kernel is worth compiling.
+    ratios : RatioWeights, optional
+        Weights for negative injected fractions.
+    by_weights : bool
+        Whether positive fractions are drawn by weights as well.
+    thinned : bool
+        Whether negative fractions keep each training record with the probability of its weight, instead of drawing
+        ``n_train`` of them.
     """
 
     error_model: str = "records"
@@ -66,6 +75,9 @@ class SamplingSettings:
     standard_error: float | None = None
     kernel: bool | Literal["auto"] = "auto"
     fits_in_all: int | None = None
+    ratios: RatioWeights | None = None
+    by_weights: bool = False
+    thinned: bool = False
 
 
 @dataclass(frozen=True)
@@ -139,6 +151,10 @@ def prepare(
         groups=task.clusters,
         replace=settings.replace,
     )
+    if settings.ratios is not None and isinstance(injection, Records):
+        injection = dataclasses.replace(
+            injection, unmixing=settings.ratios, by_weights=settings.by_weights, thinned=settings.thinned
+        )
     budget = check_integer("n_fits", settings.n_fits, least=1)
     plan = _plan(settings, budget, injection, len(validation))
     kinds = _unit_kinds(settings.units, task, fold, len(plan.injected))
@@ -196,9 +212,7 @@ def _plan(settings: SamplingSettings, budget: int, injection: Injection, n_valid
         if wanted is not None:
             raise InputError("standard_error must be None when injected is given: it needs the design's own levels.")
         levels = check_vector("injected", settings.injected)
-        if levels.min() < 0 or levels.max() > 1:
-            wrong = levels[(levels < 0) | (levels > 1)][0]
-            raise InputError(f"injected must hold fractions between 0 and 1, got {wrong:g}.")
+        _check_fractions(levels, settings.ratios)
         levels = np.sort(levels)
         if len(np.unique(levels)) < len(levels):
             raise InputError("injected must hold distinct fractions, got one more than once.")
@@ -215,7 +229,21 @@ def _plan(settings: SamplingSettings, budget: int, injection: Injection, n_valid
         return Plan(levels, budget, standard_error=wanted)
     least = 2 if budget >= 2 * len(levels) else 1
     shares = np.ones(len(levels)) if settings.shares is None else settings.shares
-    return Plan(levels, budget, fixed=allocate(shares, budget, least=least))
+    fits = allocate(shares, budget, least=least)
+    if settings.ratios is not None:
+        # Every part of V̂ is scored by as many replicates of a weighted level.
+        parts = injection.weighting(levels).strata
+        fits = np.where(parts > 1, np.maximum(np.rint(fits / parts), 2).astype(np.int64) * parts, fits)
+    return Plan(levels, int(fits.sum()), fixed=fits)
+
+
+def _check_fractions(levels: Array, ratios: RatioWeights | None) -> None:
+    least = -np.inf if ratios is not None else 0.0
+    if levels.min() < least or levels.max() > 1:
+        wrong = levels[(levels < least) | (levels > 1)][0]
+        raise InputError(f"injected must hold fractions between 0 and 1, got {wrong:g}.")
+    if ratios is not None:
+        ratios.check(levels)
 
 
 def _unit_kinds(units: Any, task: Task, fold: Fold, n_levels: int) -> tuple[UnitKind, ...]:

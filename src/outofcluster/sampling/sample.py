@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace as replace_settings
 from typing import Any, Literal
 
 import numpy as np
@@ -12,9 +13,12 @@ from outofcluster._base.deprecation import old_names
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.randomness import RandomState, seed_of
 from outofcluster._base.validation import check_choice
+from outofcluster.sampling.fitting import one_blas_thread
 from outofcluster.sampling.prepare import SamplingSettings, prepare
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.task import Task
+from outofcluster.sampling.unmixing import RatioWeights
+from outofcluster.split.discriminator import tell_sides_apart
 from outofcluster.split.folds import Fold
 
 __all__ = ["sample_losses"]
@@ -31,6 +35,7 @@ def sample_losses(
     error_model: Literal["records", "fragments", "second-fragments"] = "records",
     groups: Any = None,
     injected: ArrayLike | None = None,
+    discriminator: Any = "auto",
     largest: float | None = None,
     n_fits: int = 2000,
     n_train: int | None = None,
@@ -62,7 +67,11 @@ def sample_losses(
     groups : array, optional
         Cluster of every record of X; needed for fragments, and used as the jackknife's units.
     injected : array, optional
-        Injected fractions in [0, 1]; by default the optimal extrapolation design's.
+        Injected fractions of at most 1; by default those of the optimal extrapolation design. Negative fractions are
+        drawn with weights that leave out what looks like V̂ (:mod:`outofcluster.sampling.unmixing`), as far as enough
+        records are left, and for ``error_model="records"``.
+    discriminator : "auto" or classifier
+        What tells the two sides apart for negative fractions; a classifier needs ``predict_proba``.
     largest : float, optional
         Largest level of that design; by default capped so that enough of V̂ stays unused to score on.
     n_fits : int, default=2000
@@ -128,8 +137,31 @@ def sample_losses(
         kernel=kernel,
     )
     fold = _check_split(train, validation, task.n_records)
-    sampling = prepare(task, fold, settings, seed=seed_of(random_state), checkpoint=checkpoint)
+    seed = seed_of(random_state)
+    if injected is not None and error_model == "records" and np.min(np.asarray(injected, dtype=float), initial=0) < 0:
+        settings = replace_settings(settings, ratios=_ratios(task, fold, discriminator, seed))
+    sampling = prepare(task, fold, settings, seed=seed, checkpoint=checkpoint)
     return sampling.run(n_jobs=n_jobs, progress=progress)
+
+
+def _ratios(task: Task, fold: Fold, discriminator: Any, seed: int | None) -> RatioWeights:
+    """Weights for negative injected fractions."""
+    own = isinstance(discriminator, str) and discriminator == "auto"
+    if not own and not hasattr(discriminator, "predict_proba"):
+        raise InputError(f"discriminator must be 'auto' or a classifier with predict_proba, got {discriminator!r}.")
+    with one_blas_thread():
+        sides = tell_sides_apart(
+            task.X,
+            task.y,
+            fold.train,
+            fold.validation,
+            clusters=task.clusters,
+            seed=np.random.SeedSequence(seed),
+            classifier=None if own else discriminator,
+            estimator=task.estimator,
+            discrete=task.classifier,
+        )
+    return RatioWeights(sides.ratio_by_part, sides.ratio_validation, sides.part)
 
 
 def _check_split(train: ArrayLike, validation: ArrayLike, n_records: int) -> Fold:

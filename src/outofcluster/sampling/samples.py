@@ -288,6 +288,9 @@ class LossSamples:
             for a in injected
         ]
 
+        def first(name: str) -> NDArray[Any]:
+            return np.array([getattr(part[0][0], name)[part[0][1]] for part in parts])
+
         def added(kind: str, side: str) -> Array:
             return np.stack([sum(getattr(run.sums[kind], side)[i] for run, i in part) for part in parts])
 
@@ -296,7 +299,9 @@ class LossSamples:
             injected=injected,
             losses=tuple(np.concatenate([run.losses[i] for run, i in part]) for part in parts),
             redraws=np.array([sum(int(run.redraws[i]) for run, i in part) for part in parts]),
-            **{name: np.array([getattr(part[0][0], name)[part[0][1]] for part in parts]) for name in _PER_LEVEL[1:]},
+            effective=first("effective"),
+            kept=first("kept"),
+            strata=first("strata"),
             sums={
                 kind: replace(sums, train=added(kind, "train"), validation=added(kind, "validation"))
                 for kind, sums in self.sums.items()
@@ -375,7 +380,10 @@ class LossSamples:
         return cls(
             injected=arrays["injected"],
             losses=tuple(np.split(arrays["losses"], np.cumsum(arrays["counts"])[:-1])),
-            **{name: arrays[name] for name in _PER_LEVEL},
+            redraws=arrays["redraws"],
+            effective=arrays["effective"],
+            kept=arrays["kept"],
+            strata=arrays["strata"],
             size=about["size"],
             sums={kind: UnitSums(**{name: arrays[f"{kind}_{name}"] for name in names}) for kind in about["units"]},
             problem=about["problem"],

@@ -1,0 +1,80 @@
+"""Who leaked: the training records that look like held-out ones, for clerical review.
+
+With r = dP_V/dT̂ at a training record and p0 the leakage rate, the record belongs to a held-out cluster with probability
+p0·r, at most 1. Which held-out cluster it resembles is the cluster of its nearest held-out record, in standardised
+features.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from outofcluster._base.plain import data_frame
+from outofcluster._base.validation import Array
+from outofcluster.sampling.audit_samples import AuditSamples
+from outofcluster.split.folds import Fold, Rows
+
+__all__ = ["nearest_clusters", "suspects_frame"]
+
+_UNKNOWN = -1
+
+
+def nearest_clusters(features: NDArray[np.float64] | None, fold: Fold, clusters: Rows) -> Rows:
+    """The held-out cluster that each training record resembles; -1 where features are no finite numbers.
+
+    Parameters
+    ----------
+    features : array or None
+        The records as a matrix of finite numbers, where they are one.
+    fold : Fold
+        The split.
+    clusters : array of int
+        Number of the observed cluster of every record.
+
+    Returns
+    -------
+    array of int
+        One cluster per training record.
+    """
+    if features is None:
+        return np.full(len(fold.train), _UNKNOWN)
+    scale = features.std(axis=0)
+    standardised = features[:, scale > 0] / scale[scale > 0]
+    if standardised.shape[1] == 0:
+        return np.full(len(fold.train), _UNKNOWN)
+    _, nearest = cKDTree(standardised[fold.validation]).query(standardised[fold.train])
+    return np.asarray(clusters[fold.validation][nearest])
+
+
+def suspects_frame(samples: AuditSamples, rates: Array) -> Any:
+    """The training records of all folds, the most suspicious first.
+
+    Parameters
+    ----------
+    samples : AuditSamples
+        The samples, with the density ratios of each fold.
+    rates : array
+        Leakage rate of each fold.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per fold and training record, with the columns fold, record (its row), probability and resembles (the
+        held-out cluster).
+    """
+    names = np.array([*samples.cluster_names, ""], dtype=object)
+    columns: dict[str, list[Any]] = {"fold": [], "record": [], "probability": [], "resembles": []}
+    for fold, rate in zip(samples.folds, rates, strict=True):
+        if fold.sides is None:
+            continue
+        probability = np.minimum(rate * fold.sides.ratio, 1.0)
+        columns["fold"] += [fold.index] * len(probability)
+        columns["record"] += fold.sides.rows.tolist()
+        columns["probability"] += probability.tolist()
+        columns["resembles"] += names[fold.sides.resembles].tolist()
+    order = np.argsort(-np.array(columns["probability"]), kind="stable")
+    return data_frame({name: [values[i] for i in order] for name, values in columns.items()})
