@@ -1,8 +1,11 @@
 """Sphinx configuration. Build with ``sphinx-build -W docs docs/_build/html``; nothing is fetched, then or later."""
 
+import re
 import sys
 import warnings
 from pathlib import Path
+
+from sphinx import addnodes
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
@@ -74,3 +77,23 @@ sphinx_gallery_conf = {
 
 # An example that warns should say so in its text, not in the log of the build.
 warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
+
+
+def join_names(app, what, name, obj, options, lines):
+    """Join the names of attributes that are described together: with spaces Sphinx reads all but the last as a type."""
+    lines[:] = [re.sub(r"^:(ivar|vartype) (\w+(?:, \w+)+):", lambda m: m[0].replace(", ", ","), line) for line in lines]
+
+
+def show_names(app, doctree):
+    """Show those names apart again, and without links, which would lead to other classes with an attribute so named."""
+    for node in list(doctree.findall(addnodes.literal_strong)):
+        if isinstance(node.parent, addnodes.pending_xref) and node.parent["reftype"] == "obj":
+            node.parent.replace_self(node)
+        elif node.astext() == ",":
+            node.replace_self(addnodes.literal_strong("", ", "))
+
+
+def setup(app):
+    """Called by Sphinx."""
+    app.connect("autodoc-process-docstring", join_names, priority=900)
+    app.connect("doctree-read", show_names)
