@@ -149,13 +149,18 @@ def _ratios(task: Task, fold: Fold, discriminator: Any, seed: int | None) -> Rat
     own = isinstance(discriminator, str) and discriminator == "auto"
     if not own and not hasattr(discriminator, "predict_proba"):
         raise InputError(f"discriminator must be 'auto' or a classifier with predict_proba, got {discriminator!r}.")
+    clusters = task.clusters
+    if clusters is None:
+        # Without clusters each side counts as one.
+        clusters = np.zeros(task.n_records, dtype=np.int64)
+        clusters[fold.validation] = 1
     with one_blas_thread():
         sides = tell_sides_apart(
             task.X,
             task.y,
             fold.train,
             fold.validation,
-            clusters=task.clusters,
+            clusters=clusters,
             seed=np.random.SeedSequence(seed),
             classifier=None if own else discriminator,
             estimator=task.estimator,
