@@ -150,7 +150,7 @@ def test_what_differs_between_audits(results):
     assert "corrected for" not in said["no rate"]
     assert "Back to the assumed rate" not in said["no rate"]
     assert "also allows for an uncertain rate" in said["uncertain"]
-    assert "The same rate is taken for all folds." in said["one rate per fold"]
+    assert "The same rate is used for all folds." in said["one rate per fold"]
     assert "cut in two" in said["fragments"]
     assert "share of wrong predictions" in said["fragments"]
     assert "had nothing leaked" in said["units"]
