@@ -191,7 +191,10 @@ def transfer(theme: Theme) -> Figure:
 def errors(theme: Theme) -> Figure:
     """Single records of large clusters leak, or pieces of small ones."""
     figure, ax = canvas(7.2, 3.1)
-    for left, title in ((1, 'error_model="records": few large clusters'), (37, 'error_model="fragments": many small clusters')):
+    for left, title in (
+        (1, "records: few large clusters"),
+        (37, "fragments: many small clusters"),
+    ):
         ax.text(left + 17, 28.4, title, ha="center", color=theme.ink, fontsize=10, weight="bold")
         box(ax, theme, left, 4, 15.5, 20)
         box(ax, theme, left + 18.5, 4, 15.5, 20)
