@@ -28,6 +28,8 @@ __all__ = ["Stack", "fit_stack"]
 
 _FIRST_CEILINGS = (0.02, 0.1, 0.3)
 """Values of ε from which the stack is fitted: the likelihood may have several maxima."""
+_STEPS = (6, 60)
+"""Steps of the optimiser from each start, and from the best place that they reach."""
 _EVEN, _SUM = 1.0, 10.0
 """Penalties of the weights: towards each other, and of their sum towards 1."""
 _BOUNDS_INTERCEPT, _BOUNDS_WEIGHT, _BOUNDS_CEILING = (-10, 10), (0, 5), (1e-4, 0.95)
@@ -75,29 +77,35 @@ def fit_stack(by_member: Floats, side: Ints, fold: Ints, order: Floats) -> Stack
     order : array of shape (n,)
         Random numbers: records with the smallest ones teach, where not all can.
     """
-
-    def fitted(rows: Ints, start: Floats) -> tuple[float, Floats]:
-        rows = some_of_both(rows, side, order, _MOST_TAUGHT)
-        return _fit(by_member[rows], side[rows], start)
-
-    members = by_member.shape[1]
-    even = [0.0, *np.full(members, 1 / members)]
     everyone = np.arange(len(side))
-    whole = min((fitted(everyone, np.array([*even, ceiling])) for ceiling in _FIRST_CEILINGS), key=lambda fit: fit[0])[
-        1
-    ]
-    by_fold = [fitted(np.flatnonzero(fold != k), whole)[1] for k in range(int(fold.max()) + 1)]
+    # Each stack has starts of its own: one that began at the fit to all records would know of those it scores.
+    taught = [everyone, *(np.flatnonzero(fold != k) for k in range(int(fold.max()) + 1))]
+    some = [some_of_both(rows, side, order, _MOST_TAUGHT) for rows in taught]
+    whole, *by_fold = [_fit(by_member[rows], side[rows]) for rows in some]
     return Stack(whole, np.array(by_fold))
 
 
-def _fit(by_member: Floats, side: Ints, start: Floats) -> tuple[float, Floats]:
+def _fit(by_member: Floats, side: Ints) -> Floats:
+    """Intercept, weights and ceiling: a few steps from several starts, then on from the best place."""
     from scipy.optimize import minimize
 
-    bounds = [_BOUNDS_INTERCEPT] + [_BOUNDS_WEIGHT] * by_member.shape[1] + [_BOUNDS_CEILING]
-    fit = minimize(
-        _objective, start, (by_member, side), jac=True, bounds=bounds, method="L-BFGS-B", options={"maxiter": 60}
-    )
-    return float(fit.fun), np.asarray(fit.x)
+    members = by_member.shape[1]
+    bounds = [_BOUNDS_INTERCEPT] + [_BOUNDS_WEIGHT] * members + [_BOUNDS_CEILING]
+
+    def descend(start: Floats, steps: int) -> tuple[float, Floats]:
+        fit = minimize(
+            _objective,
+            start,
+            (by_member, side, float(logit(side.mean()))),
+            jac=True,
+            bounds=bounds,
+            method="L-BFGS-B",
+            options={"maxiter": steps},
+        )
+        return float(fit.fun), np.asarray(fit.x)
+
+    starts = (np.array([0.0, *np.full(members, 1 / members), ceiling]) for ceiling in _FIRST_CEILINGS)
+    return descend(min((descend(start, _STEPS[0]) for start in starts), key=lambda fit: fit[0])[1], _STEPS[1])[1]
 
 
 def _log_ratio(theta: Floats, by_member: Floats) -> tuple[Floats, Floats, Floats]:
@@ -108,13 +116,14 @@ def _log_ratio(theta: Floats, by_member: Floats) -> tuple[Floats, Floats, Floats
     return -np.log(inverse), (1 - ceiling) * away / inverse, (away - 1) / inverse
 
 
-def _objective(theta: Floats, by_member: Floats, side: Ints) -> tuple[float, Floats]:
+def _objective(theta: Floats, by_member: Floats, side: Ints, log_odds: float) -> tuple[float, Floats]:
     """Minus the log likelihood, with the penalties, and its gradient."""
     log_ratio, by_u, by_ceiling = _log_ratio(theta, by_member)
-    eta = logit(side.mean()) + log_ratio
+    eta = log_odds + log_ratio
     uneven = theta[1:-1] - 1 / by_member.shape[1]
     penalty = 0.5 * (_EVEN * uneven @ uneven + _SUM * uneven.sum() ** 2)
-    value = np.logaddexp(0, eta).sum() - eta[side == 1].sum() + penalty
-    slope = expit(eta) - side
+    p = expit(eta)
+    value = -np.log1p(-p).sum() - eta @ side + penalty
+    slope = p - side
     by_weights = by_member.T @ (slope * by_u) + _EVEN * uneven + _SUM * uneven.sum()
     return float(value), np.concatenate([[slope @ by_u], by_weights, [slope @ by_ceiling]])
