@@ -12,10 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from outofcluster.sampling.kernels._compile import compiled
+from outofcluster.sampling.kernels._compile import called, inlined
 from outofcluster.sampling.kernels._tile import TILE_COLUMNS, TILE_ROWS, add_tile
 
-__all__ = ["PADDING", "add_outer", "add_rows", "by_columns", "factor", "padded", "products", "set_diagonal", "solve"]
+__all__ = [
+    "PADDING",
+    "add_outer",
+    "add_rows",
+    "by_columns",
+    "copy",
+    "factor",
+    "padded",
+    "products",
+    "set_diagonal",
+    "solve",
+]
 
 PADDING = 4
 """Spare places that a list of rows to add needs at its end."""
@@ -28,7 +39,14 @@ def padded(width: int) -> int:
     return (width + TILE_COLUMNS - 1) // TILE_COLUMNS * TILE_COLUMNS
 
 
-@compiled
+@called
+def copy(source: Any, target: Any) -> None:
+    """The assignment target[:] = source, whose check of the lengths would take the compiler seconds."""
+    for k in range(target.size):
+        target[k] = source[k]
+
+
+@called
 def set_diagonal(H: Any, q: int, value: float) -> None:
     """The multiple of the identity of order q."""
     H[:] = 0.0
@@ -36,7 +54,7 @@ def set_diagonal(H: Any, q: int, value: float) -> None:
         H[a, a] = value
 
 
-@compiled
+@called
 def add_outer(H: Any, q: int, Z: Any, picked: Any, weights: Any, count: int, weighted: Any) -> None:
     """H += Σ weights[k] z zᵀ over the rows z = Z[picked[k]]; ``weighted`` is room for rows times their weights."""
     p = Z.shape[1]
@@ -52,7 +70,7 @@ def add_outer(H: Any, q: int, Z: Any, picked: Any, weights: Any, count: int, wei
                 add_tile(H, a, b, weighted, Z, rows, rows.size)
 
 
-@compiled
+@called
 def add_rows(out: Any, Z: Any, picked: Any, weights: Any, count: int) -> None:
     """The sum out += Σ weights[k] Z[picked[k]]; overwrites the spare places of the lists."""
     _fill_four(picked, weights, count)
@@ -63,7 +81,7 @@ def add_rows(out: Any, Z: Any, picked: Any, weights: Any, count: int) -> None:
             out[b] += (w0 * z0[b] + w1 * z1[b]) + (w2 * z2[b] + w3 * z3[b])
 
 
-@compiled
+@inlined
 def _fill_four(picked: Any, weights: Any, count: int) -> None:
     """Make the number of rows a multiple of four by rows of weight 0."""
     for k in range(count, (count + 3) // 4 * 4):
@@ -71,7 +89,7 @@ def _fill_four(picked: Any, weights: Any, count: int) -> None:
         weights[k] = 0.0
 
 
-@compiled
+@called
 def by_columns(Z: Any, n: int, q: int, columns: Any) -> None:
     """Copy the first n rows by columns, a few rows at a time: what is read and written then stays at hand."""
     for first in range(0, n, 8):
@@ -81,7 +99,7 @@ def by_columns(Z: Any, n: int, q: int, columns: Any) -> None:
                 columns[j, i] = Z[i, j]
 
 
-@compiled
+@called
 def products(columns: Any, q: int, w: Any, constant: float, out: Any) -> None:
     """The sum of the first q columns weighted by w, plus a constant."""
     n = out.size
@@ -100,7 +118,7 @@ def products(columns: Any, q: int, w: Any, constant: float, out: Any) -> None:
         j += 1
 
 
-@compiled
+@called
 def factor(H: Any, q: int, U: Any, inverse: Any, own: float, largest: float) -> bool:
     """H = Uᵀ D⁻¹ U, with D the diagonal of U, and its inverse.
 
@@ -109,9 +127,7 @@ def factor(H: Any, q: int, U: Any, inverse: Any, own: float, largest: float) -> 
     top = 0.0
     for a in range(q):
         top = max(top, H[a, a])
-        h, u = H[a], U[a]
-        for b in range(h.size):
-            u[b] = h[b]
+        copy(H[a], U[a])
     for k in range(q):
         pivot = U[k, k]
         if not (pivot > own * H[k, k] and pivot > largest * top and pivot < np.inf):
@@ -127,10 +143,10 @@ def factor(H: Any, q: int, U: Any, inverse: Any, own: float, largest: float) -> 
     return True
 
 
-@compiled
+@called
 def solve(U: Any, q: int, inverse: Any, right: Any, x: Any) -> None:
     """The solution of Uᵀ D⁻¹ U x = right, with zeros in the padding of x."""
-    x[:] = right
+    copy(right, x)
     for k in range(q):
         t = x[k] * inverse[k]
         for j in range(k + 1, q):

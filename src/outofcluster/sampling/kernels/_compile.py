@@ -4,6 +4,9 @@ Machine code is kept on disk beside the sources. Numba looks for it by the modif
 file, which says nothing of the functions that were compiled into it, and which an installer may set as it
 likes. So a digest of all sources of this folder lies with the machine code, and code of other sources is
 deleted before any is loaded.
+
+A function that is compiled by itself is optimised again in each function that calls it, and passing it a tuple of
+arrays takes about a hundred instructions. So most functions are only compiled as parts of others.
 """
 
 from __future__ import annotations
@@ -16,17 +19,32 @@ from typing import Any, TypeVar
 
 import numba
 
-__all__ = ["compiled", "drop_stale_code"]
+__all__ = ["called", "compiled", "drop_stale_code", "inlined"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Division by zero gives an infinity, as in numpy: the check for it would keep loops from using vector registers.
-_decorate: Any = numba.njit(cache=True, nogil=True, error_model="numpy")
+_OPTIONS = {"nogil": True, "error_model": "numpy"}
+_njit: Any = numba.njit
 
 
 def compiled(function: Function) -> Function:
-    """Compile on the first call, and keep the machine code on disk."""
-    dispatcher: Function = _decorate(function)
+    """Compile on the first call from Python, and keep the machine code on disk."""
+    return _decorate(function, cache=True)
+
+
+def called(function: Function) -> Function:
+    """Compile once for the compiled functions that call it; Python cannot call it, which saves the way in."""
+    return _decorate(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def inlined(function: Function) -> Function:
+    """Compile as a part of the functions that call it, for those that are called from one place or are short."""
+    return _decorate(function, inline="always")
+
+
+def _decorate(function: Function, **options: Any) -> Function:
+    dispatcher: Function = _njit(**_OPTIONS, **options)(function)
     return dispatcher
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster.sampling.kernels._compile import compiled
+from outofcluster.sampling.kernels._compile import called, compiled
 from outofcluster.sampling.kernels._philox import fill_uniforms
 
 __all__ = ["draw", "identity_orders"]
@@ -61,7 +61,7 @@ def draw(
     return m
 
 
-@compiled
+@called
 def _partial_shuffle(u: Any, order: Any, swaps: Any, drawn: Any) -> None:
     """Shuffle the head of the order, copy it, and undo the swaps: cheaper than a new order for a large pool."""
     count, size = u.size, order.size

@@ -14,6 +14,8 @@ __all__ = ["BlockResult", "Kernel", "Units"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+_Draw = tuple[float, int, bool, Any, int, int]
+"""The injected fraction, n, whether with replacement, the key, the level and the first replicate."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,6 @@ class Kernel:
 
     def start(self, X: Floats, y: Floats, train: Integers) -> Floats:
         """Coefficients fitted on all of T, from which every replicate's fit starts; zeros if they cannot be fitted."""
-        from outofcluster.sampling.kernels._replicate import standardise
         from outofcluster.sampling.kernels._work import make_solver, make_work
 
         n, d = len(train), X.shape[1]
@@ -89,14 +90,14 @@ class Kernel:
         labels = y[train]
         if self.model == "least_squares" or (self.classifier and labels.min() == labels.max()):
             return coefficients
-        work = make_work(n, d, 0, 0, 0, 0, replace=True)
-        solver = make_solver(n, d)
+        work, solver = make_work(n, d, 0, 0, 0, 0, replace=True), make_solver(n, d)
         work.rows[:, :d] = X[train]
-        settings = self._settings()
-        standardise(settings, work.rows, n, work.mean, work.scale)
-        if _fit(self.model)(work.rows, labels.astype(float), d, settings, _read_only(coefficients, np.float64), solver):
-            coefficients[:] = solver.w[: d + 1]
-        return coefficients
+        work.targets[:] = labels
+        nothing = np.zeros(0, np.int64)
+        draw = (0.0, n, True, np.zeros(2), 0, 0)
+        # Without pools to draw from, the loop fits the rows that are there.
+        out = self._loop(X, y, nothing, nothing, draw, 1, (), (), coefficients, work, solver)
+        return solver.w[: d + 1].copy() if out.handled[0] else coefficients
 
     def run_block(
         self,
@@ -150,49 +151,69 @@ class Kernel:
         y: Floats,
         train: Integers,
         validation: Integers,
-        draw: tuple[float, int, bool, Any, int, int],
+        draw: _Draw,
         count: int,
         train_units: tuple[Units, ...],
         validation_units: tuple[Units, ...],
         start: Floats,
     ) -> tuple[BlockResult, Floats]:
-        from outofcluster.sampling.kernels._work import Out, Problem, make_solver, make_work
+        from outofcluster.sampling.kernels._work import make_solver, make_work
 
-        injected, n_train, replace, key, level, first = draw
+        _, n, replace, *_ = draw
         n_T, n_V, d = len(train), len(validation), X.shape[1]
-        if not replace and n_train > n_T + n_V:
+        if not replace and n > n_T + n_V:
             raise InputError(
-                f"n_train must be at most {n_T + n_V}, the number of records, without replacement, got {n_train}."
+                f"n_train must be at most {n_T + n_V}, the number of records, without replacement, got {n}."
             )
+        numbers = [np.cumsum([units.count for units in partitions]) for partitions in (train_units, validation_units)]
+        work = make_work(n, d, n_T, n_V, *(int(ends[-1]) if len(ends) else 0 for ends in numbers), replace=replace)
+        units = (train_units, validation_units)
+        out = self._loop(X, y, train, validation, draw, count, *units, start, work, make_solver(n, d))
+        train_sums, validation_sums = (
+            tuple(np.split(sums, ends)[:-1])
+            for sums, ends in zip((out.train_sums, out.validation_sums), numbers, strict=True)
+        )
+        return BlockResult(out.losses, out.redraws, out.handled, train_sums, validation_sums), work.weights
+
+    def _loop(
+        self,
+        X: Floats,
+        y: Floats,
+        train: Integers,
+        validation: Integers,
+        draw: _Draw,
+        count: int,
+        train_units: tuple[Units, ...],
+        validation_units: tuple[Units, ...],
+        start: Floats,
+        work: Any,
+        solver: Any,
+    ) -> Any:
+        """Run the compiled loop of the model on the buffers."""
+        from outofcluster.sampling.kernels._work import Out, Problem
+
+        injected, _, replace, key, level, first = draw
         problem = Problem(
             _read_only(X, np.float64),
             _read_only(y, np.float64),
             _read_only(train, np.int64),
             _read_only(validation, np.int64),
-            _read_only(_numbered(train_units, n_T), np.int64),
-            _read_only(_numbered(validation_units, n_V), np.int64),
+            _read_only(_numbered(train_units, len(train)), np.int64),
+            _read_only(_numbered(validation_units, len(validation)), np.int64),
             _read_only(key, np.uint64),
             int(level),
             float(injected),
             bool(replace),
         )
-        t_stops = np.cumsum([0, *(units.count for units in train_units)])
-        v_stops = np.cumsum([0, *(units.count for units in validation_units)])
-        work = make_work(n_train, d, n_T, n_V, t_stops[-1], v_stops[-1], replace=replace)
         out = Out(
             np.full(count, np.nan),
             np.zeros(count, np.int64),
             np.zeros(count, np.bool_),
-            np.zeros((t_stops[-1], 8)),
-            np.zeros((v_stops[-1], 14)),
+            np.zeros((work.t_unit_counts.size, 8)),
+            np.zeros((work.v_unit_counts.size, 14)),
         )
-        begin = _read_only(start, np.float64)
-        _loop(self.model)(problem, self._settings(), begin, int(first), work, make_solver(n_train, d), out)
-        train_sums, validation_sums = (
-            tuple(np.split(sums, stops[1:])[:-1])
-            for sums, stops in ((out.train_sums, t_stops), (out.validation_sums, v_stops))
-        )
-        return BlockResult(out.losses, out.redraws, out.handled, train_sums, validation_sums), work.weights
+        _loop(self.model)(problem, self._settings(), _read_only(start, np.float64), int(first), work, solver, out)
+        return out
 
     def _settings(self) -> Any:
         from outofcluster.sampling.kernels._work import LOSSES, Settings
@@ -239,13 +260,3 @@ def _loop(model: str) -> Any:
     from outofcluster.sampling.kernels._least_squares import run_least_squares
 
     return run_least_squares
-
-
-def _fit(model: str) -> Any:
-    if model == "squared_hinge":
-        from outofcluster.sampling.kernels._squared_hinge import fit_squared_hinge
-
-        return fit_squared_hinge
-    from outofcluster.sampling.kernels._logistic import fit_logistic
-
-    return fit_logistic

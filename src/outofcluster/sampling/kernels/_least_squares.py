@@ -21,10 +21,10 @@ from outofcluster.sampling.kernels._algebra import (
     set_diagonal,
     solve,
 )
-from outofcluster.sampling.kernels._compile import compiled
-from outofcluster.sampling.kernels._replicate import gather_validation, publish, sample, score
+from outofcluster.sampling.kernels._compile import compiled, inlined
+from outofcluster.sampling.kernels._replicate import gather_validation, publish, sample, score, standardise
 
-__all__ = ["fit_least_squares", "run_least_squares"]
+__all__ = ["run_least_squares"]
 
 _SINGULAR = 1e-11
 """Least pivot, relative to its diagonal entry."""
@@ -39,13 +39,16 @@ def run_least_squares(problem: Any, settings: Any, start: Any, first: int, work:
     gather_validation(problem, work)
     for k in range(out.losses.size):
         m, out.redraws[k] = sample(problem, settings, work, first + k)
-        if m >= 0 and fit_least_squares(work.rows, work.targets, work.mean.size, settings, start, solver):
+        if m < 0:
+            continue
+        standardise(settings, work)
+        if _fit(work.rows, work.targets, work.mean.size, settings, start, solver):
             publish(work, solver.w, solver.w[work.mean.size])
             score(problem, settings, work, m, k, out)
 
 
-@compiled
-def fit_least_squares(rows: Any, targets: Any, d: int, settings: Any, start: Any, solver: Any) -> bool:
+@inlined
+def _fit(rows: Any, targets: Any, d: int, settings: Any, start: Any, solver: Any) -> bool:
     """Leave the coefficients in ``solver.w``, the intercept last; rows and targets are overwritten."""
     n = targets.size
     w, centre, g = solver.w, solver.step, solver.right

@@ -25,10 +25,10 @@ from outofcluster.sampling.kernels._algebra import (
     set_diagonal,
     solve,
 )
-from outofcluster.sampling.kernels._compile import compiled
-from outofcluster.sampling.kernels._replicate import gather_validation, publish, sample, score
+from outofcluster.sampling.kernels._compile import called, compiled, inlined
+from outofcluster.sampling.kernels._replicate import gather_validation, publish, sample, score, standardise
 
-__all__ = ["fit_logistic", "run_logistic"]
+__all__ = ["run_logistic"]
 
 _MAX_STEPS = 100
 _SETTLED = 1e-10
@@ -44,13 +44,16 @@ def run_logistic(problem: Any, settings: Any, start: Any, first: int, work: Any,
     gather_validation(problem, work)
     for k in range(out.losses.size):
         m, out.redraws[k] = sample(problem, settings, work, first + k)
-        if m >= 0 and fit_logistic(work.rows, work.targets, work.mean.size, settings, start, solver):
+        if m < 0:
+            continue
+        standardise(settings, work)
+        if _fit(work.rows, work.targets, work.mean.size, settings, start, solver):
             publish(work, solver.w, solver.w[work.mean.size] if settings.intercept else 0.0)
             score(problem, settings, work, m, k, out)
 
 
-@compiled
-def fit_logistic(rows: Any, targets: Any, d: int, settings: Any, start: Any, solver: Any) -> bool:
+@inlined
+def _fit(rows: Any, targets: Any, d: int, settings: Any, start: Any, solver: Any) -> bool:
     """Leave the coefficients in ``solver.w``; the rows are overwritten by their z. False if it does not converge."""
     n = targets.size
     q = d + 1 if settings.intercept else d
@@ -72,7 +75,7 @@ def fit_logistic(rows: Any, targets: Any, d: int, settings: Any, start: Any, sol
     return _newton(rows, n, d, q, settings.strength, solver)
 
 
-@compiled
+@called
 def _newton(Z: Any, n: int, d: int, q: int, c: float, solver: Any) -> bool:
     w, p, m, change, g = solver.w, solver.step, solver.margins, solver.change, solver.right
     products(solver.columns, q, w, 0.0, m)
@@ -114,7 +117,7 @@ def _newton(Z: Any, n: int, d: int, q: int, c: float, solver: Any) -> bool:
     return False
 
 
-@compiled
+@called
 def _search(m: Any, change: Any, n: int, c: float, w: Any, p: Any, d: int, g: Any, q: int) -> float:
     """The whole step, unless f rises steeply at its end: then where along it f is nearly level, by bisection."""
     start, linear, square = 0.0, 0.0, 0.0

@@ -14,34 +14,25 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
-from llvmlite import ir
-from numba.extending import intrinsic
 
-from outofcluster.sampling.kernels._compile import compiled
+from outofcluster.sampling.kernels._compile import compiled, inlined
 
 __all__ = ["fill_uniforms"]
 
 _M0, _M1 = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)
 _W0, _W1 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B)
 _SHIFT = np.uint64(11)
+_HALF, _BITS = np.uint64(2**32 - 1), np.uint64(32)
 _UNIT = 2.0**-53
 
 
-def _high_product(context: Any, a: Any, b: Any) -> Any:
-    """The upper 64 bits of a product, which one instruction of the processor gives and Python cannot say."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        wide = ir.IntType(128)
-        product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
-        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
-
-    return numba.types.uint64(numba.types.uint64, numba.types.uint64), generate
-
-
-_decorate: Any = intrinsic
-_high: Any = _decorate(_high_product)
+@inlined
+def _high(a: Any, b: Any) -> Any:
+    """The upper 64 bits of a product, from the products of its 32-bit halves."""
+    a0, a1, b0, b1 = a & _HALF, a >> _BITS, b & _HALF, b >> _BITS
+    middle = a1 * b0 + (a0 * b0 >> _BITS)
+    return a1 * b1 + (middle >> _BITS) + ((middle & _HALF) + a0 * b1 >> _BITS)
 
 
 @compiled

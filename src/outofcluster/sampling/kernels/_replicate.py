@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from outofcluster.sampling.kernels._algebra import products
-from outofcluster.sampling.kernels._compile import compiled
+from outofcluster.sampling.kernels._compile import called, inlined
 from outofcluster.sampling.kernels._compiled_draw import draw
 from outofcluster.sampling.kernels._draw import MAX_ATTEMPTS
 
@@ -24,7 +24,7 @@ __all__ = ["gather_validation", "publish", "sample", "score", "standardise"]
 _EPS = float(np.finfo(float).eps)
 
 
-@compiled
+@inlined
 def gather_validation(problem: Any, work: Any) -> None:
     """Copy V by columns, so that a score of all its records is a sum of columns."""
     d, n_V = work.v_columns.shape
@@ -35,13 +35,15 @@ def gather_validation(problem: Any, work: Any) -> None:
         work.v_targets[v] = problem.y[problem.validation[v]]
 
 
-@compiled
+@inlined
 def sample(problem: Any, settings: Any, work: Any, replicate: int) -> tuple[int, int]:
-    """Draw until the draw can be used, gather its rows and standardise them.
+    """Draw until the draw can be used, and gather its rows; where there is no pool, the rows are there already.
 
     Returns the number of draws from V, or -1 if none of the attempts can be used, and the number of rejected draws.
     """
     n, n_T, n_V = work.t_drawn.size, problem.train.size, problem.validation.size
+    if n_T + n_V == 0:
+        return 0, 0
     for attempt in range(MAX_ATTEMPTS):
         m = draw(
             problem.key,
@@ -74,12 +76,11 @@ def sample(problem: Any, settings: Any, work: Any, replicate: int) -> tuple[int,
             continue
         _gather(problem.X, problem.train, work.t_drawn[: n - m], work.rows[: n - m], work.mean.size)
         _gather(problem.X, problem.validation, work.v_drawn[:m], work.rows[n - m :], work.mean.size)
-        standardise(settings, work.rows, n, work.mean, work.scale)
         return m, attempt
     return -1, MAX_ATTEMPTS
 
 
-@compiled
+@called
 def _gather(X: Any, pool: Any, drawn: Any, rows: Any, d: int) -> None:
     """Copy the drawn records of a pool."""
     for k in range(drawn.size):
@@ -88,7 +89,7 @@ def _gather(X: Any, pool: Any, drawn: Any, rows: Any, d: int) -> None:
             rows[k, j] = X[record, j]
 
 
-@compiled
+@called
 def _leaves_one(counts: Any, m: int) -> bool:
     """Whether a record of V is left to validate on."""
     if m < counts.size:
@@ -99,12 +100,13 @@ def _leaves_one(counts: Any, m: int) -> bool:
     return left > 0
 
 
-@compiled
-def standardise(settings: Any, rows: Any, n: int, mean: Any, scale: Any) -> None:
-    """Centre and scale the columns as StandardScaler does; a column that cannot be told from a constant has scale 1."""
+@inlined
+def standardise(settings: Any, work: Any) -> None:
+    """Centre and scale the rows as StandardScaler does; a column that cannot be told from a constant has scale 1."""
     if not (settings.with_mean or settings.with_std):
         return
-    d = mean.size
+    rows, mean, scale = work.rows, work.mean, work.scale
+    n, d = work.targets.size, mean.size
     mean[:] = 0.0
     for i in range(n):
         for j in range(d):
@@ -128,7 +130,7 @@ def standardise(settings: Any, rows: Any, n: int, mean: Any, scale: Any) -> None
             rows[i, j] = (rows[i, j] - mean[j]) / scale[j]
 
 
-@compiled
+@inlined
 def publish(work: Any, w: Any, intercept: float) -> None:
     """Turn coefficients on standardised columns into coefficients on the columns of X."""
     d = work.mean.size
@@ -138,7 +140,7 @@ def publish(work: Any, w: Any, intercept: float) -> None:
     work.weights[d] = intercept
 
 
-@compiled
+@inlined
 def score(problem: Any, settings: Any, work: Any, m: int, k: int, out: Any) -> None:
     """Mean loss over the records of V that were not drawn, and its part in the sums of the block."""
     n_V = problem.validation.size
@@ -167,7 +169,7 @@ def score(problem: Any, settings: Any, work: Any, m: int, k: int, out: Any) -> N
     _add_validation(problem.validation_units, work, m, t, left, out.validation_sums)
 
 
-@compiled
+@called
 def _lose(loss: int, y: Any, f: Any) -> None:
     """Replace decision values by losses."""
     if loss == 0:
@@ -190,7 +192,7 @@ def _lose(loss: int, y: Any, f: Any) -> None:
             f[v] = abs(f[v] - y[v])
 
 
-@compiled
+@called
 def _add(row: Any, count: int, draws: int, t: float) -> None:
     """The eight sums that both pools have."""
     N, M = float(count), float(draws)
@@ -204,7 +206,7 @@ def _add(row: Any, count: int, draws: int, t: float) -> None:
     row[7] += N * M * t * t
 
 
-@compiled
+@inlined
 def _add_validation(units: Any, work: Any, m: int, t: float, left: int, sums: Any) -> None:
     """The sums of V; every unit with a record that was not drawn has an excess."""
     counts, excess = work.v_unit_counts, work.v_unit_excess

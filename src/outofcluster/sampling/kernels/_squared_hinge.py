@@ -18,15 +18,16 @@ from outofcluster.sampling.kernels._algebra import (
     add_outer,
     add_rows,
     by_columns,
+    copy,
     factor,
     products,
     set_diagonal,
     solve,
 )
-from outofcluster.sampling.kernels._compile import compiled
-from outofcluster.sampling.kernels._replicate import gather_validation, publish, sample, score
+from outofcluster.sampling.kernels._compile import called, compiled, inlined
+from outofcluster.sampling.kernels._replicate import gather_validation, publish, sample, score, standardise
 
-__all__ = ["fit_squared_hinge", "run_squared_hinge"]
+__all__ = ["run_squared_hinge"]
 
 _MAX_STEPS = 40
 _SETTLED = 1e-11
@@ -44,14 +45,17 @@ def run_squared_hinge(problem: Any, settings: Any, start: Any, first: int, work:
     gather_validation(problem, work)
     for k in range(out.losses.size):
         m, out.redraws[k] = sample(problem, settings, work, first + k)
-        if m >= 0 and fit_squared_hinge(work.rows, work.targets, work.mean.size, settings, start, solver):
+        if m < 0:
+            continue
+        standardise(settings, work)
+        if _fit(work.rows, work.targets, work.mean.size, settings, start, solver):
             d = work.mean.size
             publish(work, solver.w, solver.w[d] * settings.intercept_scaling if settings.intercept else 0.0)
             score(problem, settings, work, m, k, out)
 
 
-@compiled
-def fit_squared_hinge(rows: Any, targets: Any, d: int, settings: Any, start: Any, solver: Any) -> bool:
+@inlined
+def _fit(rows: Any, targets: Any, d: int, settings: Any, start: Any, solver: Any) -> bool:
     """Leave the coefficients in ``solver.w``; the rows are overwritten by their z. False if it does not converge."""
     n = targets.size
     q = d + 1 if settings.intercept else d
@@ -76,14 +80,14 @@ def fit_squared_hinge(rows: Any, targets: Any, d: int, settings: Any, start: Any
     return _newton(rows, n, q, c, solver)
 
 
-@compiled
+@called
 def _newton(Z: Any, n: int, q: int, c: float, solver: Any) -> bool:
     w, v, m, change = solver.w, solver.step, solver.margins, solver.change
     products(solver.columns, q, w, 0.0, m)
     for i in range(n):
         solver.active[i] = False
-    _change_active_set(Z, n, q, c, m, solver)
     for _ in range(_MAX_STEPS):
+        _change_active_set(Z, n, q, c, m, solver)
         if not factor(solver.H, q, solver.U, solver.inverse, _SINGULAR, 0.0):
             return False
         solve(solver.U, q, solver.inverse, solver.right, v)
@@ -99,7 +103,7 @@ def _newton(Z: Any, n: int, q: int, c: float, solver: Any) -> bool:
             slope0 -= max(0.0, 1.0 - m[i]) * step
             slope1 -= max(0.0, 1.0 - end) * step
         if same or largest <= _SETTLED:
-            w[:] = v
+            copy(v, w)
             return True
         if not largest < 1e300:
             return False
@@ -113,18 +117,17 @@ def _newton(Z: Any, n: int, q: int, c: float, solver: Any) -> bool:
         if slope1 <= -_STEEP * slope0:
             for i in range(n):
                 m[i] += change[i]
-            w[:] = v
+            copy(v, w)
         else:
             t = _search(m, change, n, c, linear, square, slope0, slope1)
             for i in range(n):
                 m[i] += t * change[i]
             for j in range(q):
                 w[j] += t * (v[j] - w[j])
-        _change_active_set(Z, n, q, c, m, solver)
     return False
 
 
-@compiled
+@called
 def _search(m: Any, change: Any, n: int, c: float, linear: float, square: float, low: float, high: float) -> float:
     """Where along the step f is nearly level: its slope is increasing and piecewise linear, and has opposite signs."""
     target = -0.1 * low
@@ -143,7 +146,7 @@ def _search(m: Any, change: Any, n: int, c: float, linear: float, square: float,
     return t
 
 
-@compiled
+@inlined
 def _change_active_set(Z: Any, n: int, q: int, c: float, m: Any, solver: Any) -> None:
     """Bring H and b to the active set of the margins, by its changes or, where they are many, from the start."""
     changed, size = 0, 0

@@ -4,6 +4,11 @@ r"""The innermost loop of a sum of outer products, written for the vector regist
 
 The tile stays in registers while k runs, which the compiler does not arrange by itself. Every entry is summed in the
 order of k with one rounding for the product and one for the sum, so that the width of the registers does not matter.
+
+Written out for the compiler because it earns more than a third. The best plain loop that gives the same bits adds four
+records to two rows of H at a time. A whole replicate then takes 1.38 times as long with logistic regression (n = 100,
+12 columns), 1.20 times with ridge regression, and 1.18, 1.24 and 1.15 times with the squared hinge (n = 100 with 12 and
+26 columns, n = 1000 with 114).
 """
 
 from __future__ import annotations
