@@ -101,7 +101,7 @@ def test_the_numbers_are_those_of_the_audit(result):
     assert plain["version"] == ooc.__version__
     assert plain["estimator"] == "Ridge()"
     assert plain["loss_range"] == [0, None]
-    assert plain["leakage"] == [{"rate": 0.1, "std": None, "of": "train"}] * 5
+    assert plain["leakage"] == [{"rate": 0.1, "std": None, "of": "train", "bound": None}] * 5
     assert plain["naive"]["interval"] == list(result.naive.interval)
     assert plain["corrected"]["value"] - plain["naive"]["value"] == plain["bias"] == result.bias
     assert (plain["folds"], plain["fits"]) == (5, 300)

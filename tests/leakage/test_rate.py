@@ -302,7 +302,7 @@ def test_words():
     words = str(Leakage(0.1, 0.02, of="validation"))
     assert words == "10% ± 2% of the validation records leak (95% interval 6.71% to 14.7%)"
     assert str(Leakage(0, 0.01)) == "0% ± 1% of the training records leak (95% interval 0% to 3.69%)"
-    assert repr(Leakage(np.float64(0.1))) == "Leakage(rate=0.1, std=None, of='train')"
+    assert repr(Leakage(np.float64(0.1))) == "Leakage(rate=0.1, std=None, of='train', bound=None)"
     assert Leakage(0.1) == Leakage(0.1)
 
 

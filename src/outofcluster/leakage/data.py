@@ -115,6 +115,7 @@ def rate_of_data(
                 seed=seed,
                 classifier=discriminator,
                 discrete=discrete,
+                parts=False,
             )
             for fold, seed in zip(folds, seeds, strict=True)
         )

@@ -52,11 +52,11 @@ def _merged(points: Floats, clusters: Ints) -> Ints:
     n = int(codes.max()) + 1
     if n <= _MOST_CLUSTERS:
         return codes
-    from scipy.cluster.vq import kmeans2
+    from scipy.cluster.vq import vq
 
     means = np.column_stack([np.bincount(codes, column) for column in points.T]) / np.bincount(codes)[:, None]
-    first = means[np.linspace(0, n - 1, _MOST_CLUSTERS).astype(np.int64)]
-    nearest = kmeans2(means, first, iter=5, minit="matrix", missing="ignore")[1]
+    examples = means[np.linspace(0, n - 1, _MOST_CLUSTERS).astype(np.int64)]
+    nearest, _ = vq(means, examples)
     return np.unique(nearest[codes], return_inverse=True)[1]
 
 

@@ -31,6 +31,8 @@ _MOST_CLASSES = 6
 """Classes of the target with a column of their own; the rarest beyond them share the last one."""
 _LARGEST = 4.0
 """Standard deviations at which columns are cut."""
+_MISSING = ("NoneType", "NAType", "NaTType")
+"""Types of missing values that are no floats."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +163,10 @@ def _column(values: Any) -> Floats:
         elif (array := np.asarray(values)).dtype.kind in "mM":
             number = np.where(np.isnat(array), np.nan, array.astype(np.int64).astype(np.float64))
         else:
+            if array.dtype.kind == "O":
+                array = np.array(
+                    [np.nan if type(value).__name__ in _MISSING else value for value in array], dtype=object
+                )
             number = array.astype(np.float64)
     except (TypeError, ValueError):
         _, codes, counts = np.unique([str(value) for value in values], return_inverse=True, return_counts=True)
