@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
@@ -29,7 +29,7 @@ from outofcluster.auditing.choices import LARGEST_RATE, choose_stored_units, rea
 from outofcluster.auditing.effect_result import LeakageTest
 from outofcluster.auditing.effect_test import evaluate_effect
 from outofcluster.auditing.findings import Finding, not_muted
-from outofcluster.auditing.summary import FittedCurve, FoldSummary, Summary
+from outofcluster.auditing.summary import FittedCurve, FoldSummary, Summary, UnmixedLosses
 from outofcluster.auditing.suspects import suspects_frame
 from outofcluster.curves.base import Curve
 from outofcluster.curves.operator import BinomialOperator
@@ -275,7 +275,7 @@ class Audit:
         """
         if all(fold.sides is None for fold in self.samples.folds):
             raise InputError(
-                "suspects() needs an audit of single records with at least 200 fits per fold and unmix='auto'; "
+                "suspects() needs an audit of single records with at least 150 fits per fold and unmix='auto'; "
                 "this one did not compare the two sides of its splits."
             )
         rates = self._rates
@@ -516,6 +516,7 @@ class Audit:
     @cached_property
     def _brief(self) -> Summary:
         """The summary without what printing does not need."""
+        told_apart = [fold.sides.auc for fold in self.samples.folds if fold.sides is not None]
         return Summary(
             version=__version__,
             estimator=self.samples.estimator,
@@ -539,6 +540,10 @@ class Audit:
             by_fold=tuple(_fold_summary(fold) for fold in self.samples.folds),
             findings=self.findings,
             versions=self.samples.versions,
+            unmixed=UnmixedLosses.of(self.pooled, self.curve),
+            range=self.range,
+            data_leakage=self.data_leakage,
+            auc=float(np.mean(told_apart)) if told_apart else None,
         )
 
     def _overview(self) -> Sensitivity | None:
@@ -582,8 +587,12 @@ def _drawn(pooled: Pooled, curve: Curve, rate: float) -> FittedCurve:
     at = pooled.levels(rate)[1][: len(pooled.injected)]
     p = np.linspace(0, float(at.max()), _DRAWN)
 
-    def implied(levels: Array) -> Array:
-        return BinomialOperator(levels, curve.n_).expect(lambda share: curve.values(np.rint(share * curve.n_)))
+    def implied(levels: Array, values: Callable[[Any], Array] = curve.values) -> Array:
+        return BinomialOperator(levels, curve.n_).expect(lambda share: values(np.rint(share * curve.n_)))
 
     loss, observed = implied(p), implied(at) + curve.residual_[: len(at)]
-    return FittedCurve(tuple(p.tolist()), tuple(loss.tolist()), tuple(at.tolist()), tuple(observed.tolist()))
+    solution = getattr(curve, "unmixing_", None)
+    extrapolated = () if solution is None else tuple(implied(p, solution.above.values).tolist())
+    return FittedCurve(
+        tuple(p.tolist()), tuple(loss.tolist()), tuple(at.tolist()), tuple(observed.tolist()), extrapolated
+    )

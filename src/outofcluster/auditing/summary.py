@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import groupby
 from textwrap import fill
 from typing import Any, Self, get_args
@@ -19,13 +19,18 @@ import numpy as np
 from outofcluster._base.markup import element, fragment
 from outofcluster._base.plain import check_schema, data_frame, number, numbers, plain, read_json, reading, text, whole
 from outofcluster.auditing.findings import Finding, Severity
+from outofcluster.curves.base import Curve
+from outofcluster.curves.unmixing import injected_of_mass
 from outofcluster.inference.estimates import Estimate, Sensitivity, between, decimals, estimates_table, percent
+from outofcluster.inference.pooled import Pooled
 from outofcluster.leakage.rate import Leakage
 
-__all__ = ["FittedCurve", "FoldSummary", "Summary"]
+__all__ = ["FittedCurve", "FoldSummary", "Summary", "UnmixedLosses"]
 
 _SCHEMA = 2
 _WIDTH = 104
+_TOLD_APART = 0.75
+"""AUC from which the leakage rate that the records show was found to be near the truth."""
 _HEADINGS = {"severe": "Severe", "warning": "Warnings", "info": "Notes"}
 
 
@@ -51,12 +56,58 @@ class FittedCurve:
         The curve on a grid of levels, from no leakage on.
     at, observed : tuple of float
         The levels of the samples, and the pooled losses that were fitted.
+    extrapolated : tuple of float
+        The curve on the same grid if only the losses above the leakage rate count; empty where none were measured
+        below it.
     """
 
     p: tuple[float, ...]
     loss: tuple[float, ...]
     at: tuple[float, ...]
     observed: tuple[float, ...]
+    extrapolated: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class UnmixedLosses:
+    """Losses of models that were fitted without the training records that look leaked, pooled over the folds.
+
+    Attributes
+    ----------
+    fractions : tuple of float
+        Injected fractions, increasing: those below 0 stand for records that were left out, 0 for the user's own model,
+        and those above 0 for records that look leaked and were made to count more.
+    losses, standard_errors : tuple of float
+        Losses there, and their Monte-Carlo standard errors.
+    clean : float or None
+        The fraction at which no leakage is left; None without a leakage rate, and for curves that do not use these
+        losses.
+    works : float or None
+        The probability that these losses can be trusted rather than the curve above the leakage rate.
+    """
+
+    fractions: tuple[float, ...]
+    losses: tuple[float, ...]
+    standard_errors: tuple[float, ...]
+    clean: float | None = None
+    works: float | None = None
+
+    @classmethod
+    def of(cls, pooled: Pooled, curve: Curve | None) -> Self | None:
+        """Those of an audit and its fitted curve; None where no fold has any."""
+        run = pooled.samples.folds[0].unmixed
+        if run is None or not pooled.has_unmixed:
+            return None
+        below = slice(None, len(pooled.all_injected) - 1, -1)  # The last columns, by increasing mass.
+        losses, variances = pooled.shares @ pooled.losses, pooled.shares**2 @ pooled.errors**2
+        solution = getattr(curve, "unmixing_", None)
+        return cls(
+            tuple(np.sort(np.append(run.injected, 0.0)).tolist()),
+            tuple(losses[below].tolist()),
+            tuple(np.sqrt(variances[below]).tolist()),
+            None if solution is None else float(injected_of_mass(solution.needed[1])),
+            None if solution is None else float(solution.works),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +148,14 @@ class Summary:
         The curve at the mean leakage rate, None without one.
     sensitivity : Sensitivity or None
         The corrected loss over rates from 0 to 0.5, None where the method cannot be solved for these losses.
+    unmixed : UnmixedLosses or None
+        Losses below the leakage rate, None where none were measured.
+    range : tuple of float or None
+        A range for the corrected loss that needs no curve.
+    data_leakage : Leakage or None
+        What the records themselves say about the leakage rate.
+    auc : float or None
+        How well held-out records can be told from training records, on average over the folds.
 
     Examples
     --------
@@ -137,6 +196,10 @@ class Summary:
     versions: dict[str, str] = field(repr=False)
     curve: FittedCurve | None = field(default=None, repr=False)
     sensitivity: Sensitivity | None = field(default=None, repr=False)
+    unmixed: UnmixedLosses | None = field(default=None, repr=False)
+    range: tuple[float, float] | None = field(default=None, repr=False)
+    data_leakage: Leakage | None = field(default=None, repr=False)
+    auc: float | None = field(default=None, repr=False)
 
     @property
     def fits(self) -> int:
@@ -189,10 +252,10 @@ class Summary:
         with reading("a summary"):
             low, high = data["loss_range"]
             words = ("version", "estimator", "loss", "error_model", "units", "estimand", "curve_method")
-            fields: dict[str, Any] = {name: text(data[name]) for name in words}
-            fields |= {name: numbers(data[name]) for name in ("levels", "losses", "standard_errors")}
+            simple: dict[str, Any] = {name: text(data[name]) for name in words}
+            simple |= {name: numbers(data[name]) for name in ("levels", "losses", "standard_errors")}
             return cls(
-                **fields,
+                **simple,
                 confidence_level=number(data["confidence_level"]),
                 sizes=tuple(int(number(size)) for size in data["sizes"]),
                 loss_range=(-math.inf if low is None else number(low), math.inf if high is None else number(high)),
@@ -200,15 +263,19 @@ class Summary:
                 naive=Estimate.from_dict(data["naive"]),
                 iid=Estimate.from_dict(data["iid"]),
                 corrected=None if data["corrected"] is None else Estimate.from_dict(data["corrected"]),
-                bias=None if data["bias"] is None else number(data["bias"]),
+                bias=_known(data["bias"]),
                 test=None if data["test"] is None else {**data["test"], "sentence": text(data["test"]["sentence"])},
                 by_fold=tuple(_read_fold(fold) for fold in data["by_fold"]),
                 findings=tuple(_read_finding(finding) for finding in data["findings"]),
                 versions={text(name): text(version) for name, version in data["versions"].items()},
                 curve=None
                 if data["curve"] is None
-                else FittedCurve(*(numbers(data["curve"][name]) for name in ("p", "loss", "at", "observed"))),
+                else FittedCurve(*(numbers(data["curve"][field.name]) for field in fields(FittedCurve))),
                 sensitivity=None if data["sensitivity"] is None else Sensitivity.from_dict(data["sensitivity"]),
+                unmixed=None if data["unmixed"] is None else _read_unmixed(data["unmixed"]),
+                range=None if data["range"] is None else _read_range(data["range"]),
+                data_leakage=None if data["data_leakage"] is None else Leakage(**data["data_leakage"]),
+                auc=_known(data["auc"]),
             )
 
     @classmethod
@@ -279,6 +346,41 @@ class Summary:
         return f"By this estimate the cross-validated {what} is too {wrong} by {amount}{relative}{doubt}."
 
     @property
+    def from_records(self) -> str:
+        """What the records themselves say about the leakage rate; empty where they were not asked."""
+        shown = self.data_leakage
+        if shown is None or shown.upper is None or self.auc is None:
+            return ""
+        most, alike = f"at most {_percent(shown.upper, 2)}", f"(AUC {self.auc:.2f})"
+        if shown.upper >= 0.995:
+            return (
+                "The records themselves do not bound the leakage rate: held-out and training records look alike "
+                f"{alike}."
+            )
+        if self.auc < _TOLD_APART:
+            return (
+                f"The records themselves show no more than that the leakage rate is {most}: held-out and training "
+                f"records are hard to tell apart {alike}."
+            )
+        return f"The records themselves show a leakage rate of {_percent(shown.rate, 2)}, {most}."
+
+    @property
+    def without_curve(self) -> str:
+        """The range that needs no curve; empty where there is none."""
+        if self.range is None:
+            return ""
+        digits = decimals(*self.estimates.values())
+        low, high = self.range
+        ends = f"{low:.{digits}f} and {high:.{digits}f}"
+        return f"Without any curve, all that can be said at this leakage rate is that the loss lies between {ends}."
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The sentences below the estimates: the verdict, what it rests on, and what the intervals are about."""
+        lines = (self.verdict, self.from_records, self.without_curve, self.assumption, self.scope)
+        return tuple(line for line in lines if line)
+
+    @property
     def assumption(self) -> str:
         """What the leakage rate says, or nothing without one."""
         if self.leakage is None or self.rate is None:
@@ -317,7 +419,7 @@ class Summary:
             f"  {name:{width}}  {value:>{wide}}  {between(estimate, digits)}"
             for (name, estimate), value in zip(named.items(), values, strict=True)
         ]
-        sentences = [line for line in (self.verdict, self.assumption, self.scope, self._tested) if line]
+        sentences = [line for line in (*self.sentences, self._tested) if line]
         blocks = [
             [fill(self.title, _WIDTH)],
             [f"  {'':{width}}  {'loss':>{wide}}  {percent(self.confidence_level)} interval", *rows],
@@ -329,7 +431,7 @@ class Summary:
 
     def _repr_html_(self) -> str:
         sentences = [element("p", element("strong", self.verdict))]
-        sentences += [element("p", line) for line in (self.assumption, self.scope, self._tested) if line]
+        sentences += [element("p", line) for line in (*self.sentences[1:], self._tested) if line]
         findings = [
             element("div", element("strong", finding.code), f": {finding.message} {finding.remedy}", css=_css(finding))
             for finding in self.findings
@@ -368,6 +470,20 @@ def _css(finding: Finding) -> str:
 def _read_fold(data: dict[str, Any]) -> FoldSummary:
     counts = {name: whole(data[name]) for name in ("fold", "n_train", "n_validation", "fits")}
     return FoldSummary(naive=number(data["naive"]), seeds=tuple(whole(seed) for seed in data["seeds"]), **counts)
+
+
+def _known(value: Any) -> float | None:
+    return None if value is None else number(value)
+
+
+def _read_unmixed(data: dict[str, Any]) -> UnmixedLosses:
+    measured = (numbers(data[name]) for name in ("fractions", "losses", "standard_errors"))
+    return UnmixedLosses(*measured, _known(data["clean"]), _known(data["works"]))
+
+
+def _read_range(data: Any) -> tuple[float, float]:
+    low, high = numbers(data)
+    return low, high
 
 
 def _read_finding(data: dict[str, Any]) -> Finding:
