@@ -11,10 +11,10 @@ COUNT = 60
 """Data sets of each world."""
 
 
-def clustered(rng, held_out, *, turned=0.0, shifted=0.0, spread=0.5):
-    """Six training clusters and two held-out ones of 100 records, around centres of their own, with a numeric target."""
+def clustered(rng, held_out, *, turned=0.0, shifted=0.0):
+    """Eight clusters of 100 records around centres of their own, with a numeric target."""
     cluster = np.repeat(np.arange(8), 100)
-    X = rng.standard_normal((8, 6))[cluster] + spread * rng.standard_normal((800, 6))
+    X = rng.standard_normal((8, 6))[cluster] + 0.5 * rng.standard_normal((800, 6))
     slopes = np.tile([1.0, 0.5, 0, 0, 0, 0], (8, 1))
     slopes[held_out] += turned * rng.standard_normal(6)
     level = 0.3 * rng.standard_normal(8)
@@ -24,8 +24,7 @@ def clustered(rng, held_out, *, turned=0.0, shifted=0.0, spread=0.5):
 
 
 def turned(rng, held_out):
-    X, y, cluster = clustered(rng, held_out, turned=0.6)
-    return X, (y > 0).astype(int), cluster
+    return clustered(rng, held_out, turned=0.6)
 
 
 def shifted(rng, held_out):
