@@ -3,6 +3,7 @@
 import json
 import os
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import outofcluster as ooc
 from outofcluster._base.exceptions import SolverError
 from outofcluster.auditing.choices import read_curve
+from outofcluster.curves.unmixing import injected_of_mass
 from outofcluster.datasets import partition_losses
 from outofcluster.reproduction import claims, outputs, reproduce, studies, timing
 from outofcluster.reproduction.parts import Means, Parts
@@ -166,6 +168,21 @@ def test_only_the_default_weighs_levels():
     plain = np.polynomial.Polynomial.fit(run.levels(0.1), run.means, 1)(0)
     assert estimate(ooc.PolynomialCurve(1), run) == pytest.approx(plain)
     assert abs(estimate(ooc.PolynomialCurve(1), (run,)) - plain) > 0.01
+
+
+def test_the_default_reads_e0_off_the_losses_below_the_leakage_rate():
+    """Where everything leaked is removed at the mass 0.1, the loss of larger masses is e_0, whatever the curve says."""
+    flat = Means(np.array([0.0, 0.1, 0.3]), np.full(3, 0.2), np.full(3, 1e-3), np.full(3, 100), 100)
+    masses = np.array([-0.15, 0.05, 0.1, 0.3])
+    below = SimpleNamespace(
+        injected=injected_of_mass(masses)[::-1],
+        means=np.array([0.2, 0.25, 0.3, 0.3])[::-1],
+        standard_errors=np.full(4, 1e-3),
+        kept=np.array([1.2, 0.5, 0.0, 0.0])[::-1],
+    )
+    curve = ooc.AutoCurve(1.0)
+    assert estimate(curve, (flat,)) == pytest.approx(0.2, abs=0.01)
+    assert estimate(curve, (flat,), below) == pytest.approx(0.3, abs=0.01)
 
 
 def test_the_census_user_has_few_enough_records_for_a_tenth_to_leak():

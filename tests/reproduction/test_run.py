@@ -20,6 +20,7 @@ from outofcluster.datasets import Bunch
 from outofcluster.reproduction import outputs, parts, reproduce, sources
 from outofcluster.reproduction.studies import STUDIES, Effort
 from outofcluster.sampling import engine
+from outofcluster.sampling.samples import LossSamples
 
 TINY = Effort(
     trials=2,
@@ -161,6 +162,19 @@ def test_protocols_are_kept_apart(study):
         assert set(protocol["methods"]) == {"iid", "naive", "trend", "sketch", "basis", "default", "sketch_code"}
 
 
+def test_the_default_spends_a_quarter_of_its_fits_below_p0_and_no_more_in_all(done, study):
+    files = sorted((done / "heart" / "parts").glob("field-*-unmixed-*.samples"))
+    assert len(files) == TINY.draws
+    for file in files:
+        below = LossSamples.load(file)
+        # Two fits for each of five parts of V̂, at eight levels that remove mass and one that adds it.
+        assert [len(losses) for losses in below.losses] == [10] * 9
+        assert (below.injected < 0).tolist() == [True] * 8 + [False]
+        assert below.strata.tolist() == [5] * 9
+        assert (np.diff(below.kept) > 0).all()
+    assert study["protocols"]["field"]["fits_a_draw"] == {"paper": 400, "default": 400}
+
+
 def test_naive_is_optimistic_and_iid_more_so(study):
     paper = study["protocols"]["paper"]
     naive, iid = paper["methods"]["naive"]["median_error"], paper["methods"]["iid"]["median_error"]
@@ -211,11 +225,11 @@ def test_a_second_run_fits_nothing_and_only_what_changed_is_run_again(undrawn, f
 
 
 def test_damaged_parts_are_made_again(undrawn, fits, study, copied):
-    for pattern in ("field-001-default-30-*.samples", "test-*.json"):
+    for pattern in ("field-000-unmixed-*.samples", "field-001-default-30-*.samples", "test-*.json"):
         (part,) = (copied / "heart" / "parts").glob(pattern)
         part.write_bytes(part.read_bytes()[:-30])
     assert heart(copied) == study
-    assert fits == [400]
+    assert fits == [90, 310]
 
 
 def test_a_run_that_was_stopped_goes_on_from_its_checkpoint(undrawn, study, tmp_path, monkeypatch):

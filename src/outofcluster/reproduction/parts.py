@@ -156,11 +156,11 @@ class Parts:
     def samples(
         self, name: str, parameters: Any, n_fits: int, start: Callable[[Path | None], Sampling], n_jobs: int | None
     ) -> LossSamples:
-        """Loss samples from their file, or fitted; ``start`` prepares the run, given a checkpoint."""
+        """Loss samples from their file, or fitted; ``start`` prepares a run of that many fits or fewer."""
         path = self._path(name, parameters, "samples")
         with suppress(InputError):
             samples = LossSamples.load(path)
-            self.progress.found(n_fits)
+            self.progress.found(samples.n_fits)
             return samples
         # A checkpoint goes on with the same bits under the same libraries only, so each set of versions has its own.
         checkpoint = path.with_suffix(f".{digest(package_versions())[:6]}.checkpoint")

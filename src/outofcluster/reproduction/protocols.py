@@ -11,10 +11,12 @@ is known.
 
 *The field protocol* is what a user lives through. Which records of V leak into T̂ is drawn once (p0 = 0.1), and with it
 T̂ and V̂ are all that is known. Every estimator is run on them as a user would: resamples with replacement of n records,
-levels injected on top of what leaked. The draw of the leak is repeated, and errors are against the loss of the same
-learner trained on resamples of the clean T and scored on all of V. The naive estimate is the loss at level 0 of the
-default's run, which has most of its fits there. Where V is too small to make up a tenth of T̂ (the census), every draw
-also takes some of T at random; in the synthetic study it makes new records.
+levels injected on top of what leaked. The default spends a quarter of its fits below p0, on resamples with weights that
+leave out what looks like V̂ (:mod:`outofcluster.sampling.unmixing`); the paper's protocol has no T̂ to tell from V̂. The
+draw of the leak is repeated, and errors are against the loss of the same learner trained on resamples of the clean T
+and scored on all of V. The naive estimate is the loss at level 0 of the default's run, which has most of its fits
+there. Where V is too small to make up a tenth of T̂ (the census), every draw also takes some of T at random; in the
+synthetic study it makes new records.
 """
 
 from __future__ import annotations
@@ -34,9 +36,21 @@ from outofcluster.design.extrapolation import Design, allocate, largest_level
 from outofcluster.reproduction.parts import Means, seed_for
 from outofcluster.reproduction.sources import Source, learner, load, quiet
 from outofcluster.reproduction.studies import LEAKAGE, TRUE_LEVELS, Effort, Study
-from outofcluster.split.simulation import simulate_leakage
+from outofcluster.sampling.samples import LossSamples
+from outofcluster.split.simulation import SimulatedLeakage, simulate_leakage
 
-__all__ = ["Replicate", "default_designs", "field_draws", "field_records", "run_checks", "run_tests", "trials", "truth"]
+__all__ = [
+    "Leak",
+    "Replicate",
+    "default_designs",
+    "field_draws",
+    "field_leaks",
+    "field_records",
+    "run_checks",
+    "run_tests",
+    "trials",
+    "truth",
+]
 
 _CHECK_LEVELS = (0.0, LEAKAGE, 1.0)
 
@@ -49,6 +63,8 @@ class Replicate:
     ----------
     equidistant, default : Means, tuple of Means
         Losses at the paper's levels, and those of the default's sizes, as a user at p0 sees them.
+    unmixed : LossSamples or None
+        The default's losses below p0, which only a draw of the leak has: the oracle pools hold no T̂.
     iid, naive, truth : float
         The loss on random splits, the loss at p0, and the true loss.
     rate, records, pvalue : float, tuple of int, float or None
@@ -63,6 +79,7 @@ class Replicate:
     rate: float = LEAKAGE
     records: tuple[int, int] = (0, 0)
     pvalue: float | None = None
+    unmixed: LossSamples | None = None
 
 
 def default_designs(n: int, n_fits: int, *, y: Any = None, largest: float = 1.0) -> dict[int, Design]:
@@ -106,37 +123,87 @@ def trials(source: Source, effort: Effort, root: int, e0: float) -> Iterator[Rep
         yield Replicate(equidistant, seen, iid, float(equidistant.means[0]), e0)
 
 
-def field_draws(source: Source, effort: Effort, root: int) -> Iterator[Replicate]:
+@dataclass(frozen=True)
+class Leak:
+    """One draw of which records leak.
+
+    Attributes
+    ----------
+    name, seed : str, int
+        The beginning of the names of its parts, and its seed.
+    source : Source
+        The records that the user has.
+    split : SimulatedLeakage
+        T̂, V̂, and the approximate clusters.
+    """
+
+    name: str
+    seed: int
+    source: Source
+    split: SimulatedLeakage
+
+    @property
+    def rows(self) -> tuple[Any, Any]:
+        """Rows of T̂ and of V̂."""
+        return self.split.train, self.split.validation
+
+    def default(self, effort: Effort) -> tuple[tuple[Means, ...], LossSamples]:
+        """The default's losses at its own levels for every size, and those below p0."""
+        study, bunch = self.source.study, self.source.bunch
+        assert bunch is not None
+        below = self.source.unmixed(
+            f"{self.name}-unmixed",
+            effort.field_fits // 4,
+            seed=seed_for(self.seed, 7),
+            rows=self.rows,
+            groups=self.split.groups,
+        )
+        designs = default_designs(
+            study.n,
+            effort.field_fits - below.n_fits,
+            y=bunch.target[self.split.train] if study.loss == "zero_one" else None,
+            largest=largest_level(study.n, len(self.split.validation)),
+        )
+        above = tuple(
+            self.losses(f"default-{size}", design.injected, design.n_fits, seed=seed_for(self.seed, 3, size), n=size)
+            for size, design in designs.items()
+        )
+        return above, below
+
+    def losses(self, name: str, injected: Any, counts: Any, *, seed: int, n: int | None = None) -> Means:
+        """Losses of resamples of T̂ with records of V̂ injected."""
+        name = f"{self.name}-{name}" if name else self.name
+        return self.source.losses(name, injected, counts, seed=seed, replace=True, n=n, rows=self.rows)
+
+
+def field_leaks(source: Source, effort: Effort, root: int) -> Iterator[Leak]:
     """Every draw of the leak."""
-    study, common = source.study, None
-    if study.field_train is None:
-        common = _true_loss(source, "field-truth", effort, seed_for(root, study.name, "field truth"))
+    study = source.study
     for draw in range(effort.draws):
-        seed, name = seed_for(root, study.name, "field", draw), f"field-{draw:03d}"
+        seed = seed_for(root, study.name, "field", draw)
         clean = field_records(study, source.bunch, seed_for(seed, 0))
         split = simulate_leakage(
             clean.groups, clean.validation_groups, rate=LEAKAGE, unit="records", random_state=seed_for(seed, 1)
         )
-        designs = default_designs(
-            study.n,
-            effort.field_fits,
-            y=None if source.bunch is None else clean.target[split.train],
-            largest=largest_level(study.n, len(split.validation)),
-        )
         here = source if clean is source.bunch else replace(source, bunch=clean)
-        levels = np.linspace(0, 1, study.levels)
-        sides: dict[str, Any] = {"rows": (split.train, split.validation), "replace": True}
-        counts = np.full(study.levels, study.field_count(effort))
-        e0 = _true_loss(here, f"{name}-truth", effort, seed_for(seed, 4)) if common is None else common
-        equidistant = here.losses(name, levels, counts, seed=seed_for(seed, 2), **sides)
-        iid = here.iid(f"{name}-iid", 1, seed=seed_for(seed, 5), replace=True)
-        pvalue = _pvalue(here, name, split, seed_for(seed, 6))
-        default = tuple(
-            here.losses(f"{name}-default-{size}", d.injected, d.n_fits, seed=seed_for(seed, 3, size), n=size, **sides)
-            for size, d in designs.items()
-        )
+        yield Leak(f"field-{draw:03d}", seed, here, split)
+
+
+def field_draws(source: Source, effort: Effort, root: int) -> Iterator[Replicate]:
+    """What every estimator is fitted to in every draw of the leak."""
+    study, common = source.study, None
+    if study.field_train is None:
+        common = _true_loss(source, "field-truth", effort, seed_for(root, study.name, "field truth"))
+    levels, counts = np.linspace(0, 1, study.levels), np.full(study.levels, study.field_count(effort))
+    for leak in field_leaks(source, effort, root):
+        here, seed, split = leak.source, leak.seed, leak.split
+        e0 = _true_loss(here, f"{leak.name}-truth", effort, seed_for(seed, 4)) if common is None else common
+        equidistant = leak.losses("", levels, counts, seed=seed_for(seed, 2))
+        iid = here.iid(f"{leak.name}-iid", 1, seed=seed_for(seed, 5), replace=True)
+        pvalue = _pvalue(here, leak.name, split, seed_for(seed, 6))
+        above, below = leak.default(effort)
         records = (len(split.train), len(split.validation))
-        yield Replicate(equidistant, default, iid, float(default[0].means[0]), e0, split.rate, records, pvalue)
+        yield Replicate(equidistant, above, iid, float(above[0].means[0]), e0, split.rate, records, pvalue, below)
 
 
 def field_records(study: Study, bunch: Bunch | None, seed: int) -> Bunch:

@@ -4,7 +4,7 @@
 paper fitted them: all levels weighted alike, with the table's penalties per index, number of groups and degree.
 Sketch is Section 5.2's, the first column alone and k groups of the others. The published code has k - 1 groups, the
 first not alone; it is in the tables as *Sketch, published code*. The default is what a user gets who sets nothing: its
-own levels, sizes of training sets, and weights.
+own levels, sizes of training sets, and weights, and in the field protocol losses below p0.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from outofcluster._base.validation import Array
 from outofcluster.curves import AutoCurve, Curve, PolynomialCurve, SketchCurve, TrendFilterCurve
 from outofcluster.curves.operator import BinomialOperator
 from outofcluster.curves.shape import diagnose_points
+from outofcluster.curves.unmixing import Unmixed, mass_of_injected
 from outofcluster.reproduction.parts import Means
 from outofcluster.reproduction.protocols import Replicate
 from outofcluster.reproduction.studies import LEAKAGE, Study
 from outofcluster.sampling.fitting import one_blas_thread
+from outofcluster.sampling.samples import LossSamples
 
-__all__ = ["LABELS", "estimate", "field_results", "field_shape", "make_curves", "paper_results"]
+__all__ = ["LABELS", "estimate", "field_results", "field_shape", "make_curves", "method_errors", "paper_results"]
 
 LABELS = {
     "iid": "IID",
@@ -63,23 +65,37 @@ def make_curves(study: Study) -> dict[str, Curve]:
     }
 
 
-def _fit(curve: Curve, means: Means | tuple[Means, ...]) -> Curve | None:
+def _fit(curve: Curve, means: Means | tuple[Means, ...], below: LossSamples | None = None) -> Curve | None:
     """Fit a curve at the paper's leakage rate; None where its solver fails.
 
-    Losses of several sizes are for the default, which weighs them; the paper's methods weigh all levels alike.
+    Losses of several sizes and losses below the leakage rate are for the default, which weighs them; the paper's
+    methods weigh all levels alike.
     """
     try:
         with one_blas_thread():
-            if isinstance(means, tuple):
+            if not isinstance(means, tuple):
+                return curve.fit_points(means.levels(LEAKAGE), means.means, means.size)
+            if below is None:
                 return curve.fit(means if len(means) > 1 else means[0], LEAKAGE)
-            return curve.fit_points(means.levels(LEAKAGE), means.means, means.size)
+            return _fit_with_unmixed(curve, means, below)
     except SolverError:
         return None
 
 
-def estimate(curve: Curve, means: Means | tuple[Means, ...]) -> float:
+def _fit_with_unmixed(curve: Curve, means: tuple[Means, ...], below: LossSamples) -> Curve:
+    """Fit a curve to losses above the leakage rate and below it, with masses in increasing order."""
+    masses = mass_of_injected(below.injected)[::-1]
+    unmixed = Unmixed(masses, below.means[::-1], below.standard_errors[::-1], below.kept[::-1])
+    p = np.concatenate([run.levels(LEAKAGE) for run in means])
+    b, errors = (np.concatenate([getattr(run, key) for run in means]) for key in ("means", "standard_errors"))
+    sizes = np.repeat([run.size for run in means], [len(run.means) for run in means])
+    options: dict[str, Any] = {"standard_errors": errors, "unmixed": unmixed}
+    return curve.fit_points(p, b, sizes, **options)
+
+
+def estimate(curve: Curve, means: Means | tuple[Means, ...], below: LossSamples | None = None) -> float:
     """The estimate of e_0; NaN where the solver fails."""
-    fitted = _fit(curve, means)
+    fitted = _fit(curve, means, below)
     return math.nan if fitted is None else fitted.e0_
 
 
@@ -136,6 +152,7 @@ def field_results(study: Study, draws: Sequence[Replicate]) -> dict[str, Any]:
 def _spent(replicate: Replicate) -> dict[str, int]:
     """Fits behind the paper's estimators and behind the default."""
     default = sum(int(np.sum(run.n_fits)) for run in replicate.default)
+    default += 0 if replicate.unmixed is None else replicate.unmixed.n_fits
     return {"paper": int(np.sum(replicate.equidistant.n_fits)), "default": default}
 
 
@@ -144,9 +161,9 @@ def _points(run: Means, leakage: float) -> dict[str, Any]:
     return dict(zip(("p", "loss", "standard_error", "n_fits"), values, strict=True))
 
 
-def _input(replicate: Replicate, name: str) -> Means | tuple[Means, ...]:
-    """The losses that a method is fitted to."""
-    return replicate.default if name == "default" else replicate.equidistant
+def _input(replicate: Replicate, name: str) -> tuple[Means | tuple[Means, ...], LossSamples | None]:
+    """The losses that a method is fitted to, above and below the leakage rate."""
+    return (replicate.default, replicate.unmixed) if name == "default" else (replicate.equidistant, None)
 
 
 def _fitted_curves(study: Study, first: Replicate) -> dict[str, Any]:
@@ -154,8 +171,8 @@ def _fitted_curves(study: Study, first: Replicate) -> dict[str, Any]:
     curves: dict[str, Any] = {"p": _GRID}
     operator = BinomialOperator(_GRID, study.n).matrix()
     for name, curve in make_curves(study).items():
-        means = _input(first, name)
-        fitted = _fit(curve, means)
+        means, below = _input(first, name)
+        fitted = _fit(curve, means, below)
         if fitted is not None:
             full = means[0] if isinstance(means, tuple) else means
             with one_blas_thread():
@@ -168,12 +185,12 @@ def _methods(study: Study, replicates: Sequence[Replicate]) -> dict[str, Any]:
     truth = np.array([replicate.truth for replicate in replicates])
     values = {name: np.array([getattr(replicate, name) for replicate in replicates]) for name in ("iid", "naive")}
     for name, curve in make_curves(study).items():
-        values[name] = np.array([estimate(curve, _input(replicate, name)) for replicate in replicates])
-    naive = _errors(values["naive"], truth)
-    return {name: {"label": LABELS[name], **_errors(values[name], truth, naive)} for name in LABELS}
+        values[name] = np.array([estimate(curve, *_input(replicate, name)) for replicate in replicates])
+    naive = method_errors(values["naive"], truth)
+    return {name: {"label": LABELS[name], **method_errors(values[name], truth, naive)} for name in LABELS}
 
 
-def _errors(estimates: Array, truth: Array, naive: dict[str, Any] | None = None) -> dict[str, Any]:
+def method_errors(estimates: Array, truth: Array, naive: dict[str, Any] | None = None) -> dict[str, Any]:
     """Errors of one method, and its figures over the naive estimate's."""
     errors = estimates - truth
     solved = np.isfinite(errors)

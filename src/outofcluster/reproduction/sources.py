@@ -31,10 +31,15 @@ import numpy as np
 from outofcluster import datasets
 from outofcluster._base.validation import Array
 from outofcluster.datasets import Bunch
-from outofcluster.reproduction.parts import Means, Parts
+from outofcluster.design.unmixing import unmixed_fractions
+from outofcluster.reproduction.parts import Means, Parts, seed_for
 from outofcluster.reproduction.studies import IID_FITS, Study
+from outofcluster.sampling.fitting import one_blas_thread
 from outofcluster.sampling.prepare import Sampling, SamplingSettings, prepare
+from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.task import Task
+from outofcluster.sampling.unmixing import RatioWeights
+from outofcluster.split.discriminator import tell_sides_apart
 from outofcluster.split.folds import Fold
 
 __all__ = ["LEARNERS", "Source", "learner", "load", "quiet", "sample_partition"]
@@ -145,6 +150,49 @@ class Source:
         parameters["records"] = (len(train), len(validation))
         with quiet():
             return Means.of(self.parts.samples(name, parameters, n_fits, start, self.n_jobs))
+
+    def unmixed(self, name: str, n_fits: int, *, seed: int, rows: tuple[Any, Any], groups: Any) -> LossSamples:
+        """Losses below the leakage rate: resamples of T̂ by weights, with at most so many fits over all levels.
+
+        The sides of the split are told apart with its approximate clusters, ``groups``. Every part of the validation
+        records is scored by as many fits of a level, so that their number may be less than what was asked for.
+        """
+        fold = Fold(0, *rows)
+
+        def start(checkpoint: Path | None) -> Sampling:
+            weights = self._weights(fold, groups, seed_for(seed, "sides"))
+            fractions = unmixed_fractions(weights.allows)
+            per_level = max(n_fits // (len(fractions) * weights.n_parts), 2) * weights.n_parts
+            settings = SamplingSettings(
+                injected=fractions,
+                n_fits=per_level * len(fractions),
+                n_train=self.study.n,
+                units=(),
+                kernel=True,
+                ratios=weights,
+                by_weights=True,
+            )
+            return prepare(self._task, fold, settings, seed=seed, checkpoint=checkpoint)
+
+        parameters = {"n": self.study.n, "fits": n_fits, "seed": seed, "records": [len(side) for side in rows]}
+        with quiet():
+            return self.parts.samples(name, parameters, n_fits, start, self.n_jobs)
+
+    def _weights(self, fold: Fold, groups: Any, seed: int) -> RatioWeights:
+        """Weights that leave out what looks like the validation records."""
+        task = self._task
+        with one_blas_thread():
+            sides = tell_sides_apart(
+                task.X,
+                task.y,
+                fold.train,
+                fold.validation,
+                clusters=groups,
+                seed=seed,
+                estimator=task.estimator,
+                discrete=task.classifier,
+            )
+        return RatioWeights(sides.ratio_by_part, sides.ratio_validation, sides.part)
 
     def iid(self, name: str, splits: int, *, seed: int, replace: bool = False) -> float:
         """The loss over random splits that ignore clusters, their sides as large as those of the paper's split."""
