@@ -477,8 +477,8 @@ def _known(value: Any) -> float | None:
 
 
 def _read_unmixed(data: dict[str, Any]) -> UnmixedLosses:
-    measured = (numbers(data[name]) for name in ("fractions", "losses", "standard_errors"))
-    return UnmixedLosses(*measured, _known(data["clean"]), _known(data["works"]))
+    measured = {name: numbers(data[name]) for name in ("fractions", "losses", "standard_errors")}
+    return UnmixedLosses(**measured, clean=_known(data["clean"]), works=_known(data["works"]))
 
 
 def _read_range(data: Any) -> tuple[float, float]:
