@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from outofcluster._base.exceptions import InputError
-from outofcluster.sampling.kernels import Kernel, Units, draw_records, find_kernel
+from outofcluster.sampling.kernels import Kernel, Units, draw_records, find_kernel, worth_compiling
 from outofcluster.sampling.kernels._compiled_draw import draw, identity_orders
 from outofcluster.sampling.kernels._philox import fill_uniforms
 
@@ -454,3 +454,13 @@ def test_machine_code_of_other_sources_is_deleted(tmp_path):
     (tmp_path / "a.py").write_text("two")
     drop_stale_code(tmp_path)
     assert not code.exists()
+
+
+@pytest.mark.parametrize("model", ["squared_hinge", "logistic", "least_squares"])
+def test_a_kernel_is_worth_compiling_for_long_jobs_only(model):
+    """A default audit of 1,000 records is too short; more fits, or larger ones, never make a job too short."""
+    assert not worth_compiling(model, 3000, 800, 12)
+    assert worth_compiling(model, 60_000, 100, 12)
+    worth = [worth_compiling(model, n_fits, 100, 12) for n_fits in range(0, 60_001, 1000)]
+    assert worth == sorted(worth)
+    assert worth_compiling(model, 3000, 10**6, 100)

@@ -20,7 +20,7 @@ from outofcluster.sampling.checkpoint import Batch, Checkpoint
 from outofcluster.sampling.engine import Identity, run
 from outofcluster.sampling.fitting import Compiled, Problem
 from outofcluster.sampling.injection import Injection, Records, make_injection
-from outofcluster.sampling.kernels import Units, find_kernel
+from outofcluster.sampling.kernels import Units, find_kernel, worth_compiling
 from outofcluster.sampling.plan import Plan
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.samples import LossSamples
@@ -29,9 +29,6 @@ from outofcluster.sampling.unmixing import RatioWeights
 from outofcluster.split.folds import Fold
 
 __all__ = ["Sampling", "SamplingSettings", "package_versions", "prepare"]
-
-_COMPILE_FROM = 300
-"""Fits from which a kernel is worth compiling. A rule on the job alone: bits must not depend on caches."""
 
 _MAX_SUMS = 1_000_000
 """Levels times units up to which units='auto' keeps the jackknife's sums (176 MB)."""
@@ -164,9 +161,9 @@ def prepare(
     assert isinstance(entropy, int)
     about = task.description | {"train": digest(train), "validation": digest(validation)} | injection.describe()
     compiled = None
-    enough = (settings.fits_in_all or budget) >= _COMPILE_FROM
-    if settings.kernel and enough and not task.params and isinstance(injection, Records):
-        compiled = _compiled(task, train, validation)
+    if settings.kernel and not task.params and isinstance(injection, Records):
+        fits = (settings.fits_in_all or budget) if settings.kernel == "auto" else None
+        compiled = _compiled(task, train, validation, injection.n_train, fits)
     file, stored = None, list[Batch]()
     if checkpoint is not None:
         file = Checkpoint(checkpoint)
@@ -268,11 +265,13 @@ def _units(kind: UnitKind, task: Task, rows: Rows) -> tuple[Rows, Units]:
     return numbers, Units(places.astype(np.int64), np.bincount(places))
 
 
-def _compiled(task: Task, train: Rows, validation: Rows) -> Compiled | None:
-    """The kernel and its input, where the estimator, the loss and the data allow one."""
+def _compiled(task: Task, train: Rows, validation: Rows, n_train: int, fits: int | None) -> Compiled | None:
+    """The kernel and its input, where the estimator, the loss and the data allow one and so many fits are worth it."""
     kernel = find_kernel(task.estimator, task.loss.name, classifier=task.classifier)
     target = np.asarray(task.y)
     if kernel is None or task.loss.kind != "per_record" or target.ndim != 1 or task.dense is None:
+        return None
+    if fits is not None and not worth_compiling(kernel.model, fits, n_train, task.dense.shape[1]):
         return None
     if task.classifier:
         labels = np.unique(target[np.concatenate([train, validation])])

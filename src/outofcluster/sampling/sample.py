@@ -44,7 +44,7 @@ def sample_losses(
     params: dict[str, Any] | None = None,
     units: Literal["auto", "clusters", "records", "both", "none"] = "auto",
     standard_error: float | None = None,
-    kernel: bool = True,
+    kernel: bool | Literal["auto"] = "auto",
     n_jobs: int | None = None,
     random_state: RandomState = None,
     progress: bool = False,
@@ -91,8 +91,9 @@ def sample_losses(
     standard_error : float, optional
         Stop early, once the Monte-Carlo standard error of e_0 is below this; ``n_fits`` is then the most that
         is spent.
-    kernel : bool, default=True
-        Use a compiled kernel where there is one for the estimator (from 300 fits).
+    kernel : {"auto", True, False}
+        Use a compiled kernel where there is one for the estimator: always (True), never (False), or where the fits
+        take longer than compiling it does ("auto").
     n_jobs : int, optional
         Workers, as in joblib. The result does not depend on it.
     random_state : int, RandomState or Generator, optional

@@ -3,5 +3,6 @@
 from outofcluster.sampling.kernels._draw import draw_records
 from outofcluster.sampling.kernels._find import find_kernel
 from outofcluster.sampling.kernels._kernel import BlockResult, Kernel, Units
+from outofcluster.sampling.kernels._worth import worth_compiling
 
-__all__ = ["BlockResult", "Kernel", "Units", "draw_records", "find_kernel"]
+__all__ = ["BlockResult", "Kernel", "Units", "draw_records", "find_kernel", "worth_compiling"]
