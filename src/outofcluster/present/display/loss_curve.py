@@ -50,6 +50,8 @@ class LossCurveDisplay:
         The assumed leakage rate.
     error_model, loss : str
         The error model, and the name of the loss.
+    unmixed : bool
+        Whether losses that were measured below the leakage rate say where the curve ends; `UnmixingDisplay` shows them.
     ax_, figure_
         Where it was drawn.
 
@@ -77,6 +79,7 @@ class LossCurveDisplay:
     rate: float | None
     error_model: str
     loss: str
+    unmixed: bool = False
     ax_: Any = field(default=None, init=False, repr=False)
     figure_: Any = field(default=None, init=False, repr=False)
 
@@ -106,6 +109,7 @@ class LossCurveDisplay:
             rate=summary.rate,
             error_model=summary.error_model,
             loss=summary.loss,
+            unmixed=curve is not None and bool(curve.extrapolated),
         )
 
     @property
@@ -154,7 +158,8 @@ class LossCurveDisplay:
             self._extrapolated(ax, self.corrected, self.rate)
         percent_axis(ax.xaxis)
         ax.set_ylabel(loss_name(self.loss), color=INK, parse_math=False)
-        title = "Loss by leakage added" if self.corrected is None else "Loss by leakage, extrapolated to none"
+        title = f"Loss by leakage, {'down' if self.unmixed else 'extrapolated'} to none"
+        title = "Loss by leakage added" if self.corrected is None else title
         head(ax, title, ("cross-validated", "measured", "on new", "fitted"))
         self.ax_, self.figure_ = ax, ax.figure
         return self
@@ -187,7 +192,7 @@ class LossCurveDisplay:
             color=ORANGE,
             linewidth=1.8,
             linestyle=(0, (4, 2)),
-            label="extrapolated",
+            label="by models without look-alikes" if self.unmixed else "extrapolated",
         )
         ax.plot([0, rate], [self.naive.value] * 2, color=GREY, linewidth=1, linestyle=":")
         ax.plot(

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from outofcluster._base.validation import Array
 from outofcluster.auditing.summary import Summary
+from outofcluster.present.display.unmixing import UnmixingDisplay, shown_fractions
 
-__all__ = ["Frame", "Tick", "curve_chart", "interval_chart", "sensitivity_chart", "slider_end"]
+__all__ = ["Frame", "Tick", "curve_chart", "interval_chart", "sensitivity_chart", "slider_end", "unmixing_chart"]
 
 SIZES = (("wide", 720, 330), ("narrow", 360, 300))
 _RIGHT, _BOTTOM = 16, 34
@@ -171,6 +173,70 @@ def curve_chart(summary: Summary) -> list[CurveChart]:
             )
         )
     return drawn
+
+
+# --- below the leakage rate -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class UnmixingChart:
+    """The loss by injected fraction, from negative to positive, in one size."""
+
+    frame: Frame
+    zero: float
+    left_out: list[tuple[float, float, float, float]]
+    injected: list[tuple[float, float, float, float]]
+    joined: str
+    seen: str
+    extrapolated: str
+    naive: tuple[float, float]
+    corrected: tuple[float, float] | None
+    interval: tuple[float, float] | None
+
+
+def unmixing_chart(summary: Summary) -> list[UnmixingChart]:
+    """What `UnmixingDisplay` draws; empty where nothing was measured below the leakage rate."""
+    if summary.unmixed is None:
+        return []
+    display = UnmixingDisplay.from_audit(summary)
+    corrected, clean = display.corrected, display.clean
+    start, stop = shown_fractions(clean, display.fractions)
+    inside = (display.fractions >= start - 1e-12) & (display.fractions <= stop + 1e-12)
+    fractions, losses = display.fractions[inside], display.losses[inside]
+    reach = np.nan_to_num(ndtri(0.5 + summary.confidence_level / 2) * display.standard_errors[inside])
+    low, high = losses - reach, losses + reach
+    grids = [np.zeros(0), np.zeros(0)]
+    if clean is not None:
+        grids = [np.linspace(clean, 0, 41), np.linspace(0, float(fractions.max()), 41)]
+    curves = [
+        np.interp(grid, display.extrapolated_fractions, display.extrapolated_losses) for grid in grids if len(grid)
+    ]
+    ends = [] if corrected is None else [corrected.value, *corrected.interval]
+    y_range = _padded([*low, *high, *(value for curve in curves for value in curve), *ends])
+    known = corrected is not None and math.isfinite(sum(corrected.interval))
+    left = fractions <= 0
+
+    def points(frame: Frame, which: NDArray[np.bool_]) -> list[tuple[float, float, float, float]]:
+        rows = zip(fractions[which], losses[which], low[which], high[which], strict=True)
+        return [(frame.x(a), frame.y(b), frame.y(bottom), frame.y(top)) for a, b, bottom, top in rows]
+
+    return [
+        UnmixingChart(
+            frame=frame,
+            zero=frame.x(0.0),
+            left_out=points(frame, fractions < 0),
+            injected=points(frame, fractions > 0),
+            joined=frame.line(fractions[left], losses[left]),
+            extrapolated=frame.line(grids[0], curves[0]) if curves else "",
+            seen=frame.line(grids[1], curves[1]) if curves else frame.line(fractions[~left], losses[~left]),
+            naive=(frame.x(0.0), frame.y(summary.naive.value)),
+            corrected=None if corrected is None or clean is None else (frame.x(clean), frame.y(corrected.value)),
+            interval=(frame.y(corrected.interval[0]), frame.y(corrected.interval[1]))
+            if known and corrected is not None
+            else None,
+        )
+        for frame in _frames(_padded([float(fractions.min()), float(fractions.max())], 0.03), y_range)
+    ]
 
 
 # --- sensitivity ------------------------------------------------------------------------------------------

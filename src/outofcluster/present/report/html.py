@@ -17,9 +17,16 @@ from outofcluster.present.report.view import view
 
 __all__ = ["render_html", "write_html"]
 
+_LISTED = 10
+"""Suspicious records that a report lists."""
+
 
 def render_html(
-    result: Any, *, title: str = "Audit of a cross-validation", about: Mapping[str, str] | None = None
+    result: Any,
+    *,
+    title: str = "Audit of a cross-validation",
+    about: Mapping[str, str] | None = None,
+    suspects: Any = None,
 ) -> str:
     """The report as one HTML document.
 
@@ -31,6 +38,9 @@ def render_html(
         Title of the page.
     about : dict of str, optional
         Further lines for the section on how to reproduce it, such as the file that the records came from.
+    suspects : pandas.DataFrame, optional
+        What `Audit.suspects` returned, of which the first ten are listed; by default those of the audit, if pandas is
+        there.
 
     Returns
     -------
@@ -65,7 +75,7 @@ def render_html(
     )
     style, script = _read("style.css"), _read("script.js")
     return environment.get_template("template.html").render(
-        view(summary, dict(about or {})),
+        view(summary, dict(about or {}), _first(_suspects(result) if suspects is None else suspects)),
         title=title,
         # Both are files of this package, and the page's policy allows them and nothing else.
         style=Markup(style),
@@ -81,6 +91,7 @@ def write_html(
     *,
     title: str = "Audit of a cross-validation",
     about: Mapping[str, str] | None = None,
+    suspects: Any = None,
 ) -> Path:
     """Write the report into a file, which appears complete or not at all.
 
@@ -94,6 +105,8 @@ def write_html(
         Title of the page.
     about : dict of str, optional
         Further lines for the section on how to reproduce it.
+    suspects : pandas.DataFrame, optional
+        As in `render_html`.
 
     Returns
     -------
@@ -117,7 +130,7 @@ def write_html(
     True
     """
     check_destination("path", path)
-    return write_whole("path", path, render_html(result, title=title, about=about))
+    return write_whole("path", path, render_html(result, title=title, about=about, suspects=suspects))
 
 
 def _summary(result: Any) -> Summary:
@@ -125,6 +138,20 @@ def _summary(result: Any) -> Summary:
     if not isinstance(summary, Summary):
         raise InputError(f"result must be an Audit or a Summary, got {type(result).__name__}.")
     return summary
+
+
+def _suspects(result: Any) -> Any:
+    """The suspects of an audit that compared the sides of its splits; None without, and without pandas."""
+    if not hasattr(result, "suspects") or result.summary.auc is None:
+        return None
+    try:
+        return result.suspects()
+    except MissingExtraError:
+        return None
+
+
+def _first(suspects: Any) -> list[dict[str, Any]]:
+    return [] if suspects is None else suspects.head(_LISTED).to_dict("records")
 
 
 def _read(name: str) -> str:

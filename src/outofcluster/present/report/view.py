@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,13 +11,27 @@ import numpy as np
 
 from outofcluster.auditing.summary import Summary
 from outofcluster.inference.estimates import Estimate, between, decimals, percent
-from outofcluster.present.report.chart import curve_chart, interval_chart, sensitivity_chart, slider_end
+from outofcluster.present.report.chart import (
+    curve_chart,
+    interval_chart,
+    sensitivity_chart,
+    slider_end,
+    unmixing_chart,
+)
 from outofcluster.present.words import added, loss_name, share_of
 
 __all__ = ["headline", "view"]
 
 _SEVERITIES = {"severe": "Severe", "warning": "Warning", "info": "Note"}
 _SIDES = {"train": "training", "validation": "held-out"}
+_TO_NONE = {
+    "curve": "A curve is fitted to the losses at those levels. It is extended back beyond the present leakage, to "
+    "none.",
+    "unmixed": "Which records leaked is partly visible in the records themselves. A classifier tells held-out records "
+    "from training records, and further models were fitted without the training records that look like held-out ones. "
+    "They show the loss below the present leakage, down to none. A curve that is fitted to the losses at the levels "
+    "above stands in where leaving records out turns out not to work.",
+}
 _PRINTED_RATES = (0.0, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
 
 
@@ -71,8 +85,8 @@ def headline(summary: Summary) -> str:
     return f"Expect a loss of about {value}{interval} {where}, not the {shown} that cross-validation shows."
 
 
-def view(summary: Summary, about: Mapping[str, str]) -> dict[str, Any]:
-    """Everything that the template needs, as plain data."""
+def view(summary: Summary, about: Mapping[str, str], suspects: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """Everything that the template needs, as plain data; ``suspects`` are rows with the columns of a frame of them."""
     digits = decimals(*summary.estimates.values())
     severe = [finding for finding in summary.findings if finding.severity == "severe"]
     return {
@@ -84,9 +98,14 @@ def view(summary: Summary, about: Mapping[str, str]) -> dict[str, Any]:
         "confidence": percent(summary.confidence_level),
         "digits": digits,
         "estimates": _estimates(summary, digits),
-        "sentences": [line for line in (summary.verdict, summary.assumption, summary.scope) if line],
+        "sentences": summary.sentences,
         "test": summary.test,
         "curve": _curve(summary, digits),
+        "unmixing": _unmixing(summary, digits),
+        "suspects": [
+            (str(row["fold"]), str(row["record"]), f"{100 * row['probability']:.0f} %", str(row["resembles"]))
+            for row in suspects
+        ],
         "sensitivity": _sensitivity(summary, digits),
         "findings": [{"word": _SEVERITIES.get(f.severity, f.severity), **asdict(f)} for f in summary.findings],
         "folds": _folds(summary, digits),
@@ -141,6 +160,26 @@ def _curve(summary: Summary, digits: int) -> dict[str, Any]:
         "described": described,
         "moved": f"{moved:+.{digits}f}" if float(f"{moved:.{digits}f}") else "",
     }
+
+
+def _unmixing(summary: Summary, digits: int) -> dict[str, Any] | None:
+    below = summary.unmixed
+    if below is None:
+        return None
+    lowest = below.fractions[0]
+    described = (
+        f"Without the records that look leaked the loss goes from {summary.naive.value:.{digits}f} to "
+        f"{below.losses[0]:.{digits}f} at an injected fraction of {_percent(lowest)}."
+    )
+    corrected, curve = summary.corrected, summary.curve
+    if below.clean is not None and corrected is not None and curve is not None:
+        alone = corrected.value + curve.extrapolated[0] - curve.loss[0]
+        described = (
+            f"No leakage is left at an injected fraction of {_percent(below.clean)}, where the loss is "
+            f"{corrected.value:.{digits}f} ({between(corrected, digits)}). The injected records alone, extrapolated, "
+            f"would have given {alone:.{digits}f}."
+        )
+    return {"charts": unmixing_chart(summary), "described": described}
 
 
 def _sensitivity(summary: Summary, digits: int) -> dict[str, Any] | None:
@@ -232,9 +271,9 @@ def _methods(summary: Summary) -> list[str]:
         "The clusters are not known exactly. If part of a cluster was missed, some of its records can train a model "
         "that is scored on the others, and the loss comes out too low. Nothing in a cross-validation shows that.",
         f"To measure what leakage does to this model, {resampled}",
-        "A curve is fitted to the losses at those levels. It is extended back beyond the present leakage, to none.",
-        "The rise of the curve on that last part is the optimism of the cross-validation. The loss as it is plus this "
-        "optimism is the corrected loss.",
+        _TO_NONE["curve" if summary.unmixed is None else "unmixed"],
+        "The rise on that last part is the optimism of the cross-validation. The loss as it is plus this optimism is "
+        "the corrected loss.",
         "The test asks whether training on records of the held-out clusters lowers their loss at all. It needs no "
         "leakage rate. An effect does not mean that anything leaked.",
     ]
