@@ -3,10 +3,14 @@
 With r = dP_V/dT̂ at a training record and p0 the leakage rate, the record belongs to a held-out cluster with probability
 p0·r, at most 1. Which held-out cluster it resembles is the cluster of its nearest held-out record, in standardised
 features.
+
+Where entities were split, the suspects are training clusters that probably are pieces of held-out entities
+(:mod:`outofcluster.split.entities`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +20,10 @@ from scipy.spatial import cKDTree
 from outofcluster._base.plain import data_frame
 from outofcluster._base.validation import Array
 from outofcluster.sampling.audit_samples import AuditSamples
+from outofcluster.split.entities import EntitySuspects
 from outofcluster.split.folds import Fold, Rows
 
-__all__ = ["nearest_clusters", "suspects_frame"]
+__all__ = ["entity_suspects_frame", "nearest_clusters", "suspects_frame"]
 
 _UNKNOWN = -1
 
@@ -76,5 +81,37 @@ def suspects_frame(samples: AuditSamples, rates: Array) -> Any:
         columns["record"] += fold.sides.rows.tolist()
         columns["probability"] += probability.tolist()
         columns["resembles"] += names[fold.sides.resembles].tolist()
+    return _sorted_frame(columns)
+
+
+def entity_suspects_frame(suspects: Mapping[int, EntitySuspects], cluster_names: Sequence[Any]) -> Any:
+    """The training clusters of all folds, the most suspicious first.
+
+    Parameters
+    ----------
+    suspects : mapping of int to EntitySuspects
+        What `outofcluster.split.entities.entity_suspects` gives for each fold, by the fold's index.
+    cluster_names : sequence
+        Name of every approximate cluster, by its number.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per fold and training cluster, with the columns fold, cluster, probability, resembles (the held-out
+        cluster that it probably belongs with) and records (how many it has). It has no rows where features cannot tell
+        entities apart.
+    """
+    names = np.array([*cluster_names, ""], dtype=object)
+    columns: dict[str, list[Any]] = {"fold": [], "cluster": [], "probability": [], "resembles": [], "records": []}
+    for index, of_fold in suspects.items():
+        columns["fold"] += [index] * len(of_fold.probability)
+        columns["cluster"] += names[of_fold.train_clusters].tolist()
+        columns["probability"] += of_fold.probability.tolist()
+        columns["resembles"] += names[of_fold.held_out_clusters].tolist()
+        columns["records"] += of_fold.n_records.tolist()
+    return _sorted_frame(columns)
+
+
+def _sorted_frame(columns: dict[str, list[Any]]) -> Any:
     order = np.argsort(-np.array(columns["probability"]), kind="stable")
     return data_frame({name: [values[i] for i in order] for name, values in columns.items()})

@@ -109,11 +109,11 @@ class EntitySuspects:
     Attributes
     ----------
     train_clusters : array of int of shape (clusters,)
-        Training clusters that have a held-out candidate, the most suspicious first.
+        All training clusters, the most suspicious first.
     held_out_clusters : array of int of shape (clusters,)
-        The held-out cluster that each most probably belongs with.
+        The held-out cluster that each most probably belongs with, -1 where none is a candidate.
     probability : array of shape (clusters,)
-        Probability that the training cluster is one entity with a held-out one.
+        Probability that the training cluster is one entity with a held-out one; 0 where none is a candidate.
     n_records : array of int of shape (clusters,)
         Records of the training cluster.
     auc : float
@@ -262,7 +262,7 @@ def entity_suspects(
     order = np.flatnonzero(leaks)[np.argsort(odds[leaks], kind="stable")]
     best = np.full(len(pairs.sizes), -1)
     best[one[order]] = other[order]
-    train = np.flatnonzero(best >= 0)
+    train = np.flatnonzero(trains)
     train = train[np.argsort(-leaked[train], kind="stable")]
     return EntitySuspects(train, best[train], leaked[train], pairs.sizes[train], pairs.auc, True)
 

@@ -1,0 +1,45 @@
+"""Suspects as frames: sorted, named, and complete."""
+
+import numpy as np
+
+from outofcluster.auditing.suspects import entity_suspects_frame, nearest_clusters
+from outofcluster.datasets import make_patients
+from outofcluster.split.entities import EntitySuspects, entity_suspects, match_clusters
+from outofcluster.split.folds import Fold, make_folds
+
+
+def test_the_frame_of_split_entities_lists_every_training_cluster_of_every_fold():
+    patients = make_patients(80, record_noise=0.1, random_state=0)
+    folds = make_folds(patients.data, None, patients.groups, 3)
+    pairs = match_clusters(patients.data, patients.target, patients.groups, seed=0)
+    by_fold = {
+        fold.index: entity_suspects(patients.data, patients.target, fold, patients.groups, seed=0, pairs=pairs)
+        for fold in folds
+    }
+    names = [f"patient {i}" for i in range(patients.groups.max() + 1)]
+    frame = entity_suspects_frame(by_fold, names)
+    assert frame.columns.tolist() == ["fold", "cluster", "probability", "resembles", "records"]
+    assert (np.diff(frame["probability"]) <= 0).all()
+    for fold in folds:
+        own = frame[frame["fold"] == fold.index]
+        assert own["records"].sum() == len(fold.train)
+        assert set(own["cluster"]) == {names[code] for code in patients.groups[fold.train]}
+    entity = {names[group]: number for group, number in zip(patients.groups, patients.entities, strict=True)}
+    first = frame.head(10)
+    assert sum(entity[a] == entity[b] for a, b in zip(first["cluster"], first["resembles"], strict=True)) >= 9
+
+
+def test_a_cluster_without_a_candidate_resembles_nobody_and_an_empty_frame_keeps_its_columns():
+    none = np.zeros(0, dtype=np.int64)
+    unknown = EntitySuspects(none, none, np.zeros(0), none, 0.6, False)
+    assert entity_suspects_frame({0: unknown}, ["a"]).columns.tolist()[1:3] == ["cluster", "probability"]
+    one = EntitySuspects(np.array([0]), np.array([-1]), np.array([0.0]), np.array([3]), 0.9, True)
+    assert entity_suspects_frame({0: unknown, 1: one}, ["a", "b"]).loc[0].tolist() == [1, "a", 0.0, "", 3]
+
+
+def test_the_nearest_held_out_record_names_the_cluster():
+    features = np.array([[0.0, 1.0], [5.0, 1.0], [0.2, 1.0], [4.0, 1.0]])
+    fold = Fold(0, np.array([0, 1]), np.array([2, 3]))
+    assert nearest_clusters(features, fold, np.array([0, 1, 2, 3])).tolist() == [2, 3]
+    assert nearest_clusters(None, fold, np.arange(4)).tolist() == [-1, -1]
+    assert nearest_clusters(np.ones((4, 1)), fold, np.arange(4)).tolist() == [-1, -1]
