@@ -100,6 +100,40 @@ def test_the_numbers_are_those_of_python(run, tmp_path):
     assert not list((tmp_path / "cache").rglob("*fold*"))
 
 
+def test_the_rate_and_the_suspects_come_from_the_records(run, tmp_path):
+    rng = np.random.default_rng(0)
+    ward = np.repeat(np.arange(10), 30)
+    X = 2 * rng.standard_normal((10, 3))[ward] + 0.4 * rng.standard_normal((300, 3))
+    filed = ward.copy()
+    moved = rng.choice(300, 30, replace=False)
+    filed[moved] = (ward[moved] + rng.integers(1, 10, 30)) % 10
+    frame = pd.DataFrame(X, columns=list("abc")).assign(ward=[f"<w>{i}" for i in filed], ill=X[:, 0] + X[:, 1] > 0)
+    frame.to_csv(tmp_path / "wards.csv", index=False)
+    words = ("--target", "ill", "--groups", "ward", "--leakage", "data", "--fits", "1000")
+    files = ("--suspects", "s.csv", "--json", "out.json", "--report", "out.html")
+    status, out, err = run("audit", "wards.csv", *words, *files)
+    assert (status, err) == (0, "")
+    summary, _ = numbers(tmp_path / "out.json")
+    assert summary.leakage == (summary.data_leakage,) * 5
+    assert summary.unmixed is not None
+    said = " ".join(out.split())
+    for line in (summary.from_records, summary.without_curve, summary.assumption):
+        assert line in said
+    assert "That rate is used for the correction" in said
+    assert "The suspects are in s.csv" in said
+    suspects = pd.read_csv(tmp_path / "s.csv")
+    assert suspects.columns.tolist() == ["fold", "record", "cluster", "probability", "resembles"]
+    assert (suspects["cluster"] == frame["ward"].to_numpy()[suspects["record"]]).all()
+    assert suspects["probability"].is_monotonic_decreasing
+    assert np.isin(suspects["record"][:10], moved).mean() > 0.7
+    report = (tmp_path / "out.html").read_text()
+    assert report.count("&lt;w&gt;") >= 10
+    assert "<w>" not in report.partition('id="summary"')[0]
+    status, _, _ = run("audit", "wards.csv", *words, "--no-unmix", "--json", "plain.json")
+    assert status == 0
+    assert numbers(tmp_path / "plain.json")[0].unmixed is None
+
+
 @pytest.mark.usefixtures("records")
 def test_the_level_of_confidence_is_an_option(run):
     status, out, _ = run("audit", "records.csv", *PLAIN, "--fits", "60", "--confidence-level", "0.8")
@@ -427,6 +461,40 @@ BAD = {
         "--leakage must be at most 0.5, beyond which nothing can be told, got 0.6",
     ),
     "negative leakage": ((*PLAIN, "--leakage", "-0.1"), "--leakage must be a finite number at least 0, got -0.1."),
+    "a rate in words": ((*PLAIN, "--leakage", "few"), "--leakage must be a number or data, got 'few'."),
+    "an error of the data's rate": (
+        (*PLAIN, "--leakage", "data", "--leakage-std", "0.1"),
+        "--leakage-std must be left out with --leakage data",
+    ),
+    "the data's rate of fragments": (
+        (*PLAIN, "--leakage", "data", "--error-model", "fragments"),
+        "--leakage must be a rate for error_model='fragments', got 'data'",
+    ),
+    "suspects over the records": (
+        (*PLAIN, "--suspects", "./records.csv"),
+        "--suspects must be another file than FILE, got './records.csv' for both.",
+    ),
+    "suspects over the report": (
+        (*PLAIN, "--report", "out.html", "--suspects", "out.html"),
+        "--suspects must be another file than --report, got 'out.html' for both.",
+    ),
+    "suspects nowhere": ((*PLAIN, "--suspects", "no/where.csv"), "--suspects must lie in a folder that exists"),
+    "suspects of fragments": (
+        (*PLAIN, "--suspects", "s.csv", "--error-model", "fragments"),
+        "--suspects must go with --error-model records, got fragments.",
+    ),
+    "suspects of small clusters": (
+        (*PLAIN, "--suspects", "s.csv"),
+        "--suspects must go with --error-model records, got auto, which stands for fragments",
+    ),
+    "suspects without a comparison": (
+        (*PLAIN, "--suspects", "s.csv", "--no-unmix"),
+        "--suspects must be given without --no-unmix, or with --leakage data.",
+    ),
+    "suspects of few fits": (
+        (*PLAIN, "--suspects", "s.csv", "--fits", "900"),
+        "--fits must be at least 200 per fold for --suspects, got 180 per fold.",
+    ),
     "a lonely error": ((*PLAIN, "--leakage-std", "0.1"), "--leakage must be given along with --leakage-std."),
     "a report nowhere": (
         (*PLAIN, "--report", "no/where.html"),

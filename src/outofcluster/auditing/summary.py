@@ -387,6 +387,8 @@ class Summary:
             return ""
         spread = max(leak.std or 0.0 for leak in self.leakage)
         certainty = f"give or take {_percent(spread)}, which the interval includes" if spread else "taken as known"
+        if all(leak == self.data_leakage for leak in self.leakage):
+            return f"That rate is used for the correction, {certainty}."
         rates = [leak.rate for leak in self.leakage]
         several = (
             f" ({_percent(min(rates))} to {_percent(max(rates))} over the folds)" if min(rates) < max(rates) else ""

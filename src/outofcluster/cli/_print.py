@@ -30,6 +30,11 @@ _REMEDIES = {
     "single-class": "Use fewer --folds; the losses are those of resamples with every class.",
     "fixed-training": "Nothing, usually. In Python, audit(n_train=…) draws them anew in every fit.",
     "data-variance": "Raise --fits.",
+    "rate-above-bound": "Check where the rate comes from and what it is a share of; --leakage data takes that of the "
+    "data.",
+    "sides-alike": "Where nothing tells the sides apart, leaked records teach a model little as well; else look up "
+    "some records: 'outofcluster leakage audited'.",
+    "curve-and-unmixing": "The curve cannot see a fall below the leakage rate; the range above needs no curve.",
     "lack-of-fit": "Raise --fits, or try another curve in Python: audit(curve=PolynomialCurve(3)).",
 }
 """What to do about findings whose own remedy names arguments of Python."""
@@ -74,9 +79,8 @@ def show_audit(out: Any, summary: Summary, *, truth: float | None = None) -> Non
     out.print()
     out.print(Padding(_numbers(summary, truth), (0, 0, 0, 2), expand=False))
     out.print()
-    for line in (summary.assumption, summary.scope):
-        if line:
-            out.print(Text(line))
+    for line in summary.sentences[1:]:
+        out.print(Text(line))
     if summary.corrected is None and summary.sensitivity is not None:
         out.print(Padding(_rates(summary), (1, 0, 0, 2), expand=False))
     if summary.test is not None:

@@ -20,6 +20,8 @@ from outofcluster.cli._print import console, exit_status, in_options, show_audit
 __all__ = ["command"]
 
 _LARGEST_RATE = 0.5
+_FITS_TO_UNMIX = 200
+"""Fits of a fold from which on the two sides of its split are compared."""
 _ERROR_MODELS = click.Choice(["auto", "records", "fragments"])
 
 _EPILOG = """\b
@@ -29,7 +31,11 @@ Example:
 
 @click.command("audit", short_help="Correct a cross-validated loss.", epilog=_EPILOG)
 @data_options
-@click.option("--leakage", type=float, metavar="RATE", help="Share that leaks; see 'outofcluster leakage'.")
+@click.option(
+    "--leakage",
+    metavar="RATE",
+    help="Share that leaks, a number (see 'outofcluster leakage'), or data: estimated from the records themselves.",
+)
 @click.option("--leakage-std", type=float, metavar="STD", help="Standard error of that share.")
 @click.option(
     "--error-model",
@@ -43,8 +49,14 @@ Example:
 @click.option(
     "--confidence-level", default=0.95, show_default=True, metavar="P", help="Confidence level of the intervals."
 )
-@click.option("--fits", type=int, metavar="N", help="Models to fit in all.  [3000 for records, 400 for fragments]")
+@click.option("--fits", type=int, metavar="N", help="Models to fit in all.  [4000 for records, 400 for fragments]")
+@click.option("--no-unmix", is_flag=True, help="Fit no models without the records that look leaked.")
 @click.option("--report", metavar="FILE", help="Write an HTML report.")
+@click.option(
+    "--suspects",
+    metavar="FILE",
+    help="Write the training records as CSV (row numbers from 0), those that look most like leaked ones first.",
+)
 @json_option
 @click.option("--checkpoint", metavar="FILE", help="Keep finished work here.  [a cache, until it is done]")
 @click.option(
@@ -56,14 +68,16 @@ Example:
 )
 def command(
     file: str,
-    leakage: float | None,
+    leakage: str | None,
     leakage_std: float | None,
     error_model: str,
     old_error_model: str | None,
     confidence_level: float,
     folds: int,
     fits: int | None,
+    no_unmix: bool,
     report: str | None,
+    suspects: str | None,
     json_path: str | None,
     checkpoint: str | None,
     fail_on: str,
@@ -73,28 +87,30 @@ def command(
 
     FILE is CSV or Parquet. All columns but the target and the groups are features; text, dates and gaps are handled.
     """
-    from outofcluster.leakage.rate import Leakage
-    from outofcluster.present.report import check_destination, write_html
+    from outofcluster.present.report import write_html, write_whole
 
     error_model = old_error_model or error_model
-    if leakage is None and leakage_std is not None:
-        raise InputError("--leakage must be given along with --leakage-std.")
-    if leakage is not None and leakage > _LARGEST_RATE:
-        raise InputError(
-            f"--leakage must be at most {_LARGEST_RATE}, beyond which nothing can be told, got {leakage:g}."
+    rate = _read_rate(leakage, leakage_std)
+    _check_outputs(
+        file, {"--report": report, "--json": None if json_path == "-" else json_path, "--suspects": suspects}
+    )
+    if suspects is not None:
+        _check_suspects(
+            error_model, rate, no_unmix=no_unmix, fits_per_fold=None if fits is None else fits // max(folds, 1)
         )
-    rate = None if leakage is None else Leakage(leakage, leakage_std)
-    for name, path in (("--report", report), ("--json", None if json_path == "-" else json_path)):
-        if path is not None:
-            check_destination(name, path)
     problem = read_problem(file, **options)
     out, err = console(error=json_path == "-"), console(error=True)
     if err.is_terminal:
         err.print("Cross-validating, then fitting models to resamples, fold by fold.", markup=False)
-    progress = _Progress.of(checkpoint, [problem.records.about["sha256"], file, folds, fits, error_model, options])
+    parts = [problem.records.about["sha256"], file, folds, fits, error_model, options, no_unmix]
+    progress = _Progress.of(checkpoint, parts)
     try:
         with quietly():
             choices = {"error_model": error_model, "confidence_level": confidence_level, "cv": folds, "n_fits": fits}
+            choices["unmix"] = False if no_unmix else "auto"
+            if suspects is not None:
+                # The records model is the only one that has suspects; fragments are refused before the first fit.
+                choices["error_model"] = _records_only(problem, error_model, folds)
             result = _audit(problem, rate, random_state=options["seed"], checkpoint=progress.path, **choices)
     except KeyboardInterrupt:
         err.print()
@@ -109,13 +125,85 @@ def command(
     about = problem.records.about | {"command": shlex.join(["outofcluster", *sys.argv[1:]])}
     _introduce(out, problem)
     show_audit(out, summary)
+    listed = None if summary.auc is None else result.suspects()
     if report is not None:
-        write_html(summary, report, title=f"Audit of {Path(file).name}", about=about)
+        write_html(summary, report, title=f"Audit of {Path(file).name}", about=about, suspects=listed)
         out.print(f"\nThe report is in {report}.", markup=False)
+    if suspects is not None:
+        assert listed is not None
+        listed.insert(2, "cluster", problem.records.groups[listed["record"]])
+        write_whole("--suspects", suspects, listed.to_csv(index=False))
+        out.print(f"\nThe suspects are in {suspects}, the likeliest first.", markup=False)
     if json_path is not None:
         write_json(json_path, json.dumps(summary.to_dict() | {"about": about}, indent=2, allow_nan=False))
     progress.drop()
     sys.exit(exit_status(summary.findings, fail_on))
+
+
+def _read_rate(leakage: str | None, std: float | None) -> Any:
+    """The rate as a `Leakage`, "data", or None; refused where it is neither."""
+    from outofcluster.leakage.rate import Leakage
+
+    if leakage is None:
+        if std is not None:
+            raise InputError("--leakage must be given along with --leakage-std.")
+        return None
+    if leakage == "data":
+        if std is not None:
+            raise InputError(
+                "--leakage-std must be left out with --leakage data, which has a standard error of its own."
+            )
+        return leakage
+    try:
+        rate = float(leakage)
+    except ValueError:
+        raise InputError(f"--leakage must be a number or data, got {leakage!r}.") from None
+    if rate > _LARGEST_RATE:
+        raise InputError(f"--leakage must be at most {_LARGEST_RATE}, beyond which nothing can be told, got {rate:g}.")
+    return Leakage(rate, std)
+
+
+def _check_outputs(file: str, outputs: dict[str, str | None]) -> None:
+    """Refuse files that cannot be written, that would replace the records, or that would replace each other."""
+    from outofcluster.present.report import check_destination
+
+    places = {os.path.realpath(file): "FILE"}
+    for name, path in outputs.items():
+        if path is None:
+            continue
+        check_destination(name, path)
+        other = places.setdefault(os.path.realpath(path), name)
+        if other != name:
+            raise InputError(f"{name} must be another file than {other}, got {path!r} for both.")
+
+
+def _check_suspects(error_model: str, rate: Any, *, no_unmix: bool, fits_per_fold: int | None) -> None:
+    """Refuse to look for suspects where the two sides of the splits will not be compared."""
+    if error_model == "fragments":
+        raise InputError("--suspects must go with --error-model records, got fragments.")
+    if rate == "data":
+        return
+    if no_unmix:
+        raise InputError("--suspects must be given without --no-unmix, or with --leakage data.")
+    if fits_per_fold is not None and fits_per_fold < _FITS_TO_UNMIX:
+        raise InputError(
+            f"--fits must be at least {_FITS_TO_UNMIX} per fold for --suspects, got {fits_per_fold} per fold."
+        )
+
+
+def _records_only(problem: Problem, error_model: str, folds: int) -> str:
+    """The error model where it is that of records; refused where the clusters look like linked pieces."""
+    from outofcluster.auditing.choices import choose_error_model
+    from outofcluster.split.folds import Clusters, make_folds
+
+    groups = problem.records.groups
+    split = make_folds(problem.X, problem.records.target, groups, folds)
+    chosen, reason = choose_error_model(error_model, None, split, Clusters.of(groups, None).codes)
+    if chosen != "records":
+        raise InputError(
+            f"--suspects must go with --error-model records, got auto, which stands for {chosen}: {reason}."
+        )
+    return error_model
 
 
 def _audit(problem: Problem, rate: Any, **choices: Any) -> Any:
@@ -127,13 +215,13 @@ def _audit(problem: Problem, rate: Any, **choices: Any) -> Any:
         problem.X,
         problem.records.target,
         groups=problem.records.groups,
-        leakage=None if rate is None else rate.rate,
+        leakage=rate.rate if isinstance(rate, Leakage) else rate,
         loss=problem.loss,
         n_jobs=problem.n_jobs,
         progress=True,
         **choices,
     )
-    if rate is None or rate.std is None:
+    if not isinstance(rate, Leakage) or rate.std is None:
         return result
     # The error model, which is known now, says what the rate is a share of. Solving again needs no further fit.
     return result.at_leakage(Leakage(rate.rate, rate.std, "train" if result.error_model == "records" else "validation"))
