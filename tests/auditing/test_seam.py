@@ -87,9 +87,7 @@ def test_the_samples_alone_can_be_saved(fragments, tmp_path):
     again = AuditSamples.load(tmp_path / "samples")
     assert again.to_frame().equals(fragments.samples.to_frame())
     assert again.folds[0].second.means.tolist() == fragments.samples.folds[0].second.means.tolist()
-    with pytest.raises(
-        ooc.InputError, match=r"a file of an audit, got .* which is a file of audit samples"
-    ):
+    with pytest.raises(ooc.InputError, match=r"a file of an audit, got .* which is a file of audit samples"):
         ooc.Audit.load(tmp_path / "samples")
 
 

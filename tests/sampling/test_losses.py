@@ -235,7 +235,12 @@ def test_nothing_is_fitted_or_changed():
         (None, KMeans(), number, "loss must be given for KMeans, which is neither classifier nor regressor, got None"),
         ("log_loss", SVC(), two, "estimator must have predict_proba for loss 'log_loss', got SVC without"),
         ("brier", Ridge(), [0, 1], "estimator must have predict_proba for loss 'brier', got Ridge without"),
-        ("brier", DecisionTreeClassifier(), [[0, 1], [1, 0]], r"y must hold one label per record for loss 'brier', got"),
+        (
+            "brier",
+            DecisionTreeClassifier(),
+            [[0, 1], [1, 0]],
+            r"y must hold one label per record for loss 'brier', got",
+        ),
         ("zero_one", Ridge(), number, "y must hold class labels for loss 'zero_one', got numbers such as"),
         (None, Ridge(), two, "y must hold numbers for loss 'squared_error', got y.0. = "),
         ("absolute_error", Ridge(), pd.Series(two), "y must hold numbers for loss 'absolute_error'"),

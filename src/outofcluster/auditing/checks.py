@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import chdtrc
 
-from outofcluster.auditing.choices import enough_clusters, looks_linked
+from outofcluster.auditing.choices import TOLD_APART, enough_clusters, looks_linked
 from outofcluster.auditing.findings import Finding
 from outofcluster.curves.base import Curve
 from outofcluster.curves.shape import diagnose_points
@@ -25,8 +25,6 @@ __all__ = ["look_at_choices", "look_at_estimate", "look_at_samples", "look_at_si
 
 _LOW_LEVEL = 0.25
 """Largest level below which a curve cannot be followed; five folds of equal size reach 0.4."""
-_TOLD_APART = 0.75
-"""AUC from which the rate that the records show was found to be near the truth."""
 _FAR = 6.0
 """Multiplier of the losses' noise beyond which an extrapolation counts as far."""
 
@@ -207,7 +205,7 @@ def look_at_sides(samples: AuditSamples, by_data: Leakage | None, leakage: Seque
     if by_data is None or not facts or by_data.upper is None:
         return []
     findings, auc = list[Finding](), float(np.mean([own.auc for own in facts]))
-    if auc < _TOLD_APART:
+    if auc < TOLD_APART:
         findings.append(
             Finding(
                 "sides-alike",

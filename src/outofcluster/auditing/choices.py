@@ -19,6 +19,7 @@ from outofcluster.split.folds import Fold, Rows, looks_linked
 
 __all__ = [
     "LARGEST_RATE",
+    "TOLD_APART",
     "asks_the_data",
     "choose_error_model",
     "choose_stored_units",
@@ -36,6 +37,8 @@ UnitKind = Literal["clusters", "records"]
 
 LARGEST_RATE = 0.5
 """Leakage rate beyond which nothing can be told."""
+TOLD_APART = 0.75
+"""AUC from which the leakage rate that the records show was found to be near the truth."""
 _LEAST_CLUSTERS = 10
 
 

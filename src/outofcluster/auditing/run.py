@@ -21,6 +21,7 @@ from outofcluster._base.exceptions import FitError, InputError
 from outofcluster._base.randomness import RandomState, seed_of
 from outofcluster._base.validation import Array, check_integer
 from outofcluster.auditing.choices import (
+    TOLD_APART,
     asks_the_data,
     choose_error_model,
     choose_units,
@@ -63,8 +64,8 @@ __all__ = ["audit"]
 _FITS = {"records": 3000, "fragments": 400}
 _LEAST_FITS = 12
 """Two fits per level and fold, which noise needs to be known: six levels for records, four and two for fragments."""
-_FITS_TO_UNMIX = 200
-"""Fits of a fold from which some are worth spending below the leakage rate."""
+_FITS_TO_UNMIX, _FITS_OF_A_PART = 150, 2
+"""Fits of a fold from which some are worth spending below the leakage rate, and those of a level and part of V̂."""
 _FITS_FOR_SIZES = 100
 """Number of fits per fold from which on some are spent on smaller training sets."""
 _BOTH_KINDS = 1_000_000
@@ -131,7 +132,7 @@ def audit(
         Parameters of ``fit``; those with one entry per record are indexed along with the records.
     unmix : {"auto", False} or classifier
         Whether some of the models are fitted without the training records that look leaked, so that the loss is seen
-        below the leakage rate (for ``error_model="records"``, from 200 fits per fold on). A classifier with
+        below the leakage rate (for ``error_model="records"``, from 150 fits per fold on). A classifier with
         ``predict_proba`` replaces the one that tells the two sides of a split apart.
     confidence_level : float, default=0.95
         Confidence level of the intervals.
@@ -330,7 +331,10 @@ def _sides(
 def _unmixed(design: _Design) -> _Design:
     """The same design with the levels below the leakage rate that the sides allow in all folds."""
     weights = [_weights(own) for own in design.sides.values()]
-    fractions = unmixed_fractions(lambda fraction: all(own.allows(fraction) for own in weights))
+    most = design.unmixed_fits // (_FITS_OF_A_PART * max(own.n_parts for own in weights)) - 1
+    sides = list(design.sides.values())
+    planned = _data_leakage(sides).rate if min(own.auc for own in sides) >= TOLD_APART else None
+    fractions = unmixed_fractions(lambda fraction: all(own.allows(fraction) for own in weights), most, planned)
     return replace(design, fractions=fractions) if len(fractions) else _without_unmixing(design)
 
 

@@ -1,7 +1,10 @@
-"""Removed masses to draw at below the leakage rate: a ladder that serves every rate, so that none has to be known.
+"""Removed masses to draw at below the leakage rate: a ladder that serves every rate, finer around the rate of the data.
 
-Losses between two masses are interpolated, so that the steps are finer where small rates are read off. One level adds
-mass instead of removing it (remixing), to tell whether removing it works (:mod:`outofcluster.curves.unmixing`).
+Losses between two masses are interpolated. Where the two sides of a split can be told apart, the loss rises up to the
+mass of the leaked records and then hardly any more, so that a ladder alone would cut that corner: the records
+themselves show where it is (:mod:`outofcluster.leakage.data`), and a few masses lie just there. It is a planning
+value: a wrong one makes the interpolation coarser, and nothing else. One level adds mass instead of removing it
+(remixing), to tell whether removing it works (:mod:`outofcluster.curves.unmixing`).
 """
 
 from __future__ import annotations
@@ -14,17 +17,26 @@ from outofcluster._base.validation import Array
 
 __all__ = ["unmixed_fractions"]
 
-_REMOVED = np.array([0.03, 0.06, 0.1, 0.15, 0.22, 0.32, 0.45, 0.6])
+_LADDER = np.array([0.03, 0.06, 0.1, 0.15, 0.22, 0.32, 0.45, 0.6])
+_AROUND = np.array([1.0, 1.1, 1.25, 1.45])
+"""Multiples of the planned rate."""
+_APART = 0.12
+"""Steps of the ladder that are nearer than this to a planned mass, relatively, are left out."""
 _ADDED = 0.15
+_PLANNED_FROM, _PLANNED_TO = 0.01, 0.45
 
 
-def unmixed_fractions(allowed: Callable[[float], bool]) -> Array:
-    """Injected fractions of the ladder, increasing: those that are allowed, and the one that adds mass.
+def unmixed_fractions(allowed: Callable[[float], bool], most: int = 12, planned: float | None = None) -> Array:
+    """Injected fractions, increasing: those that are allowed, and the one that adds mass.
 
     Parameters
     ----------
     allowed : callable
         Whether enough records are left at an injected fraction.
+    most : int, default=12
+        The largest number of removed masses, for few fits.
+    planned : float, optional
+        A leakage rate that is likely, around which more masses lie.
 
     Returns
     -------
@@ -36,11 +48,27 @@ def unmixed_fractions(allowed: Callable[[float], bool]) -> Array:
     >>> from outofcluster.design.unmixing import unmixed_fractions
     >>> unmixed_fractions(lambda fraction: fraction > -0.12).round(3).tolist()
     [-0.111, -0.064, -0.031, 0.13]
+    >>> unmixed_fractions(lambda fraction: True, 3, planned=0.1).round(3).tolist()
+    [-0.818, -0.124, -0.064, 0.13]
     """
-    removed = [-mass / (1 - mass) for mass in _REMOVED]
+    masses = _masses(most, planned)
     possible = []
-    for fraction in removed:
+    for fraction in -masses / (1 - masses):
         if not allowed(float(fraction)):
             break
         possible.append(float(fraction))
     return np.array([*reversed(possible), _ADDED / (1 + _ADDED)]) if possible else np.zeros(0)
+
+
+def _masses(most: int, planned: float | None) -> Array:
+    """Removed masses, increasing."""
+    around = np.zeros(0)
+    if planned is not None and _PLANNED_FROM <= planned <= _PLANNED_TO:
+        # With few fits one mass around the planned rate has to do: the one at which most of the answer is read off.
+        around = planned * (_AROUND if most >= 8 else _AROUND[1:2])
+    ladder = _LADDER[[not (np.abs(around / step - 1) < _APART).any() for step in _LADDER]]
+    room = max(most - len(around), 2)
+    if room < len(ladder):
+        # A shorter ladder covers the same rates with wider steps.
+        ladder = ladder[np.unique(np.linspace(1, len(ladder) - 2, room).round().astype(int))]
+    return np.sort(np.concatenate([ladder, around]))

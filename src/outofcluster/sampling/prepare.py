@@ -177,6 +177,7 @@ def prepare(
             "random_state": str(entropy),
             "units": list(kinds),
             "kernel": compiled is not None,
+            "ratios": None if settings.ratios is None else digest(settings.ratios.train),
             "versions": package_versions(),
         }
         stored = file.open(about | run_settings)
