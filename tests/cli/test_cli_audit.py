@@ -492,8 +492,8 @@ BAD = {
         "--suspects must be given without --no-unmix, or with --leakage data.",
     ),
     "suspects of few fits": (
-        (*PLAIN, "--suspects", "s.csv", "--fits", "900"),
-        "--fits must be at least 200 per fold for --suspects, got 180 per fold.",
+        (*PLAIN, "--suspects", "s.csv", "--fits", "700"),
+        "--fits must be at least 150 per fold for --suspects, got 140 per fold.",
     ),
     "a lonely error": ((*PLAIN, "--leakage-std", "0.1"), "--leakage must be given along with --leakage-std."),
     "a report nowhere": (

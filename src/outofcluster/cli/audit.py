@@ -20,7 +20,7 @@ from outofcluster.cli._print import console, exit_status, in_options, show_audit
 __all__ = ["command"]
 
 _LARGEST_RATE = 0.5
-_FITS_TO_UNMIX = 200
+_FITS_TO_UNMIX = 150
 """Fits of a fold from which on the two sides of its split are compared."""
 _ERROR_MODELS = click.Choice(["auto", "records", "fragments"])
 

@@ -112,8 +112,8 @@ class UnmixingDisplay:
         below, curve, corrected = summary.unmixed, summary.curve, summary.corrected
         if below is None:
             raise InputError(
-                "audit must have losses below the leakage rate, got one without: it takes single records, at least "
-                "200 fits per fold and unmix='auto'."
+                "audit must have losses below the leakage rate, got one without: it takes single records, enough "
+                "fits (150 per fold) and unmix='auto'."
             )
         clean = None if corrected is None or curve is None else below.clean
         observed = np.array(summary.losses)
