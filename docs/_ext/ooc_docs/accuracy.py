@@ -9,12 +9,12 @@ from ooc_docs.markdown import details, escape, number, percent, table
 
 __all__ = ["holds", "page"]
 
-_ELSEWHERE = ("paper protocol", "field protocol", "solve time")
+_ELSEWHERE = ("paper protocol", "field protocol", "solve time", "scenarios")
 """How the figures begin that are not of a scenario."""
 
 
 def page(study: Mapping[str, Any]) -> str:
-    """A row a scenario, then every figure with its bound."""
+    """One row per scenario, then every figure with its bound."""
     figures = study["figures"]
     judged = [figure for figure in figures if figure["bound"] is not None]
     reached = sum(holds(figure) for figure in judged)
