@@ -23,6 +23,7 @@ from outofcluster.leakage.audited import rate_of_audited_records
 from outofcluster.leakage.data import rate_of_data
 from outofcluster.leakage.pairs import rate_of_pairs
 from outofcluster.leakage.precision_recall import rate_of_missed_pairs
+from outofcluster.leakage.review import rate_of_review
 from outofcluster.leakage.splits import Side, check_side
 
 __all__ = ["Leakage"]
@@ -264,6 +265,47 @@ class Leakage:
         """
         rate = rate_of_data(X, y, groups, cv, error_model, discriminator, random_state)
         return cls(rate.rate, rate.std, "train", rate.upper)
+
+    @classmethod
+    def from_review(
+        cls, suspects: Any, reviewed: Any, *, n_train: int | None = None, drawn: str = "suspicious"
+    ) -> Leakage:
+        """Leakage from a clerical review of suspects.
+
+        Somebody looked at some of the suspects and found out whether they leaked. These answers count as they are, and
+        they correct the probabilities of the suspects that nobody looked at. Review more than the certain ones: the
+        rate is uncertain by what lies just below the last suspect that was reviewed.
+
+        Parameters
+        ----------
+        suspects : frame
+            Suspects as ``Audit.suspects()`` gives them: the columns ``record`` or ``cluster``, ``probability``, and
+            ``fold`` and ``records`` where there are any.
+        reviewed : mapping or frame
+            True for each reviewed suspect that leaked, False for each that did not: a mapping from its name, or from
+            the pair (fold, name), or a frame with the columns ``record`` or ``cluster``, ``leaked``, and ``fold`` where
+            a suspect occurs in several folds. Suspects with a missing value in ``leaked`` count as not reviewed.
+        n_train : int, optional
+            Number of training records, summed over the folds, where ``suspects`` lists only some of them; those that
+            are not listed count as not leaked. By default all are listed.
+        drawn : {"suspicious", "random"}, default="suspicious"
+            How the reviewed suspects were chosen. "suspicious": by their probabilities, such as the largest ones.
+            "random": at random among all; then their share is the rate, and the probabilities are not used.
+
+        Returns
+        -------
+        Leakage
+            A share of the training records. The standard error is None for a random sample of one.
+
+        Examples
+        --------
+        >>> import outofcluster as ooc
+        >>> suspects = {"record": np.arange(200), "probability": 0.9 * 0.96 ** np.arange(200)}
+        >>> reviewed = {record: record in (0, 1, 2, 4, 7, 11, 16, 22) for record in range(60)}
+        >>> print(ooc.Leakage.from_review(suspects, reviewed))
+        4.08% ± 0.418% of the training records leak (95% interval 3.34% to 4.99%)
+        """
+        return cls(*rate_of_review(suspects, reviewed, n_train, drawn))
 
     @classmethod
     def from_pair_probabilities(

@@ -1,0 +1,167 @@
+"""Rates from a review: nearer to the truth than the model alone, with intervals that cover, and what is refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit, logit
+
+from outofcluster._base.exceptions import InputError
+from outofcluster.leakage.rate import Leakage
+
+
+def world(rng, n=600, rate=0.12, apart=2.0, shift=0.0, slope=1.0):
+    """Whether records leaked, and probabilities whose log-odds are wrong by a shift and a slope."""
+    leaked = rng.random(n) < rate
+    score = rng.standard_normal(n) + apart * leaked
+    true_log_odds = logit(rate) + apart * score - apart**2 / 2
+    return leaked, pd.DataFrame({"record": np.arange(n), "probability": expit(shift + slope * true_log_odds)})
+
+
+def most_suspicious(suspects, leaked, m):
+    return {int(row): bool(leaked[row]) for row in suspects["probability"].nlargest(m).index}
+
+
+def judge(draws, m, seed, **wrong):
+    """Root mean squares of both errors, and the share of the intervals that cover."""
+    rng = np.random.default_rng(seed)
+    errors, before, covers = [], [], []
+    for _ in range(draws):
+        leaked, suspects = world(rng, **{name: rng.normal(*law) for name, law in wrong.items()})
+        leakage = Leakage.from_review(suspects, most_suspicious(suspects, leaked, m))
+        low, high = leakage.interval()
+        errors.append(leakage.rate - leaked.mean())
+        before.append(suspects["probability"].mean() - leaked.mean())
+        covers.append(low <= leaked.mean() <= high)
+    return np.sqrt(np.mean(np.square(errors))), np.sqrt(np.mean(np.square(before))), np.mean(covers)
+
+
+def test_a_review_corrects_probabilities_that_are_twice_too_high():
+    after, before, covers = judge(40, 100, seed=10, shift=(1.0, 0.0))
+    assert after < 0.5 * before
+    assert covers >= 0.85
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("m", "wrong", "ratio"),
+    [
+        (100, {"shift": (1.0, 0.0)}, 0.4),
+        (100, {"shift": (-1.0, 0.0)}, 0.6),
+        (150, {"shift": (0.0, 1.0), "slope": (1.0, 0.2)}, 0.3),
+        (60, {"shift": (0.0, 1.0), "slope": (1.0, 0.2)}, 0.8),
+    ],
+)
+def test_a_review_brings_the_rate_nearer_to_the_truth_and_its_interval_covers(m, wrong, ratio):
+    after, before, covers = judge(400, m, seed=11, **wrong)
+    assert after < ratio * before
+    assert covers >= 0.9
+
+
+@pytest.mark.slow
+def test_a_random_review_is_unbiased_and_its_interval_covers():
+    rng = np.random.default_rng(3)
+    rates, covers = [], []
+    for _ in range(1000):
+        leaked, suspects = world(rng, shift=2.0)
+        rows = rng.choice(len(leaked), 150, replace=False)
+        leakage = Leakage.from_review(suspects, {int(i): bool(leaked[i]) for i in rows}, drawn="random")
+        rates.append(leakage.rate - leaked.mean())
+        low, high = leakage.interval()
+        covers.append(low <= leaked.mean() <= high)
+    assert abs(np.mean(rates)) < 3 * np.std(rates) / np.sqrt(1000)
+    assert np.mean(covers) >= 0.92
+
+
+def test_where_all_were_reviewed_the_rate_is_known():
+    leaked, suspects = world(np.random.default_rng(0), n=50)
+    for drawn in ("suspicious", "random"):
+        leakage = Leakage.from_review(suspects, dict(enumerate(leaked)), drawn=drawn)
+        assert leakage.rate == pytest.approx(leaked.mean())
+        assert leakage.std == 0
+    assert leakage.of == "train"
+
+
+def test_answers_that_agree_with_the_model_leave_the_rate_near_it_and_contrary_ones_move_it():
+    suspects = pd.DataFrame({"record": np.arange(400), "probability": np.repeat([0.5, 0.1], 200)})
+    half = Leakage.from_review(suspects, {i: i % 2 == 0 for i in range(100)})
+    none = Leakage.from_review(suspects, dict.fromkeys(range(100), False))
+    everyone = Leakage.from_review(suspects, dict.fromkeys(range(100), True))
+    assert half.rate == pytest.approx(0.3, abs=0.005)
+    assert none.rate < 0.05
+    assert everyone.rate > 0.5
+    assert none.std > 0
+
+
+def test_more_answers_make_the_rate_more_certain():
+    leaked, suspects = world(np.random.default_rng(1))
+    stds = [Leakage.from_review(suspects, most_suspicious(suspects, leaked, m)).std for m in (20, 80, 200)]
+    assert stds[0] > stds[1] > stds[2]
+
+
+def test_records_that_are_not_listed_count_as_not_leaked():
+    leaked, suspects = world(np.random.default_rng(2))
+    reviewed = most_suspicious(suspects, leaked, 50)
+    whole, among_more = (Leakage.from_review(suspects, reviewed, n_train=n) for n in (None, 1200))
+    assert among_more.rate == pytest.approx(whole.rate / 2)
+    assert among_more.std == pytest.approx(whole.std / 2)
+
+
+def test_frames_mappings_and_folds_say_the_same():
+    leaked, suspects = world(np.random.default_rng(4), n=100)
+    reviewed = most_suspicious(suspects, leaked, 30)
+    expected = Leakage.from_review(suspects, reviewed)
+    frame = pd.DataFrame({"record": list(reviewed), "leaked": list(reviewed.values())})
+    partly = suspects.assign(leaked=pd.Series(reviewed, dtype="boolean"))
+    with_fold = suspects.assign(fold=2)
+    by_fold = {(2, record): answer for record, answer in reviewed.items()}
+    for of, answers in (
+        (suspects, frame),
+        (suspects, partly),
+        (with_fold, by_fold),
+        (with_fold, reviewed),
+        (with_fold, frame.assign(fold=2)),
+    ):
+        assert Leakage.from_review(of, answers) == expected
+
+
+def test_clusters_count_with_their_records():
+    clusters = pd.DataFrame({"cluster": ["a", "b", "c"], "probability": [0.9, 0.5, 0.0], "records": [6, 3, 11]})
+    leakage = Leakage.from_review(clusters, {"a": True, "b": False})
+    assert leakage.rate == pytest.approx(6 / 20)
+    assert leakage.std == 0
+    drawn = Leakage.from_review(clusters, {"a": True, "b": False}, drawn="random")
+    assert drawn.rate == pytest.approx(6 / 9)
+    assert Leakage.from_review(clusters, {"a": False, "c": False}, drawn="random").std == pytest.approx(12**-0.5)
+    assert Leakage.from_review(clusters, {"b": False}, drawn="random").std is None
+
+
+SUSPECTS = pd.DataFrame({"fold": [0, 1, 1], "record": [5, 5, 7], "probability": [0.5, 0.4, 0.1]})
+
+
+@pytest.mark.parametrize(
+    ("suspects", "reviewed", "options", "message"),
+    [
+        (SUSPECTS, {5: True}, {}, "reviewed must say in which fold, .* got 5, which occurs 2 times"),
+        (SUSPECTS, {8: True}, {}, "reviewed must name suspects, got 8"),
+        (SUSPECTS, {7: "yes"}, {}, "reviewed must say True or False for each suspect, got 'yes' for 7"),
+        (SUSPECTS, {}, {}, "reviewed must hold an answer for at least one suspect"),
+        (SUSPECTS, {7: True, (1, 7): False}, {}, "reviewed must have one answer for each suspect, got two for"),
+        (SUSPECTS, pd.DataFrame({"record": [7]}), {}, "reviewed must have the column 'leaked', got record"),
+        (SUSPECTS, pd.DataFrame({"leaked": [True]}), {}, "reviewed must have the column 'record' or 'cluster'"),
+        (SUSPECTS, 7, {}, "must be frames, or reviewed a mapping, got 7"),
+        (SUSPECTS, {7: True}, {"drawn": "first"}, "drawn must be 'suspicious' or 'random', got 'first'"),
+        (SUSPECTS, {7: True}, {"n_train": 2}, "n_train must be a whole number at least 3, got 2"),
+        (
+            SUSPECTS.drop(columns="record"),
+            {7: True},
+            {},
+            "suspects must have the column 'record' or 'cluster', got fold",
+        ),
+        (SUSPECTS.drop(columns="probability"), {7: True}, {}, "suspects must have the column 'probability'"),
+        (SUSPECTS.assign(probability=1.5), {7: True}, {}, r"probability must lie in \[0, 1\], got 1.5"),
+        ({"cluster": ["a"], "probability": [0.2], "records": [0]}, {"a": True}, {}, "records must be above 0, got 0"),
+    ],
+)
+def test_what_is_refused(suspects, reviewed, options, message):
+    with pytest.raises(InputError, match=message):
+        Leakage.from_review(suspects, reviewed, **options)
