@@ -23,6 +23,12 @@ can be trusted there is part of the standard error, by the delta method with the
 The first term, with m the mean n_j of the others, stands for half a suspect more: without it normal intervals are too
 short where few leaks are left to expect.
 
+The spread of β's prior and that half were settled on simulated worlds with normal scores. In other such worlds (600
+records, a rate of 12 %, log-odds wrong by ±1 or at random, 60 to 150 reviewed, 400 draws each) the 95 % interval held
+the rate in 95 to 97 % of the draws, and the error was 0.14 to 0.53 of the model's own. Where the model is far too sure
+of itself (log-odds 1.4 times too large) it held in 87 to 88 %. A model that is right already is not improved by 100
+reviews: the error was 1.8 times the model's own.
+
 Where the reviewed suspects are a random sample, the model is not needed: the rate is the share of the reviewed records
 that leaked, with the standard error of a ratio and the correction for a finite population.
 """
