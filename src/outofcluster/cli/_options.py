@@ -19,9 +19,7 @@ __all__ = ["Problem", "data_options", "json_option", "quietly", "read_problem"]
 _OPTIONS = (
     click.argument("file", metavar="FILE"),
     click.option("--target", required=True, metavar="COL", help="Column to predict."),
-    click.option(
-        "--groups", required=True, metavar="COL", help="Column of the clusters. It is never used as a feature."
-    ),
+    click.option("--groups", required=True, metavar="COL", help="Column of the clusters, never a feature."),
     click.option("--drop", multiple=True, metavar="COL", help="Column to leave out; may be repeated."),
     click.option("--encoding", default="utf-8", metavar="NAME", help="Encoding of a CSV file.  [utf-8]"),
     click.option(
@@ -36,10 +34,8 @@ _OPTIONS = (
         help="zero_one, squared_error, absolute_error, log_loss, brier, or a scikit-learn scorer.",
     ),
     click.option("--folds", default=5, show_default=True, metavar="N", help="Folds of the cross-validation."),
-    click.option(
-        "--seed", default=0, show_default=True, metavar="N", help="Seed. The same seed gives the same numbers."
-    ),
-    click.option("--jobs", type=int, metavar="N", help="Workers, -1 for all cores.  [1 for linear models, else -1]"),
+    click.option("--seed", default=0, show_default=True, metavar="N", help="The same seed gives the same numbers."),
+    click.option("--jobs", type=int, metavar="N", help="Workers, -1 for all.  [1 for linear models, else -1]"),
 )
 
 json_option = click.option("--json", "json_path", metavar="FILE", help="Write the numbers as JSON; - for the screen.")

@@ -34,7 +34,7 @@ Example:
 @click.option(
     "--leakage",
     metavar="RATE",
-    help="Share that leaks, a number (see 'outofcluster leakage'), or data: estimated from the records themselves.",
+    help="Share that leaks (see 'outofcluster leakage'), or data, which takes it from the records.",
 )
 @click.option("--leakage-std", type=float, metavar="STD", help="Standard error of that share.")
 @click.option(
@@ -49,13 +49,13 @@ Example:
 @click.option(
     "--confidence-level", default=0.95, show_default=True, metavar="P", help="Confidence level of the intervals."
 )
-@click.option("--fits", type=int, metavar="N", help="Models to fit in all.  [4000 for records, 400 for fragments]")
+@click.option("--fits", type=int, metavar="N", help="Models to fit.  [records: 4000, fragments: 400]")
 @click.option("--no-unmix", is_flag=True, help="Fit no models without the records that look leaked.")
 @click.option("--report", metavar="FILE", help="Write an HTML report.")
 @click.option(
     "--suspects",
     metavar="FILE",
-    help="Write the training records as CSV (row numbers from 0), those that look most like leaked ones first.",
+    help="Write the records that look leaked, as CSV.",
 )
 @json_option
 @click.option("--checkpoint", metavar="FILE", help="Keep finished work here.  [a cache, until it is done]")
