@@ -39,8 +39,8 @@ def estimates(name: str, folder: Path, seed: int) -> dict[str, Any]:
         source = Source(study, bunch, Parts(folder / name, {"study": name}, bar), 1)
         for leak in field_leaks(source, study.full, seed):
             above, below = leak.default(study.full)
-            rows.append((estimate(curve, above, below), above[0].means[0], leak.split.rate))
-    return dict(zip(("default", "naive", "rates"), np.array(rows).T, strict=True))
+            rows.append((estimate(curve, above, below), above[0].means[0], leak.split.rate, below.n_fits))
+    return dict(zip(("default", "naive", "rates", "unmixed"), np.array(rows).T, strict=True))
 
 
 def replaced(name: str, field: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
@@ -62,6 +62,7 @@ def replaced(name: str, field: dict[str, Any], new: dict[str, Any]) -> dict[str,
         "naive_bias": bias.mean(),
         "relative_naive_bias": bias.mean() / truth.mean(),
         "naive_bias_standard_error": bias.std(ddof=1) / np.sqrt(len(bias)),
+        "fits_a_draw": field["fits_a_draw"] | {"unmixed": int(new["unmixed"][0])},
         "methods": methods,
     }
 

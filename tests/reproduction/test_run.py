@@ -151,7 +151,7 @@ def test_protocols_are_kept_apart(study):
     paper, field = study["protocols"]["paper"], study["protocols"]["field"]
     assert [len(p["methods"]["naive"]["errors"]) for p in (paper, field)] == [2, 3]
     assert paper["fits_a_trial"] == {"paper": 400, "default": 400}
-    assert field["fits_a_draw"] == {"paper": 400, "default": 400}
+    assert field["fits_a_draw"] == {"paper": 400, "default": 400, "unmixed": 90}
     # The oracle pools hold all records of the held-out hospital; a user has lost some of them to T̂.
     assert study["records"] == {"train": 240, "validation": 150}
     assert field["records"]["train"] + field["records"]["validation"] == 390
@@ -172,7 +172,7 @@ def test_the_default_spends_a_quarter_of_its_fits_below_p0_and_no_more_in_all(do
         assert (below.injected < 0).tolist() == [True] * 8 + [False]
         assert below.strata.tolist() == [5] * 9
         assert (np.diff(below.kept) > 0).all()
-    assert study["protocols"]["field"]["fits_a_draw"] == {"paper": 400, "default": 400}
+    assert study["protocols"]["field"]["fits_a_draw"] == {"paper": 400, "default": 400, "unmixed": 90}
 
 
 def test_naive_is_optimistic_and_iid_more_so(study):

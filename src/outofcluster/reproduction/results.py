@@ -150,10 +150,13 @@ def field_results(study: Study, draws: Sequence[Replicate]) -> dict[str, Any]:
 
 
 def _spent(replicate: Replicate) -> dict[str, int]:
-    """Fits behind the paper's estimators and behind the default."""
+    """Fits behind the paper's estimators and behind the default, and how many of the latter are below p0."""
     default = sum(int(np.sum(run.n_fits)) for run in replicate.default)
-    default += 0 if replicate.unmixed is None else replicate.unmixed.n_fits
-    return {"paper": int(np.sum(replicate.equidistant.n_fits)), "default": default}
+    spent = {"paper": int(np.sum(replicate.equidistant.n_fits)), "default": default}
+    if replicate.unmixed is not None:
+        spent["default"] += replicate.unmixed.n_fits
+        spent["unmixed"] = replicate.unmixed.n_fits
+    return spent
 
 
 def _points(run: Means, leakage: float) -> dict[str, Any]:
