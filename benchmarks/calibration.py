@@ -141,7 +141,7 @@ def cover(world: MixedWorld, n_clusters: int, rate: float, seed: Seed) -> Row:
     leaky = ooc.simulate_leakage(cluster, np.arange(n_clusters, 2 * n_clusters), rate, random_state=state)
     known = ooc.audit(
         learner(world), X, y, groups=leaky.groups, leakage=leaky.rate, error_model="records",
-        cv=[(leaky.train, leaky.validation)], random_state=state,
+        cv=[(leaky.train, leaky.validation)], random_state=state, kernel=True,
     )  # fmt: skip
     std = RATE_ERROR * rate
     unsure = known.at_leakage(ooc.Leakage(max(float(rng.normal(leaky.rate, std)), 0.0), std=std))
@@ -208,8 +208,9 @@ def correct_records(world: MixedWorld, n_clusters: int, size: int, rate: float, 
         leaky = ooc.simulate_leakage(cluster, np.arange(n_clusters, 2 * n_clusters), rate, random_state=state)
         split, groups, leakage = [(leaky.train, leaky.validation)], leaky.groups, leaky.rate
     audit = ooc.audit(
-        learner(world), X, y, groups=groups, leakage=leakage, error_model="records", cv=split, random_state=state
-    )
+        learner(world), X, y, groups=groups, leakage=leakage, error_model="records", cv=split, random_state=state,
+        kernel=True,
+    )  # fmt: skip
     return compare(audit, *worlds.fresh_losses(rng, world, clusters, data, split, learner(world), times=40))
 
 

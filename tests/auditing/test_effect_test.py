@@ -130,8 +130,8 @@ def test_few_records_lower_the_number_of_folds_and_too_few_are_refused():
     with pytest.raises(InputError) as caught:
         rows_used(np.repeat([0, 1], [12, 29]), [(np.arange(12), np.arange(12, 41))])
     assert str(caught.value) == (
-        "cv must leave at least 30 validation and 10 training records per split (training folds of 5 records, validation "
-        "folds of 5), got at most 29 and 12; use fewer folds or more records."
+        "cv must leave at least 30 validation and 10 training records per split (training folds of 5 records, "
+        "validation folds of 5), got at most 29 and 12; use fewer folds or more records."
     )
     with pytest.raises(InputError, match="got at most 30 and 9; use fewer folds"):
         rows_used(np.repeat([0, 1], [9, 30]), [(np.arange(9), np.arange(9, 39))])

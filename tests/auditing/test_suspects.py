@@ -1,7 +1,10 @@
 """Suspects as frames: sorted, named, and complete."""
 
 import numpy as np
+import pytest
+from sklearn.neighbors import KNeighborsClassifier
 
+import outofcluster as ooc
 from outofcluster.auditing.suspects import entity_suspects_frame, nearest_clusters
 from outofcluster.datasets import make_patients
 from outofcluster.split.entities import EntitySuspects, entity_suspects, match_clusters
@@ -43,3 +46,26 @@ def test_the_nearest_held_out_record_names_the_cluster():
     assert nearest_clusters(features, fold, np.array([0, 1, 2, 3])).tolist() == [2, 3]
     assert nearest_clusters(None, fold, np.arange(4)).tolist() == [-1, -1]
     assert nearest_clusters(np.ones((4, 1)), fold, np.arange(4)).tolist() == [-1, -1]
+
+
+def test_an_audit_of_fragments_names_the_pieces(tmp_path):
+    """Of the pairs that it names first, most are one patient; the file gives them back."""
+    patients = ooc.datasets.make_patients(random_state=0, record_noise=0.1)
+    result = ooc.audit(
+        KNeighborsClassifier(3), patients.data, patients.target, groups=patients.groups, leakage=0.1, n_fits=60,
+        error_model="fragments", random_state=0,
+    )  # fmt: skip
+    frame = result.suspects()
+    assert frame.columns.tolist() == ["fold", "cluster", "probability", "resembles", "records"]
+    entity = {str(group): own for group, own in zip(patients.groups, patients.entities, strict=True)}
+    sure = frame[frame["probability"] > 0.9]
+    assert len(sure) > 10
+    same = [entity[one] == entity[other] for one, other in zip(sure["cluster"], sure["resembles"], strict=True)]
+    assert np.mean(same) > 0.8
+    result.save(tmp_path / "audit")
+    assert ooc.Audit.load(tmp_path / "audit").suspects().equals(frame)
+    with pytest.raises(ooc.InputError, match=r"suspects\(\) needs"):
+        ooc.audit(
+            KNeighborsClassifier(3), patients.data, patients.target, groups=patients.groups, unmix=False, n_fits=60,
+            error_model="fragments", random_state=0,
+        ).suspects()  # fmt: skip

@@ -30,7 +30,7 @@ from outofcluster.auditing.effect_result import LeakageTest
 from outofcluster.auditing.effect_test import evaluate_effect
 from outofcluster.auditing.findings import Finding, not_muted
 from outofcluster.auditing.summary import FittedCurve, FoldSummary, Summary, UnmixedLosses
-from outofcluster.auditing.suspects import suspects_frame
+from outofcluster.auditing.suspects import entity_suspects_frame, suspects_frame
 from outofcluster.curves.base import Curve
 from outofcluster.curves.operator import BinomialOperator
 from outofcluster.inference.estimates import Estimate, Sensitivity
@@ -263,16 +263,24 @@ class Audit:
         return replace(self, pooled=Pooled(self.samples.merge(other.samples), self.units))
 
     def suspects(self) -> Any:
-        """The training records that look as if they belonged to held-out clusters, for clerical review.
+        """What looks as if it had leaked, the most suspicious first, for clerical review.
 
-        Their probabilities rest on the leakage rate of the audit, or on the one that the data show.
+        For single records, the training records that look like held-out ones; their probabilities rest on the leakage
+        rate of the audit, or on the one that the data show. For fragments, the training clusters that are probably
+        pieces of held-out entities, by a classifier of pairs that the observed clusters themselves teach.
 
         Returns
         -------
         pandas.DataFrame
-            One row per fold and training record, the most suspicious first, with the columns fold, record (its row),
-            probability and resembles (the held-out cluster).
+            For records, one row per fold and training record, with the columns fold, record (its row), probability and
+            resembles (the held-out cluster). For fragments, one row per fold and training cluster, with the columns
+            fold, cluster, probability, resembles and records (their number).
         """
+        pieces = {fold.index: fold.entities for fold in self.samples.folds if fold.entities is not None}
+        if pieces:
+            if not any(own.identified for own in pieces.values()):
+                raise InputError("suspects() needs features that tell entities apart, which these records do not have.")
+            return entity_suspects_frame(pieces, self.samples.cluster_names)
         if all(fold.sides is None for fold in self.samples.folds):
             raise InputError(
                 "suspects() needs an audit of single records with at least 150 fits per fold and unmix='auto'; "

@@ -57,6 +57,7 @@ from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.task import Task, check_n_jobs, digest
 from outofcluster.sampling.unmixing import RatioWeights
 from outofcluster.split.discriminator import Sides, tell_sides_apart
+from outofcluster.split.entities import EntitySuspects, entity_suspects, match_clusters
 from outofcluster.split.folds import Clusters, Fold, Rows, make_folds
 
 __all__ = ["audit"]
@@ -190,6 +191,7 @@ def audit(
     if wanted or from_data:
         design = replace(design, sides=_sides(task, folds, classifier, fold_seeds))
     design = _unmixed(design) if wanted else _without_unmixing(design, spend=n_fits is not None)
+    entities = _entities(task, folds, root) if model == "fragments" and unmix is not False else {}
     jobs, left_out = _prepare(task, folds, design, fold_seeds, checkpoint)
     bar = Progress(sum(job.budget for job in jobs), show=bool(progress))
 
@@ -204,7 +206,8 @@ def audit(
             index = job.fold.index
             try:
                 sampled = job.run(task.clusters, own[str(index)], bar, n_jobs)
-                samples[index] = replace(sampled, sides=_facts(task, job.fold, design.sides.get(index)))
+                sides = _facts(task, job.fold, design.sides.get(index))
+                samples[index] = replace(sampled, sides=sides, entities=entities.get(index))
             except FitError as error:
                 left_out[index] = str(error)
     if not samples:
@@ -219,7 +222,7 @@ def audit(
         error_model=model,
         loss=task.loss.name,
         loss_range=task.loss.range,
-        cluster_names=tuple(str(name) for name in Clusters.of(groups, None).names) if design.sides else (),
+        cluster_names=tuple(str(name) for name in Clusters.of(groups, None).names) if design.sides or entities else (),
     )
     by_data = None
     if design.sides:
@@ -326,6 +329,24 @@ def _sides(
                 discrete=task.classifier,
             )
     return sides
+
+
+def _entities(task: Task, folds: Sequence[Fold], root: np.random.SeedSequence) -> dict[int, EntitySuspects]:
+    """For every fold, the training clusters that may be pieces of held-out entities."""
+    assert task.clusters is not None
+    seed = np.random.SeedSequence([*root.generate_state(4).tolist(), 2])
+    with one_blas_thread():
+        try:
+            pairs = match_clusters(task.X, task.y, task.clusters, seed=seed, discrete=task.classifier)
+        except InputError:
+            # Too few clusters to learn from: the audit goes on without suspects.
+            return {}
+        return {
+            fold.index: entity_suspects(
+                task.X, task.y, fold, task.clusters, seed=seed, discrete=task.classifier, pairs=pairs
+            )
+            for fold in folds
+        }
 
 
 def _unmixed(design: _Design) -> _Design:

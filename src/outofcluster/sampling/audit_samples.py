@@ -22,10 +22,12 @@ from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import data_frame, number, plain
 from outofcluster._base.validation import Array
 from outofcluster.sampling.samples import LossSamples, differing
+from outofcluster.split.entities import EntitySuspects
 
 __all__ = ["AuditSamples", "EffectLosses", "FoldSamples", "FoldSizes", "RandomFolds", "SideFacts"]
 
 _KIND, _FORMAT = "audit samples", 1
+_OF_ENTITIES = ("train_clusters", "held_out_clusters", "probability", "n_records")
 _OF_SIDES = ("rows", "ratio", "resembles")
 _OPTIONAL = ("second", "unmixed")
 _COUNTS = ("index", "n_train", "n_train_clusters")
@@ -83,6 +85,8 @@ class FoldSamples:
         of draws in which they count more (records).
     sides : SideFacts or None
         How far T̂ and V̂ can be told apart by their records.
+    entities : EntitySuspects or None
+        Training clusters that may be pieces of held-out entities (fragments).
     """
 
     index: int
@@ -96,6 +100,7 @@ class FoldSamples:
     second: LossSamples | None = None
     unmixed: LossSamples | None = None
     sides: SideFacts | None = None
+    entities: EntitySuspects | None = None
 
     @property
     def n_validation(self) -> int:
@@ -344,7 +349,12 @@ class AuditSamples:
                 arrays[f"fold{place}_{name}"] = getattr(fold, name)
             if fold.sides is not None:
                 arrays |= {f"fold{place}_sides_{name}": getattr(fold.sides, name) for name in _OF_SIDES}
+            if fold.entities is not None:
+                arrays |= {f"fold{place}_entities_{name}": getattr(fold.entities, name) for name in _OF_ENTITIES}
             counts: dict[str, Any] = {name: int(getattr(fold, name)) for name in _COUNTS}
+            counts["entities"] = None
+            if fold.entities is not None:
+                counts["entities"] = {"auc": float(fold.entities.auc), "identified": bool(fold.entities.identified)}
             counts["sides"] = None if fold.sides is None else {"auc": fold.sides.auc, "log_loss": fold.sides.log_loss}
             folds.append(counts | {"runs": runs, **{name: getattr(fold, name) is not None for name in _OPTIONAL}})
         about = {
@@ -388,7 +398,11 @@ class AuditSamples:
             if of_fold["sides"] is not None:
                 facts = {name: arrays[f"fold{place}_sides_{name}"] for name in _OF_SIDES}
                 sides = SideFacts(facts["rows"], facts["ratio"], facts["resembles"], **of_fold["sides"])
-            optional: dict[str, Any] = {"second": second, "unmixed": unmixed, "sides": sides}
+            entities = None
+            if of_fold["entities"] is not None:
+                of_pairs: dict[str, Any] = {name: arrays[f"fold{place}_entities_{name}"] for name in _OF_ENTITIES}
+                entities = EntitySuspects(**of_pairs, **of_fold["entities"])
+            optional: dict[str, Any] = {"second": second, "unmixed": unmixed, "sides": sides, "entities": entities}
             folds.append(FoldSamples(**counts, **own, samples=runs[0], smaller=tuple(runs[1:]), **optional))
         low, high = about["loss_range"]
         effect = None
