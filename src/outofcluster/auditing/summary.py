@@ -18,6 +18,7 @@ import numpy as np
 
 from outofcluster._base.markup import element, fragment
 from outofcluster._base.plain import check_schema, data_frame, number, numbers, plain, read_json, reading, text, whole
+from outofcluster.auditing.choices import TOLD_APART
 from outofcluster.auditing.findings import Finding, Severity
 from outofcluster.curves.base import Curve
 from outofcluster.curves.unmixing import injected_of_mass
@@ -29,7 +30,6 @@ __all__ = ["FittedCurve", "FoldSummary", "Summary", "UnmixedLosses"]
 
 _SCHEMA = 2
 _WIDTH = 104
-_TOLD_APART = 0.75
 """AUC from which the leakage rate that the records show was found to be near the truth."""
 _HEADINGS = {"severe": "Severe", "warning": "Warnings", "info": "Notes"}
 
@@ -357,7 +357,7 @@ class Summary:
                 "The records themselves do not bound the leakage rate: held-out and training records look alike "
                 f"{alike}."
             )
-        if self.auc < _TOLD_APART:
+        if self.auc < TOLD_APART:
             return (
                 f"The records themselves show no more than that the leakage rate is {most}: held-out and training "
                 f"records are hard to tell apart {alike}."
