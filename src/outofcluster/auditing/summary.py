@@ -30,7 +30,6 @@ __all__ = ["FittedCurve", "FoldSummary", "Summary", "UnmixedLosses"]
 
 _SCHEMA = 2
 _WIDTH = 104
-"""AUC from which the leakage rate that the records show was found to be near the truth."""
 _HEADINGS = {"severe": "Severe", "warning": "Warnings", "info": "Notes"}
 
 

@@ -22,7 +22,7 @@ from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import data_frame, number, plain
 from outofcluster._base.validation import Array
 from outofcluster.sampling.samples import LossSamples, differing
-from outofcluster.split.entities import EntitySuspects
+from outofcluster.split.suspects import EntitySuspects
 
 __all__ = ["AuditSamples", "EffectLosses", "FoldSamples", "FoldSizes", "RandomFolds", "SideFacts"]
 

@@ -43,6 +43,7 @@ from scipy.special import logit
 from outofcluster.split.discriminator.encoding import Encoded, Floats, Ints, encode
 from outofcluster.split.discriminator.logistic import logistic_log_ratio
 from outofcluster.split.discriminator.stack import fit_stack
+from outofcluster.split.suspects import EntitySuspects
 
 __all__ = ["EntityPairs", "EntitySuspects", "entity_suspects", "match_clusters"]
 
@@ -100,35 +101,6 @@ class EntityPairs:
     def identified(self) -> bool:
         """Whether features tell entities apart well enough for the probabilities to mean something."""
         return bool(self.auc >= _LEAST_AUC and self.recall >= _LEAST_RECALL)
-
-
-@dataclass(frozen=True, eq=False)
-class EntitySuspects:
-    """The training clusters of a split, and the held-out clusters that they probably belong with.
-
-    Attributes
-    ----------
-    train_clusters : array of int of shape (clusters,)
-        All training clusters, the most suspicious first.
-    held_out_clusters : array of int of shape (clusters,)
-        The held-out cluster that each most probably belongs with, -1 where none is a candidate.
-    probability : array of shape (clusters,)
-        Probability that the training cluster is one entity with a held-out one; 0 where none is a candidate.
-    n_records : array of int of shape (clusters,)
-        Records of the training cluster.
-    auc : float
-        Quality of the pair classifier; see `EntityPairs`.
-    identified : bool
-        Whether features tell entities apart: the AUC is 0.75 or more, and the search finds the mates of at least half
-        of the imitated pieces. If not, nobody is suspected and the arrays are empty.
-    """
-
-    train_clusters: Ints
-    held_out_clusters: Ints
-    probability: Floats
-    n_records: Ints
-    auc: float
-    identified: bool
 
 
 def match_clusters(X: Any, y: Any, clusters: Ints, *, seed: Any, discrete: bool | None = None) -> EntityPairs:
