@@ -187,6 +187,7 @@ def test_no_cluster_effect_no_correction():
         features[:, 0] + own.standard_normal(400),
         groups=groups,
         leakage=0.1,
+        n_fits=900,
         random_state=0,
     )
     assert abs(independent.bias) < independent.corrected.se_data

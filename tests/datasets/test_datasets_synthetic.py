@@ -145,6 +145,7 @@ def test_sampled_losses_are_the_binomial_means_of_the_curve():
         injected=[0, 0.1, 0.3, 1],
         n_train=15,
         n_fits=4000,
+        kernel=True,
         random_state=0,
     )
     expected = ooc.BinomialOperator(samples.injected, 15).matrix() @ partition_losses(15)

@@ -121,13 +121,13 @@ def test_a_compiled_run_goes_on_with_the_same_bits(tmp_path, monkeypatch):
     from outofcluster.sampling import engine
 
     monkeypatch.setattr(engine, "_FLUSH_SECONDS", 0.0)
-    whole = sample(LogisticRegression(), n_fits=3000)
+    whole = sample(LogisticRegression(), n_fits=3000, kernel=True)
     path = tmp_path / "run"
-    assert bits(sample(LogisticRegression(), n_fits=3000, checkpoint=path)) == bits(whole)
+    assert bits(sample(LogisticRegression(), n_fits=3000, kernel=True, checkpoint=path)) == bits(whole)
     data = path.read_bytes()
     for share in (0.1, 0.5, 0.99):
         path.write_bytes(data[: int(share * len(data))])
-        assert bits(sample(LogisticRegression(), n_fits=3000, checkpoint=path)) == bits(whole)
+        assert bits(sample(LogisticRegression(), n_fits=3000, kernel=True, checkpoint=path)) == bits(whole)
 
 
 def test_a_file_cut_anywhere_is_no_obstacle(tmp_path):

@@ -166,7 +166,7 @@ def scoreboard(results: Results) -> str:
 
 def _below_the_rate(by_name: Mapping[str, Any]) -> str:
     """In which studies the default has losses below the leakage rate."""
-    spent = {study["title"]: study["protocols"]["field"]["fits_a_draw"] for study in by_name.values()}
+    spent = {study["title"]: study["protocols"]["field"].get("fits_a_draw", {}) for study in by_name.values()}
     without = [escape(title) for title, fits in spent.items() if "unmixed" not in fits]
     if len(without) == len(spent):
         return "The default has no losses below $p_0$ here."

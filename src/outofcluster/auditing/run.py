@@ -164,7 +164,7 @@ def audit(
     >>> groups = np.repeat(np.arange(30), 10)
     >>> X = rng.standard_normal((300, 3))
     >>> y = X[:, 0] + rng.standard_normal(300) > 0
-    >>> result = ooc.audit(LogisticRegression(), X, y, groups=groups, leakage=0.1, random_state=0)
+    >>> result = ooc.audit(LogisticRegression(), X, y, groups=groups, leakage=0.1, n_fits=300, random_state=0)
     >>> abs(result.corrected.value - result.naive.value) < 2 * result.corrected.se_data
     True
     """

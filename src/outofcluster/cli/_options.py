@@ -25,8 +25,7 @@ _OPTIONS = (
     click.option(
         "--model",
         metavar="NAME",
-        help=f"{', '.join(MODELS)}, or module:object (it gets the columns as they are).  "
-        "[logistic for classes, ridge for numbers]",
+        help=f"{', '.join(MODELS)}, or module:object.  [logistic for classes, ridge for numbers]",
     ),
     click.option(
         "--loss",

@@ -34,7 +34,7 @@ Example:
 @click.option(
     "--leakage",
     metavar="RATE",
-    help="Share that leaks (see 'outofcluster leakage'), or data, which takes it from the records.",
+    help="Share that leaks, or data: from the records.",
 )
 @click.option("--leakage-std", type=float, metavar="STD", help="Standard error of that share.")
 @click.option(
@@ -42,8 +42,7 @@ Example:
     type=_ERROR_MODELS,
     default="auto",
     metavar="KIND",
-    help="What leaks: records (RATE is a share of the training records), or fragments, which are pieces of clusters "
-    "(of the held-out records).  [auto: by their sizes]",
+    help="What leaks: records (RATE is a share of the training records) or fragments (of the held-out ones).  [auto]",
 )
 @click.option("--errors", "old_error_model", type=_ERROR_MODELS, hidden=True, help="The old name of --error-model.")
 @click.option(
@@ -64,7 +63,7 @@ Example:
     type=click.Choice(["info", "warning", "severe", "never"]),
     default="severe",
     metavar="LEVEL",
-    help="Exit with 1 for findings of this severity or above: info, warning, severe, never.  [severe]",
+    help="Exit with 1 for findings from info, warning or severe on, or never.  [severe]",
 )
 def command(
     file: str,

@@ -77,7 +77,7 @@ class UnmixingDisplay:
     >>> rng = np.random.default_rng(0)
     >>> groups = np.repeat(np.arange(20), 20)
     >>> X = rng.standard_normal((20, 2))[groups] + 0.5 * rng.standard_normal((400, 2))
-    >>> options = {"leakage": 0.1, "error_model": "records", "n_fits": 1000, "random_state": 0}
+    >>> options = {"leakage": 0.1, "error_model": "records", "n_fits": 750, "random_state": 0}
     >>> display = UnmixingDisplay.from_audit(ooc.audit(Ridge(), X, X[:, 0] ** 2, groups=groups, **options))
     >>> display.frame().columns.tolist()
     ['fraction', 'loss', 'standard_error']
