@@ -38,6 +38,7 @@ from outofcluster.design.automatic import least_size, placed_levels, placed_size
 from outofcluster.design.extrapolation import largest_level
 from outofcluster.design.unmixing import unmixed_fractions
 from outofcluster.inference.pooled import Pooled
+from outofcluster.leakage.data import estimate_rate, over_folds
 from outofcluster.leakage.rate import Leakage
 from outofcluster.sampling.audit_samples import (
     AuditSamples,
@@ -54,9 +55,9 @@ from outofcluster.sampling.fitting import one_blas_thread
 from outofcluster.sampling.prepare import Sampling, SamplingSettings, UnitKind, package_versions, prepare
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.samples import LossSamples
+from outofcluster.sampling.sides import sides_of, weights_of
 from outofcluster.sampling.task import Task, check_n_jobs, digest
-from outofcluster.sampling.unmixing import RatioWeights
-from outofcluster.split.discriminator import Sides, tell_sides_apart
+from outofcluster.split.discriminator import Sides
 from outofcluster.split.entities import EntitySuspects, entity_suspects, match_clusters
 from outofcluster.split.folds import Clusters, Fold, Rows, make_folds
 
@@ -316,18 +317,8 @@ def _sides(
     """What tells the two sides of every fold apart."""
     sides = dict[int, Sides]()
     for fold, seed in zip(folds, seeds, strict=True):
-        with one_blas_thread():
-            sides[fold.index] = tell_sides_apart(
-                task.X,
-                task.y,
-                fold.train,
-                fold.validation,
-                clusters=task.clusters,
-                seed=np.random.SeedSequence([*seed.generate_state(4).tolist(), 1]),
-                classifier=classifier,
-                estimator=task.estimator,
-                discrete=task.classifier,
-            )
+        own_seed = np.random.SeedSequence([*seed.generate_state(4).tolist(), 1])
+        sides[fold.index] = sides_of(task, fold, seed=own_seed, classifier=classifier)
     return sides
 
 
@@ -351,7 +342,7 @@ def _entities(task: Task, folds: Sequence[Fold], root: np.random.SeedSequence) -
 
 def _unmixed(design: _Design) -> _Design:
     """The same design with the levels below the leakage rate that the sides allow in all folds."""
-    weights = [_weights(own) for own in design.sides.values()]
+    weights = [weights_of(own) for own in design.sides.values()]
     most = design.unmixed_fits // (_FITS_OF_A_PART * max(own.n_parts for own in weights)) - 1
     sides = list(design.sides.values())
     planned = _data_leakage(sides).rate if min(own.auc for own in sides) >= TOLD_APART else None
@@ -361,10 +352,8 @@ def _unmixed(design: _Design) -> _Design:
 
 def _data_leakage(sides: Sequence[Sides]) -> Leakage:
     """What the records of all folds say about the leakage rate."""
-    from outofcluster.leakage.data import estimate_rate, over_folds
-
-    found = over_folds([estimate_rate(own) for own in sides])
-    return Leakage(found.rate, found.std, "train", found.upper)
+    by_data = over_folds([estimate_rate(own) for own in sides])
+    return Leakage(by_data.rate, by_data.std, "train", by_data.upper)
 
 
 def _facts(task: Task, fold: Fold, sides: Sides | None) -> SideFacts | None:
@@ -373,10 +362,6 @@ def _facts(task: Task, fold: Fold, sides: Sides | None) -> SideFacts | None:
     assert task.clusters is not None
     resembles = nearest_clusters(task.dense, fold, task.clusters)
     return SideFacts(fold.train, sides.ratio_train, resembles, float(sides.auc), float(sides.log_loss))
-
-
-def _weights(sides: Sides) -> RatioWeights:
-    return RatioWeights(sides.ratio_by_part, sides.ratio_validation, sides.part)
 
 
 def _unit_kinds(unit_kind: UnitKind, design: _Design, task: Task, n_folds: int) -> tuple[UnitKind, ...]:
@@ -470,7 +455,7 @@ def _prepare_fold(
     if len(design.fractions):
         shares = np.ones(len(design.fractions))
         below = replace(settings, injected=design.fractions, shares=shares, n_fits=design.unmixed_fits)
-        below = replace(below, ratios=_weights(design.sides[fold.index]), by_weights=True, thinned=True)
+        below = replace(below, ratios=weights_of(design.sides[fold.index]), by_weights=True, thinned=True)
         below_seed = int(seed.generate_state(3 + len(design.smaller), np.uint64)[-1])
         unmixed = prepare(task, fold, below, seed=below_seed, checkpoint=file(".unmixed"))
     return _Job(fold, first, tuple(smaller), second, unmixed)

@@ -13,12 +13,11 @@ from outofcluster._base.deprecation import old_names
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.randomness import RandomState, seed_of
 from outofcluster._base.validation import check_choice
-from outofcluster.sampling.fitting import one_blas_thread
 from outofcluster.sampling.prepare import SamplingSettings, prepare
 from outofcluster.sampling.samples import LossSamples
+from outofcluster.sampling.sides import sides_of, weights_of
 from outofcluster.sampling.task import Task
 from outofcluster.sampling.unmixing import RatioWeights
-from outofcluster.split.discriminator import tell_sides_apart
 from outofcluster.split.folds import Fold
 
 __all__ = ["sample_losses"]
@@ -150,24 +149,8 @@ def _ratios(task: Task, fold: Fold, discriminator: Any, seed: int | None) -> Rat
     own = isinstance(discriminator, str) and discriminator == "auto"
     if not own and not hasattr(discriminator, "predict_proba"):
         raise InputError(f"discriminator must be 'auto' or a classifier with predict_proba, got {discriminator!r}.")
-    clusters = task.clusters
-    if clusters is None:
-        # Without clusters each side counts as one.
-        clusters = np.zeros(task.n_records, dtype=np.int64)
-        clusters[fold.validation] = 1
-    with one_blas_thread():
-        sides = tell_sides_apart(
-            task.X,
-            task.y,
-            fold.train,
-            fold.validation,
-            clusters=clusters,
-            seed=np.random.SeedSequence(seed),
-            classifier=None if own else discriminator,
-            estimator=task.estimator,
-            discrete=task.classifier,
-        )
-    return RatioWeights(sides.ratio_by_part, sides.ratio_validation, sides.part)
+    classifier = None if own else discriminator
+    return weights_of(sides_of(task, fold, seed=np.random.SeedSequence(seed), classifier=classifier))
 
 
 def _check_split(train: ArrayLike, validation: ArrayLike, n_records: int) -> Fold:
