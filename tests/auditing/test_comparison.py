@@ -85,6 +85,7 @@ def test_the_interval_of_the_difference_is_the_spread_over_data_sets():
             leakage=0.05,
             error_model="records",
             n_fits=900,
+            unmix=False,
             random_state=seed,
         ).difference("light", "heavy")
         values.append(found.corrected.value)
