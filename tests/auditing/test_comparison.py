@@ -86,6 +86,7 @@ def test_the_interval_of_the_difference_is_the_spread_over_data_sets():
             error_model="records",
             n_fits=900,
             unmix=False,
+            kernel=True,
             random_state=seed,
         ).difference("light", "heavy")
         values.append(found.corrected.value)
