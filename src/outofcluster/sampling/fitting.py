@@ -320,7 +320,7 @@ def seed_open_states(estimator: Any, rng: np.random.Generator) -> None:
 
 
 def _take_param(value: Any, rows: Rows, X: Any) -> Any:
-    """Rows of a fit parameter that has one entry a record, else the parameter as it is."""
+    """Rows of a fit parameter that has one entry per record, else the parameter as it is."""
     length = (
         value.shape[0] if hasattr(value, "shape") and np.ndim(value) else len(value) if isinstance(value, list) else -1
     )
