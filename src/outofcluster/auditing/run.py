@@ -221,8 +221,7 @@ def audit(
         effect_problem=str(effect["problem"]) if "problem" in effect else "",
         left_out=left_out,
         error_model=model,
-        loss=task.loss.name,
-        loss_range=task.loss.range,
+        metric=task.loss.facts,
         cluster_names=tuple(str(name) for name in Clusters.of(groups, None).names) if design.sides or entities else (),
     )
     by_data = None

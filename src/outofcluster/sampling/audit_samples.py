@@ -19,14 +19,15 @@ from numpy.typing import NDArray
 
 from outofcluster._base.archive import read_archive, write_archive
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.plain import data_frame, number, plain
+from outofcluster._base.plain import data_frame, plain
 from outofcluster._base.validation import Array
+from outofcluster.sampling.metrics.facts import MetricFacts
 from outofcluster.sampling.samples import LossSamples, differing
 from outofcluster.split.suspects import EntitySuspects
 
 __all__ = ["AuditSamples", "EffectLosses", "FoldSamples", "FoldSizes", "RandomFolds", "SideFacts"]
 
-_KIND, _FORMAT = "audit samples", 1
+_KIND, _FORMAT = "audit samples", 2
 _OF_ENTITIES = ("train_clusters", "held_out_clusters", "probability", "n_records")
 _OF_SIDES = ("rows", "ratio", "resembles")
 _OPTIONAL = ("second", "unmixed")
@@ -200,10 +201,8 @@ class AuditSamples:
         Why a fold could not be audited, by its place among the folds.
     error_model : {"records", "fragments"}
         How clustering errors were injected.
-    loss : str
-        Name of the loss.
-    loss_range : tuple of float
-        Smallest and largest possible loss.
+    metric : MetricFacts
+        What the losses are losses of. A metric of which a greater value is better is stored as minus its value.
     cluster_names : tuple of str
         Names of the observed clusters, by their numbers.
     """
@@ -214,9 +213,18 @@ class AuditSamples:
     effect_problem: str
     left_out: dict[int, str]
     error_model: str
-    loss: str
-    loss_range: tuple[float, float]
+    metric: MetricFacts
     cluster_names: tuple[str, ...] = ()
+
+    @property
+    def loss(self) -> str:
+        """Name of the metric."""
+        return self.metric.name
+
+    @property
+    def loss_range(self) -> tuple[float, float]:
+        """Smallest and largest possible loss."""
+        return self.metric.loss_range
 
     @property
     def units(self) -> tuple[str, ...]:
@@ -363,8 +371,7 @@ class AuditSamples:
             "effect_problem": self.effect_problem,
             "left_out": {str(index): reason for index, reason in self.left_out.items()},
             "error_model": self.error_model,
-            "loss": self.loss,
-            "loss_range": plain(self.loss_range),
+            "metric": self.metric.to_dict(),
             "cluster_names": list(self.cluster_names),
         }
         return about, arrays
@@ -404,7 +411,6 @@ class AuditSamples:
                 entities = EntitySuspects(**of_pairs, **of_fold["entities"])
             optional: dict[str, Any] = {"second": second, "unmixed": unmixed, "sides": sides, "entities": entities}
             folds.append(FoldSamples(**counts, **own, samples=runs[0], smaller=tuple(runs[1:]), **optional))
-        low, high = about["loss_range"]
         effect = None
         if about["effect"] is not None:
             effect = EffectLosses(arrays["effect_train"], arrays["effect_validation"], FoldSizes(**about["effect"]))
@@ -415,9 +421,8 @@ class AuditSamples:
             effect_problem=about["effect_problem"],
             left_out={int(index): reason for index, reason in about["left_out"].items()},
             error_model=about["error_model"],
-            loss=about["loss"],
+            metric=MetricFacts.from_dict(about["metric"]),
             cluster_names=tuple(about["cluster_names"]),
-            loss_range=(-np.inf if low is None else number(low), np.inf if high is None else number(high)),
         )
 
 

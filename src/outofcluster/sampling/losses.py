@@ -18,7 +18,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, Literal
 
@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.validation import Array, first_missing
+from outofcluster.sampling.metrics.facts import MetricFacts, known_facts
 
 __all__ = ["LOSSES", "Loss", "resolve_loss"]
 
@@ -75,6 +76,14 @@ class Loss:
     """Of (y, predictions), of (y, probabilities, classes), or the scorer."""
     custom: bool = field(default=False, repr=False)
     """Whether the function is the user's, so that what it gives must be checked."""
+
+    @property
+    def facts(self) -> MetricFacts:
+        """How it is shown: by its own name where there is one."""
+        known = known_facts(self.name)
+        if known is None:
+            return MetricFacts(self.name, self.name, range=self.range)
+        return replace(known, range=known.shown_interval(*self.range))
 
     def records(self, fitted_estimator: Any, X: Any, y: Any) -> Array:
         """One loss per record."""
