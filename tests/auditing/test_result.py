@@ -97,7 +97,7 @@ def test_a_different_number_is_a_different_summary(result):
 
 def test_the_numbers_are_those_of_the_audit(result):
     plain = strictly(result.to_json())
-    assert plain["schema"] == 2
+    assert plain["schema"] == 3
     assert plain["version"] == ooc.__version__
     assert plain["estimator"] == "Ridge()"
     assert plain["loss_range"] == [0, None]
@@ -189,9 +189,9 @@ def changed(key, value):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (changed("schema", 1), f"data must follow schema 2, as {MADE_BY} does, got 1, written by {MADE_BY}"),
-        (changed("schema", True), "data must follow schema 2, as outofcluster .* does, got True"),
-        (without("schema"), f"data must follow schema 2, .* got None, written by {MADE_BY}"),
+        (changed("schema", 1), f"data must follow schema 3, as {MADE_BY} does, got 1, written by {MADE_BY}"),
+        (changed("schema", True), "data must follow schema 3, as outofcluster .* does, got True"),
+        (without("schema"), f"data must follow schema 3, .* got None, written by {MADE_BY}"),
         (without("naive"), "data of a summary must be as to_dict gives it, but 'naive' is missing"),
         (changed("naive", 0.3), "data of an estimate must be as to_dict gives it"),
         (changed("naive", {"value": 0.3}), "data of an estimate .* but 'interval' is missing"),

@@ -140,6 +140,25 @@ class Audit:
         draws = resample(self.pooled, self.curve_method, self._rates, self._stds, self._optimism)
         return self._confidence.from_draws(value, draws, self._uncertainty.monte_carlo)
 
+    @cached_property
+    def optimism(self) -> Estimate | None:
+        """By how much cross-validation is too optimistic, with a paired interval; None without a leakage rate.
+
+        It is the corrected loss minus the naive one, so that a positive value always means that cross-validation
+        promises too much. For metrics of which more is better it is the naive value minus the corrected one.
+        """
+        if self.leakage is None:
+            return None
+        pooled, solved = self.pooled, self._optimism
+        least, most = pooled.samples.loss_range
+        confidence = Confidence(self.confidence_level, pooled.n_scored, (least - pooled.naive, most - pooled.naive))
+        moved = self._rate_effect if solved.exact else 0.0
+        source = uncertainty(pooled, solved, rate_effect=moved, of_naive=False)
+        if solved.exact:
+            return confidence.linear(solved.value, source)
+        draws = resample(pooled, self.curve_method, self._rates, self._stds, solved, of_naive=False)
+        return confidence.from_draws(solved.value, draws, source.monte_carlo)
+
     @property
     def bias(self) -> float | None:
         """How much the naive loss is too low: corrected minus naive."""
@@ -429,7 +448,7 @@ class Audit:
         Returns
         -------
         pandas.DataFrame
-            One row per estimate: naive, iid and, with a leakage rate, corrected.
+            One row per estimate: naive, iid and, with a leakage rate, corrected and optimism.
         """
         return self._brief.to_frame()
 
@@ -539,6 +558,7 @@ class Audit:
             naive=self.naive,
             iid=self.iid,
             corrected=self.corrected,
+            optimism=self.optimism,
             bias=self.bias,
             test=None if self.test is None else {**self.test.to_dict(), "sentence": self.test.sentence},
             levels=tuple(self.pooled.injected.tolist()),

@@ -28,7 +28,7 @@ from outofcluster.leakage.rate import Leakage
 
 __all__ = ["FittedCurve", "FoldSummary", "Summary", "UnmixedLosses"]
 
-_SCHEMA = 2
+_SCHEMA = 3
 _WIDTH = 104
 _HEADINGS = {"severe": "Severe", "warning": "Warnings", "info": "Notes"}
 
@@ -129,6 +129,8 @@ class Summary:
         The rate assumed in each fold.
     naive, iid, corrected : Estimate
         The cross-validated loss, the loss over random folds, and that on new clusters (None without a rate).
+    optimism : Estimate or None
+        By how much cross-validation is too optimistic, with a paired interval: corrected less naive loss.
     bias : float or None
         Corrected less naive.
     test : dict or None
@@ -184,6 +186,7 @@ class Summary:
     naive: Estimate
     iid: Estimate
     corrected: Estimate | None
+    optimism: Estimate | None
     bias: float | None
     test: dict[str, Any] | None = field(repr=False)
     levels: tuple[float, ...] = field(repr=False)
@@ -262,6 +265,7 @@ class Summary:
                 naive=Estimate.from_dict(data["naive"]),
                 iid=Estimate.from_dict(data["iid"]),
                 corrected=None if data["corrected"] is None else Estimate.from_dict(data["corrected"]),
+                optimism=None if data["optimism"] is None else Estimate.from_dict(data["optimism"]),
                 bias=_known(data["bias"]),
                 test=None if data["test"] is None else {**data["test"], "sentence": text(data["test"]["sentence"])},
                 by_fold=tuple(_read_fold(fold) for fold in data["by_fold"]),
@@ -299,9 +303,9 @@ class Summary:
         Returns
         -------
         pandas.DataFrame
-            One row per estimate: naive, iid and, with a leakage rate, corrected.
+            One row per estimate: naive, iid and, with a leakage rate, corrected and optimism.
         """
-        named = {"naive": self.naive, "iid": self.iid, "corrected": self.corrected}
+        named = {"naive": self.naive, "iid": self.iid, "corrected": self.corrected, "optimism": self.optimism}
         return data_frame(
             [{"estimate": name, **estimate.columns} for name, estimate in named.items() if estimate is not None]
         )

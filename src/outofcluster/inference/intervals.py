@@ -36,6 +36,14 @@ distribution where it has one. Then the curve is fitted anew. ξ is scaled so th
 variance is what the rule above leaves. The ends are quantiles of the draws, widened as Student's distribution is wider
 than the normal one.
 
+*The optimism.* Corrected less naive is :math:`O = \sum_f ω_f \sum_i o_{fi} b_{fi}`, a difference of losses of the same
+records after training on the same clusters. Its influences are those of corrected less those of naive,
+:math:`D_c = \sum_i o_i (\bar T_{ic} + \bar E_{ic})`, in which the loss that a unit has at every level cancels, since the
+weights o sum to 0. The naive loss comes from no resample, so that the Monte-Carlo variance, the choice of a curve and
+the leakage rate are the same as those of corrected. ν is that of these influences, from weights o in the place of w.
+The interval is cut so that naive plus optimism stays within the range of the loss. A resampled interval takes
+:math:`O^*` of the moved losses, with ξ scaled by what the rule above leaves of the optimism's own variance.
+
 *Paired.* Models that were audited with the same random numbers share replicates: replicate r at level i trains every
 model on the same records. The difference of two estimates has the influences :math:`D_c^A - D_c^B`, in which what makes
 a cluster hard for both cancels, and the Monte-Carlo variance
@@ -125,8 +133,8 @@ class Uncertainty:
         return self.between_units * self.remaining + self.choice + self.rate_effect**2
 
 
-def uncertainty(pooled: Pooled, optimism: Optimism, *, rate_effect: float = 0.0) -> Uncertainty:
-    """The uncertainty of the naive loss plus an optimism.
+def uncertainty(pooled: Pooled, optimism: Optimism, *, rate_effect: float = 0.0, of_naive: bool = True) -> Uncertainty:
+    """The uncertainty of the naive loss plus an optimism, or of the optimism alone.
 
     Parameters
     ----------
@@ -136,14 +144,17 @@ def uncertainty(pooled: Pooled, optimism: Optimism, *, rate_effect: float = 0.0)
         The optimism; that of `Pooled.no_correction` for the naive loss itself.
     rate_effect : float
         How far the estimate moves when the leakage rate moves by one standard error.
+    of_naive : bool
+        Whether the naive loss is part of the estimate.
 
     Returns
     -------
     Uncertainty
     """
+    moving = optimism if of_naive else optimism.alone
     return Uncertainty(
-        pooled.influence(optimism),
-        float(pooled.influence_noise(optimism).sum()),
+        pooled.influence(moving, of_naive=of_naive),
+        float(pooled.influence_noise(moving).sum()),
         pooled.monte_carlo_of(optimism),
         optimism.choice,
         rate_effect,
@@ -312,9 +323,16 @@ class Confidence:
 
 
 def resample(
-    pooled: Pooled, curve: Curve, rates: Array, stds: Array, optimism: Optimism, *, n_draws: int = 300
+    pooled: Pooled,
+    curve: Curve,
+    rates: Array,
+    stds: Array,
+    optimism: Optimism,
+    *,
+    n_draws: int = 300,
+    of_naive: bool = True,
 ) -> Array:
-    """Corrected losses of ``n_draws`` draws from what is stored, with no further fit.
+    """Corrected losses, or optimisms alone, of ``n_draws`` draws from what is stored, with no further fit.
 
     The same samples give the same draws: their seed is made from the seeds of the samples. Rates that are
     uncertain move together over folds, since they come from one source.
@@ -331,6 +349,8 @@ def resample(
         The optimism at these rates.
     n_draws : int
         Number of draws.
+    of_naive : bool
+        Whether the naive loss is part of the estimate.
 
     Returns
     -------
@@ -340,16 +360,16 @@ def resample(
     rng = np.random.default_rng(np.random.SeedSequence(entropy))
     lowest = 0.0 if curve.needs.nonnegative else pooled.samples.loss_range[0]
     units = len(pooled.units)
-    scale = math.sqrt(uncertainty(pooled, optimism).remaining) * math.sqrt(units / max(units - 1, 1))
+    scale = math.sqrt(uncertainty(pooled, optimism, of_naive=of_naive).remaining) * math.sqrt(units / max(units - 1, 1))
     moved = pooled.loss_influences()
-    of_naive = pooled.influence(pooled.no_correction())
+    moved_naive = pooled.influence(pooled.no_correction())
     values = np.empty(n_draws)
     for draw in range(n_draws):
         multipliers = scale * rng.standard_normal(units)
         losses = np.stack([_drawn_again(pooled, fold, rng) for fold in range(pooled.n_folds)])
         losses = np.maximum(losses + np.tensordot(multipliers, moved, 1), lowest)
         drawn = np.clip(rates + rng.standard_normal() * stds, 0, _LARGEST_RATE)
-        naive = pooled.naive + float(multipliers @ of_naive)
+        naive = pooled.naive + float(multipliers @ moved_naive) if of_naive else 0.0
         values[draw] = naive + pooled.solve(curve, drawn, losses=losses, derive=False).value
     # Where the method averages curves, it is not known which of them is right: that adds to the spread of the draws.
     return values + math.sqrt(optimism.choice) * rng.standard_normal(n_draws)

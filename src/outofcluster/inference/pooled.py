@@ -29,12 +29,15 @@ too, in the same proportion. So its influence on b(p) is some τ_c(p) with τ_c(
 show only the share a/p. Extrapolated to p = 0 all of it vanishes, while the visible part would not. Records leak
 independently of each other: where they are the units, their training counts. o and w are the weights of the curve
 method, or its derivatives where it is not linear.
+
+The optimism alone, corrected less naive, is :math:`\sum_i o_i b_i`. So its influences are
+:math:`\sum_i o_i (\bar T_{ic} + \bar E_{ic})`: v drops out, and with it what makes a unit hard or easy at every level.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -82,6 +85,11 @@ class Optimism:
     second: Array
     exact: bool = True
     choice: float = 0.0
+
+    @property
+    def alone(self) -> Optimism:
+        """The same without the naive loss: training moves the optimism by its own weights."""
+        return replace(self, training=self.weights)
 
     @property
     def multiplier(self) -> float:
@@ -348,9 +356,9 @@ class Pooled:
             moved[validation, fold] += own.validation.mean
         return moved
 
-    def influence(self, optimism: Optimism) -> Array:
-        """D: the influence of every unit on the naive loss plus an optimism."""
-        influence = self.naive_influence.copy()
+    def influence(self, optimism: Optimism, *, of_naive: bool = True) -> Array:
+        """D: the influence of every unit on the naive loss plus an optimism, or on the optimism alone."""
+        influence = self.naive_influence.copy() if of_naive else np.zeros(len(self.units))
         for share, o, w, second, (train, validation, own) in zip(
             self.shares, optimism.weights, optimism.training, optimism.second, self._influences, strict=True
         ):
