@@ -15,16 +15,19 @@ from scipy.special import chdtrc
 from outofcluster.auditing.choices import TOLD_APART, enough_clusters, looks_linked
 from outofcluster.auditing.findings import Finding
 from outofcluster.curves.base import Curve
-from outofcluster.curves.shape import diagnose_points
+from outofcluster.curves.shape import ShapeCheck, diagnose_points
 from outofcluster.inference.intervals import Uncertainty, uncertainty
 from outofcluster.inference.pooled import Optimism, Pooled
 from outofcluster.leakage.rate import Leakage
 from outofcluster.sampling.audit_samples import AuditSamples
+from outofcluster.sampling.metrics.facts import MetricFacts
 
 __all__ = ["look_at_choices", "look_at_estimate", "look_at_samples", "look_at_sides"]
 
 _LOW_LEVEL = 0.25
 """Largest level below which a curve cannot be followed; five folds of equal size reach 0.4."""
+_OF_METRICS = {"Decreasing": "Increasing", " rises ": " falls ", "Convex": "Concave", " bulges ": " sags "}
+"""Words for the shape of a loss, and those for a metric of which a greater value is better."""
 _FAR = 6.0
 """Multiplier of the losses' noise beyond which an extrapolation counts as far."""
 
@@ -136,7 +139,12 @@ def look_at_samples(pooled: Pooled, *, has_rate: bool) -> list[Finding]:
         )
     if not has_rate:
         findings.append(
-            Finding("no-rate", "info", "Without a leakage rate there is no corrected loss.", "Look at sensitivity().")
+            Finding(
+                "no-rate",
+                "info",
+                f"Without a leakage rate there is no corrected {samples.metric.noun}.",
+                "Look at sensitivity().",
+            )
         )
     findings += [
         Finding("fold-left-out", "severe", f"Fold {index} could not be audited: {why}", "")
@@ -165,6 +173,8 @@ def _redraws(samples: AuditSamples) -> list[Finding]:
 
 def _shape(pooled: Pooled) -> list[Finding]:
     """Losses that rise with leakage, or are not convex in it, by more than noise."""
+    metric = pooled.samples.metric
+    better = "raise" if metric.greater_is_better else "lower"
     findings, errors = list[Finding](), np.sqrt(pooled.monte_carlo)
     if len(pooled.injected) < 3 or not np.isfinite(errors).all() or errors.min() <= 0:
         return findings
@@ -177,16 +187,30 @@ def _shape(pooled: Pooled) -> list[Finding]:
             Finding(
                 "not-decreasing",
                 "warning" if rise > spread / 2 else "info",
-                str(diagnosis.decreasing),
-                "The learner is not optimal in its class, so that more leakage need not lower the loss; the "
-                "extrapolation has no theorem behind it.",
+                _own_words(diagnosis.decreasing, metric),
+                f"The learner is not optimal in its class, so that more leakage need not {better} the "
+                f"{metric.noun}; the extrapolation has no theorem behind it.",
             )
         )
     if diagnosis.convex.exceeds_noise:
         findings.append(
-            Finding("not-convex", "info", str(diagnosis.convex), "Methods that assume convexity do not fit here.")
+            Finding(
+                "not-convex",
+                "info",
+                _own_words(diagnosis.convex, metric),
+                "Methods that assume convexity do not fit here.",
+            )
         )
     return findings
+
+
+def _own_words(check: ShapeCheck, metric: MetricFacts) -> str:
+    """What a check of the losses' shape says about the metric itself: where the loss rises, an AUC falls."""
+    words = str(check)
+    if metric.greater_is_better:
+        for of_loss, of_metric in _OF_METRICS.items():
+            words = words.replace(of_loss, of_metric)
+    return words
 
 
 def look_at_sides(samples: AuditSamples, by_data: Leakage | None, leakage: Sequence[Leakage] | None) -> list[Finding]:
@@ -247,7 +271,7 @@ def look_at_estimate(
     pooled, optimism, curve, source
         The losses, the solution, the fitted curve, and what the error of the corrected loss is made of.
     value, se_data : float
-        The corrected loss, and its standard error from the data.
+        The corrected value in the metric's own sign, and its standard error from the data.
     leakage : sequence of Leakage
         The rate assumed in each fold.
 
@@ -266,13 +290,14 @@ def look_at_estimate(
                 "Lower the leakage by better linkage, or read the interval before the value.",
             )
         )
-    low, high = pooled.samples.loss_range
+    metric = pooled.samples.metric
+    low, high = metric.range
     if not low <= value <= high:
         findings.append(
             Finding(
                 "out-of-range",
                 "severe",
-                f"The corrected loss {value:.4g} lies outside [{low:g}, {high:g}].",
+                f"The corrected {metric.noun}, {value:.4g}, lies outside [{low:g}, {high:g}].",
                 "The leakage rate or the curve method does not fit these losses.",
             )
         )

@@ -3,6 +3,10 @@
 An `Audit` is the samples plus choices: the leakage rate, the curve, the units, the level of confidence. Its numbers are
 solved when they are first read, and another choice is another `Audit` of the same samples. Text, notebook, JSON and
 table are made by its `Summary`, which is plain data.
+
+Everything is solved as losses, of which lower ones are better. The public values of an audit are in the metric's own
+sign: an AUC is an AUC. This class is the only place where the sign is turned, by `MetricFacts.shown` in the properties
+and methods that return a value; whatever is shown elsewhere is made of these.
 """
 
 from __future__ import annotations
@@ -39,10 +43,11 @@ from outofcluster.inference.pooled import Optimism, Pooled
 from outofcluster.inference.ranges import loss_range
 from outofcluster.leakage.rate import Leakage
 from outofcluster.sampling.audit_samples import AuditSamples, FoldSamples
+from outofcluster.sampling.metrics.facts import MetricFacts
 
 __all__ = ["Audit"]
 
-_KIND, _FORMAT = "an audit", 1
+_KIND, _FORMAT = "an audit", 2
 _FINE = np.arange(101) / 200
 _COARSE, _FEW_DRAWS = (0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5), 50
 """Rates of a summary's sensitivity; above 0 and with so many draws each where every rate needs a resampling."""
@@ -94,13 +99,18 @@ class Audit:
         return self.samples.error_model
 
     @property
+    def metric(self) -> MetricFacts:
+        """What is measured: its name, its label, its range, and whether a greater value is better."""
+        return self.samples.metric
+
+    @property
     def loss(self) -> str:
-        """Name of the loss."""
+        """Name of the loss or metric."""
         return self.samples.loss
 
     @property
     def loss_range(self) -> tuple[float, float]:
-        """Smallest and largest possible loss."""
+        """Smallest and largest possible loss; ``metric.range`` is in the metric's own sign."""
         return self.samples.loss_range
 
     @property
@@ -117,28 +127,30 @@ class Audit:
 
     @cached_property
     def naive(self) -> Estimate:
-        """The cross-validated loss, without a correction."""
-        return self._confidence.linear(self.pooled.naive, uncertainty(self.pooled, self.pooled.no_correction()))
+        """The cross-validated loss or metric, without a correction."""
+        source = uncertainty(self.pooled, self.pooled.no_correction())
+        return self._shown(self._confidence.linear(self.pooled.naive, source))
 
     @cached_property
     def iid(self) -> Estimate:
-        """The loss over random folds, which ignore clusters; records are the units of its interval."""
+        """The loss or metric over random folds, which ignore clusters; records are the units of its interval."""
         losses = self.samples.random_folds.losses
         value, spread = float(losses.mean()), float(losses.std(ddof=1)) / math.sqrt(len(losses))
         reach = float(ndtri(0.5 + self.confidence_level / 2)) * spread
         low, high = self.loss_range
-        return Estimate(value, (max(value - reach, low), min(value + reach, high)), 0.0, spread, self.confidence_level)
+        interval = (max(value - reach, low), min(value + reach, high))
+        return self._shown(Estimate(value, interval, 0.0, spread, self.confidence_level))
 
     @cached_property
     def corrected(self) -> Estimate | None:
-        """The loss on new clusters; None without a leakage rate."""
+        """The loss or metric on new clusters; None without a leakage rate."""
         if self.leakage is None:
             return None
         value = self.pooled.naive + self._optimism.value
         if self._optimism.exact:
-            return self._confidence.linear(value, self._uncertainty)
+            return self._shown(self._confidence.linear(value, self._uncertainty))
         draws = resample(self.pooled, self.curve_method, self._rates, self._stds, self._optimism)
-        return self._confidence.from_draws(value, draws, self._uncertainty.monte_carlo)
+        return self._shown(self._confidence.from_draws(value, draws, self._uncertainty.monte_carlo))
 
     @cached_property
     def optimism(self) -> Estimate | None:
@@ -161,12 +173,12 @@ class Audit:
 
     @property
     def bias(self) -> float | None:
-        """How much the naive loss is too low: corrected minus naive."""
+        """Corrected minus naive, in the metric's own sign; `optimism` is positive for every metric."""
         return None if self.corrected is None else self.corrected.value - self.naive.value
 
     @cached_property
     def range(self) -> tuple[float, float] | None:
-        """A range for the corrected loss that needs no curve; None without a rate, and for fragments.
+        """A range for the corrected value that needs no curve; None without a rate, and for fragments.
 
         It is wide: it trusts nothing but that the loss is convex in the leakage, what small clean training sets lose,
         and what removing records that look leaked has shown (:mod:`outofcluster.inference.ranges`).
@@ -174,7 +186,8 @@ class Audit:
         if self.leakage is None or self.error_model != "records":
             return None
         error = math.hypot(self.naive.se_data, self.naive.se_monte_carlo)
-        return loss_range(self.pooled, float(self.pooled.shares @ self._rates), error)
+        ends = loss_range(self.pooled, float(self.pooled.shares @ self._rates), error)
+        return self.metric.shown_interval(*ends)
 
     @cached_property
     def test(self) -> LeakageTest | None:
@@ -312,7 +325,7 @@ class Audit:
         return suspects_frame(self.samples, rates)
 
     def sensitivity(self, rates: Sequence[float] | Array | None = None) -> Sensitivity:
-        """The corrected loss and its interval over leakage rates; each rate is taken as known.
+        """The corrected value and its interval over leakage rates; each rate is taken as known.
 
         Parameters
         ----------
@@ -331,24 +344,24 @@ class Audit:
         return self._sensitivity(wanted, [(e.value, *e.interval) for e in estimates if e is not None])
 
     def tipping_point(self, threshold: float) -> float | None:
-        """The smallest leakage rate up to 0.5 at which the corrected loss reaches a threshold, such as a rival's.
+        """The smallest leakage rate up to 0.5 at which the corrected value is as bad as a threshold, such as a rival's.
 
         Parameters
         ----------
         threshold : float
-            A loss to compare with.
+            A value to compare with, in the metric's own sign.
 
         Returns
         -------
         float or None
             None where the threshold is not reached.
         """
-        level = check_number("threshold", threshold, least=-math.inf)
-        if self.value_at(0.0) >= level:
+        level = self.metric.shown(check_number("threshold", threshold, least=-math.inf))
+        if self._loss_at(0.0) >= level:
             return 0.0
         # Slightly below the threshold, so that a loss that just touches it has reached it.
         touched = level - 1e-12 * max(abs(level), 1.0)
-        return first_crossing(lambda rate: self.value_at(rate) - touched, np.linspace(0, LARGEST_RATE, 101))
+        return first_crossing(lambda rate: self._loss_at(rate) - touched, np.linspace(0, LARGEST_RATE, 101))
 
     # --- saved and shown -----------------------------------------------------------------------------
 
@@ -409,7 +422,7 @@ class Audit:
 
     @cached_property
     def summary(self) -> Summary:
-        """All numbers as plain data, with the corrected loss over rates from 0 to 0.5.
+        """All numbers as plain data, with the corrected value over rates from 0 to 0.5.
 
         For a curve method with derivatives in closed form there are 101 rates, in steps of 0.005. For other methods
         every interval needs a resampling of its own, so there are eight rates and the assumed one, and their intervals
@@ -508,7 +521,7 @@ class Audit:
         return self._optimism, self._rate_effect
 
     def value_at(self, rate: float) -> float:
-        """The corrected loss at a leakage rate, without an interval.
+        """The corrected value at a leakage rate, without an interval.
 
         Parameters
         ----------
@@ -519,8 +532,16 @@ class Audit:
         -------
         float
         """
+        return self.metric.shown(self._loss_at(rate))
+
+    def _loss_at(self, rate: float) -> float:
         rates = np.full(self.pooled.n_folds, rate)
         return self.pooled.naive + self.pooled.solve(self.curve_method, rates, derive=False).value
+
+    def _shown(self, estimate: Estimate) -> Estimate:
+        """An estimate of a loss as that of the metric, in its own sign."""
+        value, interval = self.metric.shown(estimate.value), self.metric.shown_interval(*estimate.interval)
+        return replace(estimate, value=value, interval=interval)
 
     @cached_property
     def _optimism(self) -> Optimism:
@@ -538,7 +559,7 @@ class Audit:
 
     def _sensitivity(self, rates: Array, rows: Sequence[tuple[float, float, float]]) -> Sensitivity:
         values, low, high = np.array(rows).T
-        return Sensitivity(rates, values, low, high, self.confidence_level, self.error_model, self.loss)
+        return Sensitivity(rates, values, low, high, self.confidence_level, self.error_model, self.metric)
 
     @cached_property
     def _brief(self) -> Summary:
@@ -547,8 +568,7 @@ class Audit:
         return Summary(
             version=__version__,
             estimator=self.samples.estimator,
-            loss=self.loss,
-            loss_range=self.loss_range,
+            metric=self.metric,
             error_model=self.error_model,
             units=self.units,
             estimand=self.estimand,
@@ -562,10 +582,10 @@ class Audit:
             bias=self.bias,
             test=None if self.test is None else {**self.test.to_dict(), "sentence": self.test.sentence},
             levels=tuple(self.pooled.injected.tolist()),
-            losses=tuple(self.pooled.means.tolist()),
+            losses=tuple(self.metric.shown(self.pooled.means).tolist()),
             standard_errors=tuple(np.sqrt(self.pooled.monte_carlo).tolist()),
             sizes=self.pooled.sizes if self.error_model == "records" else (),
-            by_fold=tuple(_fold_summary(fold) for fold in self.samples.folds),
+            by_fold=tuple(_fold_summary(fold, self.metric) for fold in self.samples.folds),
             findings=self.findings,
             versions=self.samples.versions,
             unmixed=UnmixedLosses.of(self.pooled, self.curve),
@@ -595,14 +615,14 @@ class Audit:
         optimism = self.pooled.solve(self.curve_method, rates)
         nothing = np.zeros_like(rates)
         draws = resample(self.pooled, self.curve_method, rates, nothing, optimism, n_draws=_FEW_DRAWS)
-        rough = self._confidence.from_few_draws(self.pooled.naive + optimism.value, draws)
+        rough = self._shown(self._confidence.from_few_draws(self.pooled.naive + optimism.value, draws))
         return rough.value, *rough.interval
 
 
-def _fold_summary(fold: FoldSamples) -> FoldSummary:
+def _fold_summary(fold: FoldSamples, metric: MetricFacts) -> FoldSummary:
     return FoldSummary(
         fold=int(fold.index),
-        naive=float(fold.own_losses.mean()),
+        naive=metric.shown(float(fold.own_losses.mean())),
         n_train=fold.n_train,
         n_validation=fold.n_validation,
         fits=fold.n_fits,
@@ -611,16 +631,17 @@ def _fold_summary(fold: FoldSamples) -> FoldSummary:
 
 
 def _drawn(pooled: Pooled, curve: Curve, rate: float) -> FittedCurve:
-    """The losses A e that a fitted curve implies, from no leakage to the highest level."""
+    """The losses A e that a fitted curve implies, from no leakage to the highest level, in the metric's own sign."""
+    metric = pooled.samples.metric
     at = pooled.levels(rate)[1][: len(pooled.injected)]
     p = np.linspace(0, float(at.max()), _DRAWN)
 
     def implied(levels: Array, values: Callable[[Any], Array] = curve.values) -> Array:
         return BinomialOperator(levels, curve.n_).expect(lambda share: values(np.rint(share * curve.n_)))
 
-    loss, observed = implied(p), implied(at) + curve.residual_[: len(at)]
+    loss, observed = metric.shown(implied(p)), metric.shown(implied(at) + curve.residual_[: len(at)])
     solution = getattr(curve, "unmixing_", None)
-    extrapolated = () if solution is None else tuple(implied(p, solution.above.values).tolist())
+    extrapolated = () if solution is None else tuple(metric.shown(implied(p, solution.above.values)).tolist())
     return FittedCurve(
         tuple(p.tolist()), tuple(loss.tolist()), tuple(at.tolist()), tuple(observed.tolist()), extrapolated
     )

@@ -2,7 +2,8 @@
 
 A summary holds no records, models or samples, so it can be written down, read back and shown elsewhere.
 ``Summary.from_json(summary.to_json()) == summary`` holds to the last bit. What is not known is NaN in Python and
-null in JSON; null also stands for a bound that a loss does not have.
+null in JSON; null also stands for a bound that a metric does not have. All values are in the metric's own sign: those
+that are called losses are losses only where a smaller value is better. The optimism is positive for every metric.
 """
 
 from __future__ import annotations
@@ -16,26 +17,68 @@ from typing import Any, Self, get_args
 
 import numpy as np
 
-from outofcluster._base.markup import element, fragment
+from outofcluster._base.markup import element, fragment, table
 from outofcluster._base.plain import check_schema, data_frame, number, numbers, plain, read_json, reading, text, whole
 from outofcluster.auditing.choices import TOLD_APART
 from outofcluster.auditing.findings import Finding, Severity
 from outofcluster.curves.base import Curve
 from outofcluster.curves.unmixing import injected_of_mass
-from outofcluster.inference.estimates import Estimate, Sensitivity, between, decimals, estimates_table, percent
+from outofcluster.inference.estimates import (
+    Estimate,
+    Sensitivity,
+    between,
+    decimals,
+    estimates_table,
+    fixed,
+    percent,
+)
 from outofcluster.inference.pooled import Pooled
 from outofcluster.leakage.rate import Leakage
+from outofcluster.sampling.metrics.facts import MetricFacts
 
-__all__ = ["FittedCurve", "FoldSummary", "Summary", "UnmixedLosses"]
+__all__ = ["FittedCurve", "FoldSummary", "MetricSummary", "Summary", "UnmixedLosses"]
 
 _SCHEMA = 3
 _WIDTH = 104
+_MOST_DIGITS = 8
+OPTIMISM = "optimism"
+METRICS_HEADER = ("", "cross-validated as it is", "corrected", "optimism")
 _HEADINGS = {"severe": "Severe", "warning": "Warnings", "info": "Notes"}
 
 
 @dataclass(frozen=True)
+class MetricSummary:
+    """One of several metrics of the same fits.
+
+    Attributes
+    ----------
+    metric : MetricFacts
+        What is measured.
+    naive, corrected, optimism : Estimate
+        Cross-validated, on new clusters, and by how much cross-validation is too optimistic; the last two are None
+        without a leakage rate.
+    """
+
+    metric: MetricFacts
+    naive: Estimate
+    corrected: Estimate | None
+    optimism: Estimate | None
+
+    @property
+    def words(self) -> tuple[str, str, str, str]:
+        """The metric and its three estimates as a row of a table."""
+        known = [estimate for estimate in (self.naive, self.corrected) if estimate is not None]
+        digits = decimals(*known)
+        cells = [f"{fixed(estimate.value, digits)} ({between(estimate, digits)})" for estimate in known]
+        if self.optimism is not None:
+            cells.append(f"{fixed(self.optimism.value, digits)} ({between(self.optimism, digits)})")
+        naive, corrected, optimism, *_ = (*cells, "", "")
+        return self.metric.label, naive, corrected, optimism
+
+
+@dataclass(frozen=True)
 class FoldSummary:
-    """One fold: its number, its cross-validated loss, records on both sides, fitted models, and their seeds."""
+    """One fold: its number, its cross-validated value, records on both sides, fitted models, and their seeds."""
 
     fold: int
     naive: float
@@ -98,11 +141,12 @@ class UnmixedLosses:
         if run is None or not pooled.has_unmixed:
             return None
         below = slice(None, len(pooled.all_injected) - 1, -1)  # The last columns, by increasing mass.
+        shown = pooled.samples.metric.shown
         losses, variances = pooled.shares @ pooled.losses, pooled.shares**2 @ pooled.errors**2
         solution = getattr(curve, "unmixing_", None)
         return cls(
             tuple(np.sort(np.append(run.injected, 0.0)).tolist()),
-            tuple(losses[below].tolist()),
+            tuple(shown(losses[below]).tolist()),
             tuple(np.sqrt(variances[below]).tolist()),
             None if solution is None else float(injected_of_mass(solution.needed[1])),
             None if solution is None else float(solution.works),
@@ -119,8 +163,10 @@ class Summary:
     ----------
     version : str
         Version of the package that made it.
-    estimator, loss, loss_range
-        The model as it prints itself, the name of the loss, and its smallest and largest possible value.
+    estimator : str
+        The model as it prints itself.
+    metric : MetricFacts
+        What is measured: its name, its label, its range, and whether a greater value is better.
     error_model, units, estimand, curve_method : str
         The error model, what counts as one independent unit, what the intervals are about, and the curve method.
     confidence_level : float
@@ -128,7 +174,7 @@ class Summary:
     leakage : tuple of Leakage or None
         The rate assumed in each fold.
     naive, iid, corrected : Estimate
-        The cross-validated loss, the loss over random folds, and that on new clusters (None without a rate).
+        The cross-validated value, that over random folds, and that on new clusters (None without a rate).
     optimism : Estimate or None
         By how much cross-validation is too optimistic, with a paired interval: corrected less naive loss.
     bias : float or None
@@ -136,7 +182,7 @@ class Summary:
     test : dict or None
         The test for a cluster effect, as `LeakageTest.to_dict` gives it, with its ``sentence``.
     levels, losses, standard_errors : tuple of float
-        Injected fractions, the pooled losses there, and their Monte-Carlo errors.
+        Injected fractions, the pooled losses or metrics there, and their Monte-Carlo errors.
     sizes : tuple of int
         Records in the training sets of the resamples, the size of those losses first; empty for fragments.
     by_fold : tuple of FoldSummary
@@ -148,15 +194,17 @@ class Summary:
     curve : FittedCurve or None
         The curve at the mean leakage rate, None without one.
     sensitivity : Sensitivity or None
-        The corrected loss over rates from 0 to 0.5, None where the method cannot be solved for these losses.
+        The corrected value over rates from 0 to 0.5, None where the method cannot be solved for these losses.
     unmixed : UnmixedLosses or None
         Losses below the leakage rate, None where none were measured.
     range : tuple of float or None
-        A range for the corrected loss that needs no curve.
+        A range for the corrected value that needs no curve.
     data_leakage : Leakage or None
         What the records themselves say about the leakage rate.
     auc : float or None
         How well held-out records can be told from training records, on average over the folds.
+    metrics : tuple of MetricSummary
+        All metrics where several were asked for, this one first; empty for a single one.
 
     Examples
     --------
@@ -175,8 +223,7 @@ class Summary:
 
     version: str
     estimator: str
-    loss: str
-    loss_range: tuple[float, float]
+    metric: MetricFacts
     error_model: str
     units: str
     estimand: str
@@ -202,6 +249,12 @@ class Summary:
     range: tuple[float, float] | None = field(default=None, repr=False)
     data_leakage: Leakage | None = field(default=None, repr=False)
     auc: float | None = field(default=None, repr=False)
+    metrics: tuple[MetricSummary, ...] = field(default=(), repr=False)
+
+    @property
+    def loss(self) -> str:
+        """Name of the loss or metric."""
+        return self.metric.name
 
     @property
     def fits(self) -> int:
@@ -223,8 +276,8 @@ class Summary:
         dict
             What `to_json` writes.
         """
-        counts = {"folds": len(self.by_fold), "fits": self.fits}
-        return {"schema": _SCHEMA, **plain(self), **counts}
+        derived = {"loss": self.loss, "headline": self.headline, "folds": len(self.by_fold), "fits": self.fits}
+        return {"schema": _SCHEMA, **plain(self), **derived}
 
     def to_json(self) -> str:
         """Everything as JSON.
@@ -252,20 +305,19 @@ class Summary:
         """
         check_schema(data, _SCHEMA)
         with reading("a summary"):
-            low, high = data["loss_range"]
-            words = ("version", "estimator", "loss", "error_model", "units", "estimand", "curve_method")
+            words = ("version", "estimator", "error_model", "units", "estimand", "curve_method")
             simple: dict[str, Any] = {name: text(data[name]) for name in words}
             simple |= {name: numbers(data[name]) for name in ("levels", "losses", "standard_errors")}
             return cls(
                 **simple,
                 confidence_level=number(data["confidence_level"]),
                 sizes=tuple(int(number(size)) for size in data["sizes"]),
-                loss_range=(-math.inf if low is None else number(low), math.inf if high is None else number(high)),
+                metric=_read_metric(data["metric"]),
                 leakage=None if data["leakage"] is None else tuple(Leakage(**leak) for leak in data["leakage"]),
                 naive=Estimate.from_dict(data["naive"]),
                 iid=Estimate.from_dict(data["iid"]),
-                corrected=None if data["corrected"] is None else Estimate.from_dict(data["corrected"]),
-                optimism=None if data["optimism"] is None else Estimate.from_dict(data["optimism"]),
+                corrected=_read_estimate(data["corrected"]),
+                optimism=_read_estimate(data["optimism"]),
                 bias=_known(data["bias"]),
                 test=None if data["test"] is None else {**data["test"], "sentence": text(data["test"]["sentence"])},
                 by_fold=tuple(_read_fold(fold) for fold in data["by_fold"]),
@@ -279,6 +331,7 @@ class Summary:
                 range=None if data["range"] is None else _read_range(data["range"]),
                 data_leakage=None if data["data_leakage"] is None else Leakage(**data["data_leakage"]),
                 auc=_known(data["auc"]),
+                metrics=tuple(_read_one_of_several(one) for one in data["metrics"]),
             )
 
     @classmethod
@@ -319,8 +372,8 @@ class Summary:
         name = self.estimator if len(self.estimator) <= 60 else f"{self.estimator[:57]}..."
         model = f" of {name}" if name else ""
         return (
-            f"Loss ({self.loss}){model} over {_count(len(self.by_fold), 'fold')}: {_count(scored, 'held-out record')}, "
-            f"{_count(self.fits, 'model')} fitted to resamples."
+            f"{self.metric.title}{model} over {_count(len(self.by_fold), 'fold')}: "
+            f"{_count(scored, 'held-out record')}, {_count(self.fits, 'model')} fitted to resamples."
         )
 
     @property
@@ -330,23 +383,47 @@ class Summary:
         return named if self.corrected is None else named | {f"corrected for {self.rate:.1%} leakage": self.corrected}
 
     @property
+    def headline(self) -> str:
+        """The answer in one or two sentences, with one digit less than in the table, since people say it aloud."""
+        metric, digits = self.metric, max(decimals(*self.estimates.values()) - 1, 0)
+        naive = fixed(self.naive.value, digits)
+        if self.corrected is None:
+            return (
+                f"{metric.title} {naive} by cross-validation; how far that is from the truth depends on the leakage "
+                "rate, which was not given."
+            )
+        where = "on new clusters" if self.units == "clusters" else "on these clusters, had nothing leaked"
+        return f"{metric.title} {naive} → {fixed(self.corrected.value, digits)} {where}. {self._verdict(digits)}"
+
+    @property
     def verdict(self) -> str:
-        """The bias in words."""
-        if self.corrected is None or self.bias is None:
-            return "Without a leakage rate there is no corrected loss; sensitivity() shows it over a range of rates."
-        digits = decimals(*self.estimates.values())
-        amount, noise = f"{abs(self.bias):.{digits}f}", self.corrected.se_monte_carlo
-        if float(amount) == 0:
-            return "The cross-validated loss needs no correction at this leakage rate."
-        of_score = self.loss.startswith("minus ")
-        what = f"{self.loss.removeprefix('minus ')} (minus the loss)" if of_score else "loss"
-        wrong = "low" if (self.bias > 0) != of_score else "high"
-        share = abs(self.bias) / self.corrected.value if self.corrected.value > 0 <= self.loss_range[0] else 0.0
-        relative = f", about {_percent(share, 2)}" if share else ""
-        doubt = (
-            f"; the fits alone leave {noise:.2g} of noise (one standard error)" if abs(self.bias) < 2 * noise else ""
-        )
-        return f"By this estimate the cross-validated {what} is too {wrong} by {amount}{relative}{doubt}."
+        """Whether cross-validation is too optimistic, and by how much; it follows from the optimism's interval."""
+        return self._verdict(decimals(*self.estimates.values()))
+
+    def _verdict(self, digits: int) -> str:
+        if self.optimism is None:
+            return (
+                f"Without a leakage rate there is no corrected {self.metric.noun}; sensitivity() shows it over a range "
+                "of rates."
+            )
+        value, (low, high) = self.optimism.value, self.optimism.interval
+        if low == high == 0:
+            return "Cross-validation needs no correction at this leakage rate."
+        # An interval without 0 is not printed as one that begins at 0.
+        while digits < _MOST_DIGITS and not low <= 0 <= high and float(f"{min(abs(low), abs(high)):.{digits}f}") == 0:
+            digits += 1
+        word = "optimistic"
+        if value < 0:
+            word, value, low, high = "pessimistic", -value, -high, -low
+        amount = fixed(value, digits)
+        if not math.isfinite(low + high):
+            return f"By this estimate cross-validation is too {word} by {amount}; how certain that is is not known."
+        interval = f"({fixed(low, digits)} to {fixed(high, digits)})"
+        if low > 0:
+            return f"Cross-validation is too {word} by {amount} {interval}."
+        if float(f"{value:.{digits}f}") == 0:
+            return f"No optimism of cross-validation is seen: it is {amount} {interval}, and the interval includes 0."
+        return f"Cross-validation may be too {word} by {amount} {interval}; the interval includes 0."
 
     @property
     def from_records(self) -> str:
@@ -374,8 +451,11 @@ class Summary:
             return ""
         digits = decimals(*self.estimates.values())
         low, high = self.range
-        ends = f"{low:.{digits}f} and {high:.{digits}f}"
-        return f"Without any curve, all that can be said at this leakage rate is that the loss lies between {ends}."
+        ends = f"{fixed(low, digits)} and {fixed(high, digits)}"
+        return (
+            f"Without any curve, all that can be said at this leakage rate is that the {self.metric.noun} lies "
+            f"between {ends}."
+        )
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -416,18 +496,22 @@ class Summary:
         return self.to_dict() == other.to_dict() if isinstance(other, Summary) else NotImplemented
 
     def __str__(self) -> str:
-        named = self.estimates
-        digits, width = decimals(*named.values()), max(map(len, named))
-        values = [f"{estimate.value:.{digits}f}" for estimate in named.values()]
-        wide = max(len(value) for value in [*values, "loss"])
+        digits = decimals(*self.estimates.values())
+        named = self.estimates | ({} if self.optimism is None else {OPTIMISM: self.optimism})
+        width = max(map(len, named))
+        values = [fixed(estimate.value, digits) for estimate in named.values()]
+        wide = max(len(value) for value in [*values, self.metric.label])
         rows = [
             f"  {name:{width}}  {value:>{wide}}  {between(estimate, digits)}"
             for (name, estimate), value in zip(named.items(), values, strict=True)
         ]
-        sentences = [line for line in (*self.sentences, self._tested) if line]
+        # The verdict is the headline's already, where there is a leakage rate.
+        sentences = [line for line in (*self.sentences[self.optimism is not None :], self._tested) if line]
         blocks = [
+            [fill(self.headline, _WIDTH)],
             [fill(self.title, _WIDTH)],
-            [f"  {'':{width}}  {'loss':>{wide}}  {percent(self.confidence_level)} interval", *rows],
+            [f"  {'':{width}}  {self.metric.label:>{wide}}  {percent(self.confidence_level)} interval", *rows],
+            *([self._table_of_metrics] if self.metrics else []),
             [fill(line, _WIDTH) for line in sentences],
         ]
         for severity, group in groupby(self.findings, key=lambda finding: finding.severity):
@@ -435,7 +519,7 @@ class Summary:
         return "\n\n".join("\n".join(lines) for lines in blocks)
 
     def _repr_html_(self) -> str:
-        sentences = [element("p", element("strong", self.verdict))]
+        sentences = [] if self.optimism is not None else [element("p", self.verdict)]
         sentences += [element("p", line) for line in (*self.sentences[1:], self._tested) if line]
         findings = [
             element("div", element("strong", finding.code), f": {finding.message} {finding.remedy}", css=_css(finding))
@@ -444,9 +528,25 @@ class Summary:
         drawn = (
             []
             if self.sensitivity is None
-            else [element("p", "Corrected loss by leakage rate:"), self.sensitivity.drawing]
+            else [element("p", f"Corrected {self.metric.noun} by leakage rate:"), self.sensitivity.drawing]
         )
-        return fragment(element("p", self.title), estimates_table(self.estimates), *sentences, *drawn, *findings)
+        optimism = {} if self.optimism is None else {OPTIMISM: self.optimism}
+        return fragment(
+            element("p", element("strong", self.headline)),
+            element("p", self.title),
+            estimates_table(self.estimates, self.metric.label, apart=optimism),
+            *([table(METRICS_HEADER, [one.words for one in self.metrics])] if self.metrics else []),
+            *sentences,
+            *drawn,
+            *findings,
+        )
+
+    @property
+    def _table_of_metrics(self) -> list[str]:
+        """All metrics of the same fits, as lines of text."""
+        rows = [METRICS_HEADER, *(one.words for one in self.metrics)]
+        widths = [max(len(row[place]) for row in rows) for place in range(4)]
+        return ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
     @property
     def _tested(self) -> str:
@@ -470,6 +570,22 @@ def _listed(finding: Finding) -> str:
 
 def _css(finding: Finding) -> str:
     return f"finding {finding.severity}"
+
+
+def _read_metric(data: dict[str, Any]) -> MetricFacts:
+    facts = MetricFacts.from_dict(data)
+    for words in (facts.name, facts.label, facts.pool):
+        text(words)
+    return facts
+
+
+def _read_estimate(data: dict[str, Any] | None) -> Estimate | None:
+    return None if data is None else Estimate.from_dict(data)
+
+
+def _read_one_of_several(data: dict[str, Any]) -> MetricSummary:
+    estimates = [_read_estimate(data[name]) for name in ("corrected", "optimism")]
+    return MetricSummary(_read_metric(data["metric"]), Estimate.from_dict(data["naive"]), *estimates)
 
 
 def _read_fold(data: dict[str, Any]) -> FoldSummary:

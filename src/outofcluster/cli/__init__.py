@@ -8,6 +8,7 @@ is quick and a missing extra only matters to the command that needs it.
 from __future__ import annotations
 
 import importlib
+import io
 import sys
 from typing import Any
 
@@ -18,7 +19,7 @@ __all__ = ["main"]
 COMMANDS = {
     "demo": "See it work on simulated patients whose true loss is known.",
     "test": "Ask whether a table of records has a cluster effect for leakage to act on.",
-    "audit": "Correct the cross-validated loss of a model on a table of records.",
+    "audit": "Correct the cross-validated loss or score of a model on a table of records.",
     "leakage": "Compute the leakage rate from what is known about the clustering.",
     "reproduce": "Run the experiments of the paper again, with its figures and tables.",
 }
@@ -30,6 +31,8 @@ _OPTIONS = {
     "error_model": "--error-model",
     "leakage": "--leakage",
     "loss": "--loss",
+    "scoring": "--scoring",
+    "pool": "--pool",
     "n_fits": "--fits",
     "n_jobs": "--jobs",
     "random_state": "--seed",
@@ -58,6 +61,10 @@ Exit status: 0 if all is fine, 1 if the command found what --fail-on asks for, 2
 
 def main() -> None:
     """Run the command line; the console script's entry point."""
+    for stream in (sys.stdout, sys.stderr):
+        # Where a terminal or a file cannot hold an arrow or a minus sign, the rest is written all the same.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         _group()(prog_name="outofcluster")
     except (FitError, InputError, MissingExtraError, SolverError) as error:
@@ -99,7 +106,7 @@ def _group() -> Any:
     @click.group(cls=Commands, context_settings=settings, epilog=_EPILOG)
     @click.version_option(__version__, prog_name="outofcluster")
     def outofcluster() -> None:
-        """Find out whether a cross-validated score is inflated, and what the loss on new clusters is.
+        """Find out whether a cross-validated score is inflated, and what it would be on new clusters.
 
         This is for records that belong to clusters (patients, customers, hospitals) which are not known exactly, for
         example after record linkage.

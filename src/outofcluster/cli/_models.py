@@ -1,10 +1,11 @@
-"""Models by name or by the place of the user's own model, and losses by name."""
+"""Models by name or by the place of the user's own model, and losses and metrics by name."""
 
 from __future__ import annotations
 
 import difflib
 import importlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +13,31 @@ import numpy as np
 
 from outofcluster._base.exceptions import InputError
 from outofcluster.sampling.losses import LOSSES
+from outofcluster.sampling.metrics.facts import known_facts, known_names
 
-__all__ = ["MODELS", "make_loss", "make_model", "own_model", "wants_classes"]
+__all__ = ["MODELS", "make_model", "make_scored", "own_model", "wants_classes"]
 
 MODELS = ("linear-svm", "logistic", "ridge", "forest", "boosting")
 _FOR_CLASSES = ("linear-svm", "logistic")
-_LOSSES_OF_CLASSES = ("zero_one", "log_loss", "brier")
+_OF_CLASSES = {"zero_one", "log_loss", "brier", "accuracy", "roc_auc", "average_precision", "neg_brier_score"}
+_OF_CLASSES |= {"neg_log_loss", "balanced_accuracy", "f1", "precision", "recall", "matthews_corrcoef", "jaccard"}
+_OF_CLASSES |= {"sensitivity", "specificity", "calibration_slope", "calibration_intercept"}
+_OF_NUMBERS = {"squared_error", "absolute_error", "r2", "neg_mean_squared_error", "neg_mean_absolute_error"}
+_OF_NUMBERS |= {"neg_root_mean_squared_error", "neg_median_absolute_error", "explained_variance"}
 
 
-def wants_classes(model: str | None, own: Any, loss: str | None) -> bool | None:
-    """Whether a model or a loss takes the target as classes; None if only the target itself can tell."""
+def wants_classes(model: str | None, own: Any, scored: dict[str, Any]) -> bool | None:
+    """Whether a model or what is measured takes the target as classes; None if only the target itself can tell."""
     if own is not None:
         from sklearn.base import is_classifier, is_regressor
 
         if is_classifier(own) or is_regressor(own):
             return bool(is_classifier(own))
-    if model in _FOR_CLASSES or loss in _LOSSES_OF_CLASSES:
+    named = next(iter(scored.values()))
+    names = {named} if isinstance(named, str) else set(named or ())
+    if model in _FOR_CLASSES or names & _OF_CLASSES:
         return True
-    return False if loss in ("squared_error", "absolute_error") else None
+    return False if names & _OF_NUMBERS else None
 
 
 def make_model(name: str | None, X: Any, *, classes: bool) -> Any:
@@ -98,14 +106,28 @@ def own_model(place: str) -> Any:
     return model
 
 
-def make_loss(name: str | None) -> Any:
-    """A loss of the package by its name, or else a scorer of scikit-learn."""
-    if name is None or name in LOSSES:
-        return name
-    from sklearn.metrics import get_scorer, get_scorer_names
+def make_scored(loss: str | None, scoring: Sequence[str]) -> dict[str, Any]:
+    """What is measured, as arguments of `audit`: a loss, or metrics by options that may each name several."""
+    if loss is not None and scoring:
+        raise InputError("--loss must be left out where --scoring is given, since either says what is measured.")
+    if loss is None and not scoring:
+        return {"loss": None}
+    if loss in LOSSES:
+        return {"loss": loss}
+    if loss is not None and known_facts(loss) is None:
+        raise InputError(
+            f"--loss must be one of {', '.join(LOSSES)}, or a metric, got {loss!r}{_nearest(loss, known_names())}"
+        )
+    # A metric is taken as a loss as well, since commands of old releases name it so.
+    names = [name.strip() for several in scoring or [loss or ""] for name in several.split(",")]
+    for name in names:
+        if known_facts(name) is None:
+            raise InputError(
+                f"--scoring must be a metric, such as roc_auc, got {name!r}{_nearest(name, known_names())}"
+            )
+    return {"scoring": names[0] if len(names) == 1 else names}
 
-    if name in get_scorer_names():
-        return get_scorer(name)
-    near = difflib.get_close_matches(name, [*LOSSES, *get_scorer_names()], n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
-    raise InputError(f"--loss must be one of {', '.join(LOSSES)}, or a scorer of scikit-learn, got {name!r}{hint}")
+
+def _nearest(name: str, names: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {near[0]!r}?" if near else "."

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from outofcluster._base.exceptions import InputError
-from outofcluster.cli._models import MODELS, make_loss, make_model, own_model, wants_classes
+from outofcluster.cli._models import MODELS, make_model, make_scored, own_model, wants_classes
 from outofcluster.cli._table import Records, read_records
 
 __all__ = ["Problem", "data_options", "json_option", "quietly", "read_problem"]
@@ -30,7 +30,13 @@ _OPTIONS = (
     click.option(
         "--loss",
         metavar="NAME",
-        help="zero_one, squared_error, absolute_error, log_loss, brier, or a scikit-learn scorer.",
+        help="zero_one, squared_error, absolute_error, log_loss or brier.",
+    ),
+    click.option(
+        "--scoring",
+        multiple=True,
+        metavar="NAME",
+        help="Metric of scikit-learn, such as roc_auc; several by commas, or repeated.",
     ),
     click.option("--folds", default=5, show_default=True, metavar="N", help="Folds of the cross-validation."),
     click.option("--seed", default=0, show_default=True, metavar="N", help="The same seed gives the same numbers."),
@@ -67,8 +73,8 @@ class Problem:
         The model, and what it is fitted to.
     records : Records
         Targets, clusters, and where they come from.
-    loss : str, scorer or None
-        As `audit` takes it.
+    scored : dict
+        What is measured, as the arguments ``loss`` or ``scoring`` of `audit`.
     n_jobs : int or None
         Workers.
     """
@@ -76,7 +82,7 @@ class Problem:
     estimator: Any
     X: Any
     records: Records
-    loss: Any
+    scored: dict[str, Any]
     n_jobs: int | None
 
 
@@ -89,6 +95,7 @@ def read_problem(
     encoding: str,
     model: str | None,
     loss: str | None,
+    scoring: tuple[str, ...],
     seed: int,
     jobs: int | None,
 ) -> Problem:
@@ -96,14 +103,14 @@ def read_problem(
     if jobs == 0:
         raise InputError("--jobs must be a whole number other than 0, got 0.")
     own = None if model is None or model in MODELS else own_model(model)
-    scored = make_loss(loss)
+    scored = make_scored(loss, scoring)
     records = read_records(
         file,
         target=target,
         groups=groups,
         drop=drop,
         encoding=encoding,
-        classes=wants_classes(model, own, loss),
+        classes=wants_classes(model, own, scored),
         numbers=model == "ridge",
     )
     if own is not None:

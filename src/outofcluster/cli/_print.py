@@ -9,10 +9,9 @@ from typing import Any
 
 from outofcluster._base.files import write_whole
 from outofcluster.auditing.findings import Finding
-from outofcluster.auditing.summary import Summary
-from outofcluster.inference.estimates import between, decimals, percent
+from outofcluster.auditing.summary import METRICS_HEADER, OPTIMISM, Summary
+from outofcluster.inference.estimates import between, decimals, fixed, percent
 from outofcluster.present.report import headline
-from outofcluster.present.words import loss_name
 
 __all__ = ["console", "exit_status", "in_options", "show_audit", "write_json"]
 
@@ -27,7 +26,7 @@ _REMEDIES = {
     "no-rate": "Give --leakage; 'outofcluster leakage' helps to find it.",
     "exact-rate": "Give --leakage-std, or move the slider of the report.",
     "small-validation": "Use fewer --folds.",
-    "single-class": "Use fewer --folds; the losses are those of resamples with every class.",
+    "single-class": "Use fewer --folds; the values are those of resamples with every class.",
     "fixed-training": "Nothing, usually. In Python, audit(n_train=…) draws them anew in every fit.",
     "data-variance": "Raise --fits.",
     "rate-above-bound": "Check where the rate comes from and what it is a share of; --leakage data takes that of the "
@@ -79,6 +78,8 @@ def show_audit(out: Any, summary: Summary, *, truth: float | None = None) -> Non
     out.print()
     out.print(Padding(_numbers(summary, truth), (0, 0, 0, 2), expand=False))
     out.print()
+    if summary.metrics:
+        out.print(Padding(_metrics(summary), (0, 0, 1, 2), expand=False))
     for line in summary.sentences[1:]:
         out.print(Text(line))
     if summary.corrected is None and summary.sensitivity is not None:
@@ -95,18 +96,24 @@ def show_audit(out: Any, summary: Summary, *, truth: float | None = None) -> Non
 
 
 def _numbers(summary: Summary, truth: float | None) -> Any:
-    table = _plain_table(loss_name(summary.loss), "value", f"{percent(summary.confidence_level)} interval")
+    table = _plain_table(summary.metric.label, "value", f"{percent(summary.confidence_level)} interval")
     named = summary.estimates
     digits = decimals(*named.values())
     for name, estimate in named.items():
         bold = "bold" if estimate is summary.corrected else ""
-        table.add_row(name, f"{estimate.value:.{digits}f}", between(estimate, digits), style=bold)
+        table.add_row(name, fixed(estimate.value, digits), between(estimate, digits), style=bold)
     if truth is not None:
-        table.add_row("the truth", f"{truth:.{digits}f}", "", style="bold green")
-    if summary.bias is not None:
-        wrong = "too low" if summary.bias > 0 else "too high"
+        table.add_row("the truth", fixed(truth, digits), "", style="bold green")
+    if summary.optimism is not None:
         table.add_section()
-        table.add_row(f"cross-validation is {wrong} by", f"{abs(summary.bias):.{digits}f}", "")
+        table.add_row(OPTIMISM, fixed(summary.optimism.value, digits), between(summary.optimism, digits))
+    return table
+
+
+def _metrics(summary: Summary) -> Any:
+    table = _plain_table(*METRICS_HEADER)
+    for one in summary.metrics:
+        table.add_row(*one.words)
     return table
 
 
@@ -117,12 +124,12 @@ def _rates(summary: Summary) -> Any:
     digits = decimals(*summary.estimates.values())
     for rate in (0.02, 0.05, 0.1, 0.2):
         place = int(abs(over.rates - rate).argmin())
-        interval = f"{over.low[place]:.{digits}f} to {over.high[place]:.{digits}f}"
-        table.add_row(f"{100 * over.rates[place]:g} %", f"{over.values[place]:.{digits}f}", interval)
+        interval = f"{fixed(over.low[place], digits)} to {fixed(over.high[place], digits)}"
+        table.add_row(f"{100 * over.rates[place]:g} %", fixed(over.values[place], digits), interval)
     return table
 
 
-def _plain_table(first: str, second: str, third: str) -> Any:
+def _plain_table(first: str, second: str, *others: str) -> Any:
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -130,5 +137,6 @@ def _plain_table(first: str, second: str, third: str) -> Any:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="")
     table.add_column(Text(first))
     table.add_column(second, justify="right")
-    table.add_column(third)
+    for name in others:
+        table.add_column(name)
     return table

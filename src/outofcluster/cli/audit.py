@@ -215,7 +215,7 @@ def _audit(problem: Problem, rate: Any, **choices: Any) -> Any:
         problem.records.target,
         groups=problem.records.groups,
         leakage=rate.rate if isinstance(rate, Leakage) else rate,
-        loss=problem.loss,
+        **problem.scored,
         n_jobs=problem.n_jobs,
         progress=True,
         **choices,

@@ -47,7 +47,11 @@ def command(report: str, json_path: str | None, fits: int, seed: int) -> None:
         out.print(line, markup=False)
     show_audit(out, summary, truth=truth)
     holds = "contains" if demo.covered else "misses, as one in twenty does,"
-    out.print(f"\nThe interval of the corrected loss {holds} the truth, {truth:.4f}.", markup=False, style="bold")
+    out.print(
+        f"\nThe interval of the corrected loss {holds} the truth, {truth:.4f}.",
+        markup=False,
+        style="bold",
+    )
     about = {
         "data": f"simulated with outofcluster.datasets.make_patients: {records} of {people} patients, {groups} groups",
         "truth": f"{truth:.4f}, of models without leaked records on 3,000 new patients",

@@ -25,7 +25,7 @@ Example:
 @json_option
 @click.option("--fail-on-effect", is_flag=True, help="Exit with 1 if an effect was found.")
 def command(file: str, folds: int, alpha: float, json_path: str | None, fail_on_effect: bool, **options: Any) -> None:
-    """Test whether training on records of the held-out clusters lowers their loss.
+    """Test whether training on records of the held-out clusters makes the model better on them.
 
     If it does, errors of the clustering make a cross-validated score look too good. No leakage rate is needed.
     FILE is a CSV or Parquet file.
@@ -46,7 +46,7 @@ def command(file: str, folds: int, alpha: float, json_path: str | None, fail_on_
             problem.records.target,
             groups=problem.records.groups,
             cv=folds,
-            loss=problem.loss,
+            **problem.scored,
             alpha=alpha,
             random_state=options["seed"],
             n_jobs=problem.n_jobs,

@@ -1,4 +1,4 @@
-"""An estimate with its interval, and the corrected loss over a range of leakage rates; how both are printed."""
+"""An estimate with its interval, and the corrected value over a range of leakage rates; how both are printed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from outofcluster._base.deprecation import warn_renamed
 from outofcluster._base.markup import Markup, band, fragment, span, table
 from outofcluster._base.plain import data_frame, number, numbers, plain, reading, text
 from outofcluster._base.validation import Array, check_vector
+from outofcluster.sampling.metrics.facts import SOME_LOSS, MetricFacts
 
-__all__ = ["Estimate", "Sensitivity", "between", "decimals", "estimates_table", "percent"]
+__all__ = ["Estimate", "Sensitivity", "between", "decimals", "estimates_table", "fixed", "percent"]
 
 _ARRAYS = ("rates", "values", "low", "high")
 _SHOWN = 11
@@ -30,7 +31,7 @@ class Estimate:
     value : float
         The estimate.
     interval : tuple of float
-        Interval at ``confidence_level``, within the range of the loss.
+        Interval at ``confidence_level``, within the range of the loss or metric.
     se_monte_carlo : float
         Standard error from finitely many fits.
     se_data : float
@@ -100,7 +101,7 @@ class Estimate:
 
     def __str__(self) -> str:
         digits = decimals(self)
-        return f"{self.value:.{digits}f} ({between(self, digits)})"
+        return f"{fixed(self.value, digits)} ({between(self, digits)})"
 
     def _repr_html_(self) -> str:
         return fragment(estimates_table({"estimate": self}))
@@ -108,18 +109,20 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Sensitivity:
-    """The corrected loss over a range of leakage rates; each rate is taken as known.
+    """The corrected loss or metric over a range of leakage rates; each rate is taken as known.
 
     Attributes
     ----------
     rates, values : array
-        Leakage rates, and the corrected loss at each of them.
+        Leakage rates, and the corrected value at each of them, in the metric's own sign.
     low, high : array
         Ends of the intervals.
     confidence_level : float
         Confidence level of the intervals.
-    error_model, loss : str
-        How clustering errors happen, which decides what the rates are shares of, and the name of the loss.
+    error_model : str
+        How clustering errors happen, which decides what the rates are shares of.
+    metric : MetricFacts
+        What is measured.
 
     Examples
     --------
@@ -136,7 +139,12 @@ class Sensitivity:
     high: Array
     confidence_level: float = 0.95
     error_model: str = "records"
-    loss: str = "loss"
+    metric: MetricFacts = SOME_LOSS
+
+    @property
+    def loss(self) -> str:
+        """Name of the loss or metric."""
+        return self.metric.name
 
     def __post_init__(self) -> None:
         for name in _ARRAYS:
@@ -172,8 +180,8 @@ class Sensitivity:
             if any(len(other) != len(rates) for other in others):
                 raise ValueError("its lists differ in length")
             values, low, high = others
-            level, model, loss = number(data["confidence_level"]), text(data["error_model"]), text(data["loss"])
-            return cls(rates, values, low, high, level, model, loss)
+            level, model = number(data["confidence_level"]), text(data["error_model"])
+            return cls(rates, values, low, high, level, model, MetricFacts.from_dict(data["metric"]))
 
     def to_frame(self) -> Any:
         """The numbers as a table.
@@ -197,7 +205,7 @@ class Sensitivity:
         return self.to_frame()
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the corrected loss over the rates; needs matplotlib.
+        """Draw the corrected value over the rates; needs matplotlib.
 
         Parameters
         ----------
@@ -217,20 +225,24 @@ class Sensitivity:
 
     def __str__(self) -> str:
         lines = [f"  {rate:6.1%}  {estimate}" for rate, estimate in self._shown]
-        return "\n".join([f"Corrected loss by leakage rate, with {percent(self.confidence_level)} intervals", *lines])
+        return "\n".join(
+            [f"Corrected {self.metric.noun} by leakage rate, with {percent(self.confidence_level)} intervals", *lines]
+        )
 
     def _repr_html_(self) -> str:
         rows = []
         for rate, estimate in self._shown:
             digits = decimals(estimate)
-            rows.append((f"{rate:.1%}", f"{estimate.value:.{digits}f}", between(estimate, digits)))
-        header = ("leakage rate", "corrected loss", f"{percent(self.confidence_level)} interval")
+            rows.append((f"{rate:.1%}", fixed(estimate.value, digits), between(estimate, digits)))
+        header = ("leakage rate", f"corrected {self.metric.noun}", f"{percent(self.confidence_level)} interval")
         return fragment(self.drawing, table(header, rows))
 
     @property
     def drawing(self) -> Markup:
-        """The corrected loss within its intervals, as a line within a band (SVG)."""
-        described = f"Corrected loss by leakage rate, within its {percent(self.confidence_level)} intervals"
+        """The corrected value within its intervals, as a line within a band (SVG)."""
+        described = (
+            f"Corrected {self.metric.noun} by leakage rate, within its {percent(self.confidence_level)} intervals"
+        )
         return band(self.rates, self.values, self.low, self.high, described)
 
     @property
@@ -257,20 +269,33 @@ def decimals(*estimates: Estimate) -> int:
     return 4 if 2 <= needed <= 4 else min(max(needed, 0), 12)
 
 
+def fixed(value: float, digits: int) -> str:
+    """A number with so many decimals and a true minus sign; no sign where it is zero once rounded."""
+    written = f"{value:.{digits}f}"
+    return written.lstrip("-") if float(written) == 0 else written.replace("-", "−")
+
+
 def between(estimate: Estimate, digits: int) -> str:
     """The interval in words."""
     low, high = estimate.interval
-    return f"{low:.{digits}f} to {high:.{digits}f}" if math.isfinite(low + high) else "interval unknown"
+    return f"{fixed(low, digits)} to {fixed(high, digits)}" if math.isfinite(low + high) else "interval unknown"
 
 
-def estimates_table(named: Mapping[str, Estimate]) -> Markup:
-    """Estimates as a table, with their intervals drawn on one axis; the last of several in another colour."""
+def estimates_table(
+    named: Mapping[str, Estimate], label: str = "loss", *, apart: Mapping[str, Estimate] | None = None
+) -> Markup:
+    """Estimates as a table, with their intervals drawn on one axis; the last of several in another colour.
+
+    Those of ``apart`` are of another size, such as differences, and have rows without a drawing.
+    """
     digits = decimals(*named.values())
     known = [end for estimate in named.values() for end in (*estimate.interval, estimate.value) if math.isfinite(end)]
     ends = (min(known), max(known)) if known else (math.nan, math.nan)
     rows = []
     for place, (name, estimate) in enumerate(named.items(), start=1):
         drawn = span(estimate.value, *estimate.interval, ends, accent=1 < place == len(named))
-        rows.append((name, f"{estimate.value:.{digits}f}", between(estimate, digits), drawn))
+        rows.append((name, fixed(estimate.value, digits), between(estimate, digits), drawn))
+    for name, estimate in (apart or {}).items():
+        rows.append((name, fixed(estimate.value, digits), between(estimate, digits), Markup("")))
     level = next(iter(named.values())).confidence_level
-    return table(("", "loss", f"{percent(level)} interval", ""), rows)
+    return table(("", label, f"{percent(level)} interval", ""), rows)

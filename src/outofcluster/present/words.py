@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-__all__ = ["added", "loss_name", "share_of"]
+from outofcluster.sampling.metrics.facts import known_facts
 
-_LOSSES = {
-    "zero_one": "share of wrong predictions",
-    "squared_error": "mean squared error",
-    "absolute_error": "mean absolute error",
-    "log_loss": "log loss",
-    "brier": "Brier score",
-}
+__all__ = ["added", "capitalized", "loss_name", "share_of"]
 
 
 def loss_name(loss: str) -> str:
-    """A loss in words; a loss of the user's own keeps its name."""
-    return _LOSSES.get(loss, loss)
+    """A loss or metric in words; one of the user's own keeps its name."""
+    known = known_facts(loss)
+    return loss if known is None else known.label
+
+
+def capitalized(words: str) -> str:
+    """The same words with a capital letter at the beginning, and no other change."""
+    return words[:1].upper() + words[1:]
 
 
 def share_of(error_model: str) -> str:

@@ -19,7 +19,7 @@ from outofcluster.present.display._axes import (
     head,
     tidy,
 )
-from outofcluster.present.words import loss_name
+from outofcluster.sampling.metrics.facts import MetricFacts
 
 __all__ = ["ComparisonDisplay"]
 
@@ -39,8 +39,8 @@ class ComparisonDisplay:
         The losses as they are, and on new clusters; the second is empty without a leakage rate.
     ranking_changes : bool
         Whether correcting changes the ranking.
-    loss : str
-        Name of the loss.
+    metric : MetricFacts
+        What is measured.
     ax_, figure_
         Where it was drawn.
 
@@ -62,7 +62,7 @@ class ComparisonDisplay:
     naive: tuple[Estimate, ...]
     corrected: tuple[Estimate, ...]
     ranking_changes: bool
-    loss: str
+    metric: MetricFacts
     ax_: Any = field(default=None, init=False, repr=False)
     figure_: Any = field(default=None, init=False, repr=False)
 
@@ -85,7 +85,7 @@ class ComparisonDisplay:
             naive=tuple(audit.naive for audit in audits),
             corrected=tuple(audit.corrected for audit in audits if audit.corrected is not None),
             ranking_changes=comparison.ranking_changes,
-            loss=audits[0].loss,
+            metric=audits[0].metric,
         )
 
     def frame(self) -> Any:
@@ -123,7 +123,7 @@ class ComparisonDisplay:
         ax.set_yticks(y, self.models, parse_math=False)
         ax.set_ylim(count - 0.5, -0.5)
         ax.set_xlabel(
-            f"{loss_name(self.loss)}, with {percent(self.naive[0].confidence_level)} intervals",
+            f"{self.metric.label}, with {percent(self.naive[0].confidence_level)} intervals",
             color=INK,
             parse_math=False,
         )

@@ -20,27 +20,27 @@ from outofcluster.present.display._axes import (
     in_words,
     tidy,
 )
-from outofcluster.present.words import loss_name
+from outofcluster.sampling.metrics.facts import MetricFacts
 
 __all__ = ["FoldsDisplay"]
 
 
 @dataclass(eq=False)
 class FoldsDisplay:
-    """The losses of every fold beside those of all folds.
+    """The loss or metric of every fold beside that of all folds.
 
-    A fold's own corrected loss comes from its fits alone, so it is noisier than the common one.
+    A fold's own corrected value comes from its fits alone, so it is noisier than the common one.
 
     Attributes
     ----------
     folds, n_validation : tuple of int
         Numbers of the folds, and the number of records that each of them holds out.
     naive, corrected : tuple of Estimate
-        The loss of each fold as it is, and its loss on new clusters. The second is empty without a leakage rate.
+        The value of each fold as it is, and on new clusters. The second is empty without a leakage rate.
     overall_naive, overall_corrected : Estimate
         The same over all folds.
-    loss : str
-        Name of the loss.
+    metric : MetricFacts
+        What is measured.
     ax_, figure_
         Where it was drawn.
 
@@ -63,7 +63,7 @@ class FoldsDisplay:
     corrected: tuple[Estimate, ...]
     overall_naive: Estimate
     overall_corrected: Estimate | None
-    loss: str
+    metric: MetricFacts
     ax_: Any = field(default=None, init=False, repr=False)
     figure_: Any = field(default=None, init=False, repr=False)
 
@@ -90,7 +90,7 @@ class FoldsDisplay:
             corrected=tuple(estimate for estimate in corrected if estimate is not None),
             overall_naive=audit.naive,
             overall_corrected=audit.corrected,
-            loss=audit.loss,
+            metric=audit.metric,
         )
 
     def frame(self) -> Any:
@@ -132,7 +132,7 @@ class FoldsDisplay:
         ax.set_yticks(y, [f"fold {fold} ({size} records)" for fold, size in named])
         ax.set_ylim(count - 0.5, -0.5)
         ax.set_xlabel(
-            f"{loss_name(self.loss)}, with {percent(self.overall_naive.confidence_level)} intervals",
+            f"{self.metric.label}, with {percent(self.overall_naive.confidence_level)} intervals",
             color=INK,
             parse_math=False,
         )

@@ -1,7 +1,7 @@
 r"""The loss over the share of leaked records, and how it is extrapolated to none.
 
 Models fitted to resamples are not the user's own model, so their losses are a little different. What carries over is
-how the loss *rises* as leakage vanishes. The curve is therefore drawn moved, by the corrected loss less
+how the loss *rises* (an AUC: falls) as leakage vanishes. The curve is therefore drawn moved, by the corrected loss less
 :math:`\hat e_0`, so that it passes through the cross-validated loss at the assumed rate and through the corrected loss
 at no leakage.
 """
@@ -29,14 +29,15 @@ from outofcluster.present.display._axes import (
     percent_axis,
     tidy,
 )
-from outofcluster.present.words import added, loss_name, share_of
+from outofcluster.present.words import added, capitalized, share_of
+from outofcluster.sampling.metrics.facts import MetricFacts
 
 __all__ = ["LossCurveDisplay"]
 
 
 @dataclass(eq=False)
 class LossCurveDisplay:
-    """Losses at increasing leakage, the fitted curve, and the loss on new clusters.
+    """Losses, or values of a metric, at increasing leakage, the fitted curve, and the value on new clusters.
 
     Attributes
     ----------
@@ -48,8 +49,10 @@ class LossCurveDisplay:
         The loss as it is, and on new clusters (None without a rate).
     rate : float or None
         The assumed leakage rate.
-    error_model, loss : str
-        The error model, and the name of the loss.
+    error_model : str
+        The error model.
+    metric : MetricFacts
+        What is measured.
     unmixed : bool
         Whether losses that were measured below the leakage rate say where the curve ends; `UnmixingDisplay` shows them.
     ax_, figure_
@@ -78,7 +81,7 @@ class LossCurveDisplay:
     corrected: Estimate | None
     rate: float | None
     error_model: str
-    loss: str
+    metric: MetricFacts
     unmixed: bool = False
     ax_: Any = field(default=None, init=False, repr=False)
     figure_: Any = field(default=None, init=False, repr=False)
@@ -108,7 +111,7 @@ class LossCurveDisplay:
             corrected=summary.corrected,
             rate=summary.rate,
             error_model=summary.error_model,
-            loss=summary.loss,
+            metric=summary.metric,
             unmixed=curve is not None and bool(curve.extrapolated),
         )
 
@@ -157,9 +160,9 @@ class LossCurveDisplay:
         else:
             self._extrapolated(ax, self.corrected, self.rate)
         percent_axis(ax.xaxis)
-        ax.set_ylabel(loss_name(self.loss), color=INK, parse_math=False)
-        title = f"Loss by leakage, {'down' if self.unmixed else 'extrapolated'} to none"
-        title = "Loss by leakage added" if self.corrected is None else title
+        ax.set_ylabel(self.metric.label, color=INK, parse_math=False)
+        title = f"{capitalized(self.metric.noun)} by leakage, {'down' if self.unmixed else 'extrapolated'} to none"
+        title = f"{capitalized(self.metric.noun)} by leakage added" if self.corrected is None else title
         head(ax, title, ("cross-validated", "measured", "on new", "fitted"))
         self.ax_, self.figure_ = ax, ax.figure
         return self

@@ -1,4 +1,4 @@
-"""The corrected loss over a range of leakage rates, its intervals, and the rate at which it reaches a threshold."""
+"""The corrected value over a range of leakage rates, its intervals, and the rate at which it reaches a threshold."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from outofcluster.present.display._axes import (
     percent_axis,
     tidy,
 )
-from outofcluster.present.words import loss_name, share_of
+from outofcluster.present.words import share_of
+from outofcluster.sampling.metrics.facts import SOME_LOSS, MetricFacts
 
 __all__ = ["SensitivityDisplay"]
 
@@ -36,15 +37,17 @@ class SensitivityDisplay:
     Attributes
     ----------
     rates, values, low, high : array
-        Leakage rates, the corrected loss at each of them, and the ends of its interval.
+        Leakage rates, the corrected value at each of them, and the ends of its interval.
     naive, corrected : Estimate or None
-        The loss as it is, and on new clusters at the assumed rate, where they are known.
+        The value as it is, and on new clusters at the assumed rate, where they are known.
     rate : float or None
         The assumed rate.
     threshold, tipping_point : float or None
-        A loss to compare with, and the smallest rate at which the corrected loss reaches it.
-    error_model, loss : str
-        The error model, and the name of the loss.
+        A value to compare with, and the smallest rate at which the corrected one reaches it.
+    error_model : str
+        The error model.
+    metric : MetricFacts
+        What is measured.
     confidence_level : float
         Confidence level of the intervals.
     ax_, figure_
@@ -74,7 +77,7 @@ class SensitivityDisplay:
     threshold: float | None = None
     tipping_point: float | None = None
     error_model: str = "records"
-    loss: str = "loss"
+    metric: MetricFacts = SOME_LOSS
     confidence_level: float = 0.95
     ax_: Any = field(default=None, init=False, repr=False)
     figure_: Any = field(default=None, init=False, repr=False)
@@ -88,7 +91,7 @@ class SensitivityDisplay:
         audit : Audit
             What to show.
         threshold : float, optional
-            A loss to compare with, such as that of a rival or of the model in use.
+            A value to compare with, such as that of a rival or of the model in use.
         rates : array, optional
             Leakage rates, by default from 0 to 0.3.
 
@@ -109,13 +112,13 @@ class SensitivityDisplay:
             threshold=level,
             tipping_point=None if level is None else audit.tipping_point(level),
             error_model=audit.error_model,
-            loss=audit.loss,
+            metric=audit.metric,
             confidence_level=audit.confidence_level,
         )
 
     @classmethod
     def from_sensitivity(cls, sensitivity: Sensitivity) -> Self:
-        """The display of a `Sensitivity` alone, without the assumed rate and the loss as it is.
+        """The display of a `Sensitivity` alone, without the assumed rate and the value as it is.
 
         Parameters
         ----------
@@ -132,7 +135,7 @@ class SensitivityDisplay:
             low=sensitivity.low,
             high=sensitivity.high,
             error_model=sensitivity.error_model,
-            loss=sensitivity.loss,
+            metric=sensitivity.metric,
             confidence_level=sensitivity.confidence_level,
         )
 
@@ -164,7 +167,9 @@ class SensitivityDisplay:
         if np.isfinite(self.low + self.high).all():
             label = f"{percent(self.confidence_level)} interval"
             ax.fill_between(self.rates, self.low, self.high, color=BLUE, alpha=0.15, linewidth=0, label=label)
-        ax.plot(self.rates, self.values, color=BLUE, linewidth=2, label="corrected loss, if this is the rate")
+        ax.plot(
+            self.rates, self.values, color=BLUE, linewidth=2, label=f"corrected {self.metric.noun}, if this is the rate"
+        )
         if self.naive is not None:
             ax.axhline(
                 self.naive.value,
@@ -178,10 +183,10 @@ class SensitivityDisplay:
         percent_axis(ax.xaxis)
         ax.margins(x=0.01)
         ax.set_xlabel(f"leakage rate: share of {share_of(self.error_model)}", color=INK)
-        ax.set_ylabel(loss_name(self.loss), color=INK, parse_math=False)
+        ax.set_ylabel(self.metric.label, color=INK, parse_math=False)
         head(
             ax,
-            "Corrected loss by leakage rate",
+            f"Corrected {self.metric.noun} by leakage rate",
             ("cross-validated", "corrected", "at the", percent(self.confidence_level)),
         )
         self.ax_, self.figure_ = ax, ax.figure
@@ -222,5 +227,8 @@ class SensitivityDisplay:
             ax.plot(
                 self.tipping_point, self.threshold, "o", color=GREEN, markersize=8, markeredgecolor="white", zorder=5
             )
-            ax.plot([self.tipping_point] * 2, [0, self.threshold], color=GREEN, linewidth=1, linestyle=":", zorder=1)
-            ax.set_ylim(bottom=min(np.nanmin(self.low), np.inf if self.naive is None else self.naive.value))
+            lowest = min(np.nanmin(self.low), self.threshold, np.inf if self.naive is None else self.naive.value)
+            ax.plot(
+                [self.tipping_point] * 2, [lowest, self.threshold], color=GREEN, linewidth=1, linestyle=":", zorder=1
+            )
+            ax.set_ylim(bottom=lowest)

@@ -37,7 +37,8 @@ from outofcluster.present.display._axes import (
     percent_axis,
     tidy,
 )
-from outofcluster.present.words import loss_name
+from outofcluster.present.words import capitalized
+from outofcluster.sampling.metrics.facts import MetricFacts
 
 __all__ = ["UnmixingDisplay", "shown_fractions"]
 
@@ -50,7 +51,7 @@ def shown_fractions(clean: float | None, fractions: Array) -> tuple[float, float
 
 @dataclass(eq=False)
 class UnmixingDisplay:
-    """Losses with records left out and with records injected, and the point at which no leakage is left.
+    """Values with records left out and with records injected, and the point at which no leakage is left.
 
     Attributes
     ----------
@@ -63,8 +64,8 @@ class UnmixingDisplay:
         The loss as it is, and on new clusters (None without a rate).
     clean : float or None
         The fraction at which no leakage is left.
-    loss : str
-        Name of the loss.
+    metric : MetricFacts
+        What is measured.
     ax_, figure_
         Where it was drawn.
 
@@ -91,7 +92,7 @@ class UnmixingDisplay:
     naive: Estimate
     corrected: Estimate | None
     clean: float | None
-    loss: str
+    metric: MetricFacts
     ax_: Any = field(default=None, init=False, repr=False)
     figure_: Any = field(default=None, init=False, repr=False)
 
@@ -137,7 +138,7 @@ class UnmixingDisplay:
             naive=summary.naive,
             corrected=None if clean is None else corrected,
             clean=clean,
-            loss=summary.loss,
+            metric=summary.metric,
         )
 
     def frame(self) -> Any:
@@ -192,10 +193,10 @@ class UnmixingDisplay:
         ax.set_xlim(low - margin, high + margin)
         percent_axis(ax.xaxis)
         ax.set_xlabel("injected fraction\n(below 0: records that look leaked are left out)", color=INK)
-        ax.set_ylabel(loss_name(self.loss), color=INK, parse_math=False)
+        ax.set_ylabel(self.metric.label, color=INK, parse_math=False)
         head(
             ax,
-            "Loss below and above the leakage rate",
+            f"{capitalized(self.metric.noun)} below and above the leakage rate",
             ("on new", "cross-validated", "extrapolated", "measured, look", "measured, rec"),
         )
         self.ax_, self.figure_ = ax, ax.figure

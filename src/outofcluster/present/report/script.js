@@ -40,7 +40,7 @@
 
   function show(rate) {
     const value = between(data.values, rate), low = between(data.low, rate), high = between(data.high, rate);
-    const number = (loss) => loss.toFixed(data.digits);
+    const number = (value) => value.toFixed(data.digits).replace("-", "\u2212");
     const percent = (100 * rate).toFixed(1) + " %";
     find("rate-shown").textContent = percent;
     slider.setAttribute("aria-valuetext", percent);
@@ -48,8 +48,8 @@
     find("value").textContent = number(value);
     find("interval").textContent = known ? "(" + number(low) + " to " + number(high) + ")" : "(interval unknown)";
     const gap = value - data.naive, size = number(Math.abs(gap));
-    const same = Number(size) === 0;
-    find("difference").textContent = same ? ", as cross-validated." : ", " + size + (gap > 0 ? " above" : " below") + " the loss as cross-validated.";
+    const same = Number(Math.abs(gap).toFixed(data.digits)) === 0;
+    find("difference").textContent = same ? ", as cross-validated." : ", " + size + (gap > 0 ? " above" : " below") + " the " + data.noun + " as cross-validated.";
     const answer = find("answer").dataset;
     answer.rate = rate;
     answer.value = value;

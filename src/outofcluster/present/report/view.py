@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from outofcluster.auditing.summary import Summary
-from outofcluster.inference.estimates import Estimate, between, decimals, percent
+from outofcluster.inference.estimates import Estimate, between, decimals, fixed, percent
 from outofcluster.present.report.chart import (
     curve_chart,
     interval_chart,
@@ -18,25 +18,25 @@ from outofcluster.present.report.chart import (
     slider_end,
     unmixing_chart,
 )
-from outofcluster.present.words import added, loss_name, share_of
+from outofcluster.present.words import added, capitalized, share_of
 
 __all__ = ["headline", "view"]
 
 _SEVERITIES = {"severe": "Severe", "warning": "Warning", "info": "Note"}
 _SIDES = {"train": "training", "validation": "held-out"}
 _TO_NONE = {
-    "curve": "A curve is fitted to the losses at those levels. It is extended back beyond the present leakage, to "
+    "curve": "A curve is fitted to the values at those levels. It is extended back beyond the present leakage, to "
     "none.",
     "unmixed": "Which records leaked is partly visible in the records themselves. A classifier tells held-out records "
     "from training records, and further models were fitted without the training records that look like held-out ones. "
-    "They show the loss below the present leakage, down to none. A curve that is fitted to the losses at the levels "
+    "They show the {noun} below the present leakage, down to none. A curve that is fitted to the values at the levels "
     "above stands in where leaving records out turns out not to work.",
 }
 _PRINTED_RATES = (0.0, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
 
 
 def headline(summary: Summary) -> str:
-    """The answer in one sentence.
+    """The answer in one or two sentences.
 
     Parameters
     ----------
@@ -46,7 +46,8 @@ def headline(summary: Summary) -> str:
     Returns
     -------
     str
-        The sentence.
+        The sentences: the value before and after correction, and whether cross-validation is too optimistic, which
+        follows from the interval of the optimism.
 
     Examples
     --------
@@ -59,30 +60,9 @@ def headline(summary: Summary) -> str:
     >>> options = {"error_model": "records", "n_fits": 100, "random_state": 0}
     >>> result = ooc.audit(LogisticRegression(), X, X[:, 0] + X[:, 1] > 0, groups=groups, **options)
     >>> headline(result.summary)
-    'Cross-validation shows a loss of 0.025; how far that is from the truth depends on the leakage rate, which ...'
+    'Error rate 0.025 by cross-validation; how far that is from the truth depends on the leakage rate, which was ...'
     """
-    # One digit less than in the table, because people say this sentence to each other.
-    digits = max(decimals(*summary.estimates.values()) - 1, 0)
-    naive, corrected = summary.naive, summary.corrected
-    if corrected is None:
-        return (
-            f"Cross-validation shows a loss of {naive.value:.{digits}f}; how far that is from the truth depends on the "
-            "leakage rate, which was not given."
-        )
-    where = "on new clusters" if summary.units == "clusters" else "on these clusters, had nothing leaked"
-    value, shown = f"{corrected.value:.{digits}f}", f"{naive.value:.{digits}f}"
-    width = corrected.interval[1] - corrected.interval[0]
-    interval = (
-        f" ({percent(corrected.confidence_level)} interval {between(corrected, digits)})"
-        if math.isfinite(width)
-        else ""
-    )
-    # The noise of the fits and the interval do not allow a smaller difference to be told from none.
-    least = max(2 * corrected.se_monte_carlo, 0.05 * width if math.isfinite(width) else 0.0)
-    if value == shown or abs(corrected.value - naive.value) <= least:
-        close = f"cross-validation shows {shown}."
-        return f"Leakage changes little here: expect a loss of about {value}{interval} {where}; {close}"
-    return f"Expect a loss of about {value}{interval} {where}, not the {shown} that cross-validation shows."
+    return summary.headline
 
 
 def view(summary: Summary, about: Mapping[str, str], suspects: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
@@ -93,12 +73,16 @@ def view(summary: Summary, about: Mapping[str, str], suspects: Sequence[Mapping[
         "headline": headline(summary),
         "caution": f"{_count(len(severe), 'severe finding')} below: read that first." if severe else "",
         "summary": summary,
-        "loss": loss_name(summary.loss),
+        "metric": summary.metric,
+        "noun": summary.metric.noun,
+        "Noun": capitalized(summary.metric.noun),
+        "optimism": summary.optimism and (fixed(summary.optimism.value, digits), between(summary.optimism, digits)),
+        "metrics": [one.words for one in summary.metrics],
         "where": "on new clusters" if summary.units == "clusters" else "had nothing leaked",
         "confidence": percent(summary.confidence_level),
         "digits": digits,
         "estimates": _estimates(summary, digits),
-        "sentences": summary.sentences,
+        "sentences": summary.sentences[summary.optimism is not None :],
         "test": summary.test,
         "curve": _curve(summary, digits),
         "unmixing": _unmixing(summary, digits),
@@ -127,7 +111,7 @@ def _estimates(summary: Summary, digits: int) -> list[dict[str, Any]]:
         {
             "name": name,
             "explained": words,
-            "value": f"{estimate.value:.{digits}f}",
+            "value": fixed(estimate.value, digits),
             "interval": between(estimate, digits),
             "span": span,
             "main": place == 2,
@@ -142,23 +126,23 @@ def _curve(summary: Summary, digits: int) -> dict[str, Any]:
     if summary.curve is not None:
         levels, losses = np.array(summary.curve.at), np.array(summary.curve.observed)
         axis = f"share of {share_of(summary.error_model)}"
-    falls = "falls" if losses[-1] < losses[0] else "goes"
+    goes = "falls" if losses[-1] < losses[0] else "rises" if losses[-1] > losses[0] else "goes"
     described = (
-        f"In the resamples the loss {falls} from {losses[0]:.{digits}f} at {_percent(levels[0])} to "
-        f"{losses[-1]:.{digits}f} at {_percent(levels[-1])} ({axis})."
+        f"In the resamples the {summary.metric.noun} {goes} from {fixed(losses[0], digits)} at {_percent(levels[0])} "
+        f"to {fixed(losses[-1], digits)} at {_percent(levels[-1])} ({axis})."
     )
     corrected, moved = summary.corrected, 0.0
     if corrected is not None and summary.curve is not None:
         described += (
-            f" Extended to no leakage the curve reaches {corrected.value:.{digits}f} ({between(corrected, digits)}), "
-            f"beside {summary.naive.value:.{digits}f} as cross-validated."
+            f" Extended to no leakage the curve reaches {fixed(corrected.value, digits)} "
+            f"({between(corrected, digits)}), beside {fixed(summary.naive.value, digits)} as cross-validated."
         )
         moved = corrected.value - summary.curve.loss[0]
     return {
         "charts": curve_chart(summary),
         "axis": axis,
         "described": described,
-        "moved": f"{moved:+.{digits}f}" if float(f"{moved:.{digits}f}") else "",
+        "moved": f"{moved:+.{digits}f}" if float(fixed(moved, digits)) else "",
     }
 
 
@@ -168,16 +152,17 @@ def _unmixing(summary: Summary, digits: int) -> dict[str, Any] | None:
         return None
     lowest = below.fractions[0]
     described = (
-        f"Without the records that look leaked the loss goes from {summary.naive.value:.{digits}f} to "
-        f"{below.losses[0]:.{digits}f} at an injected fraction of {_percent(lowest)}."
+        f"Without the records that look leaked the {summary.metric.noun} goes from "
+        f"{fixed(summary.naive.value, digits)} to {fixed(below.losses[0], digits)} at an injected fraction of "
+        f"{_percent(lowest)}."
     )
     corrected, curve = summary.corrected, summary.curve
     if below.clean is not None and corrected is not None and curve is not None:
         alone = corrected.value + curve.extrapolated[0] - curve.loss[0]
         described = (
-            f"No leakage is left at an injected fraction of {_percent(below.clean)}, where the loss is "
-            f"{corrected.value:.{digits}f} ({between(corrected, digits)}). The injected records alone, extrapolated, "
-            f"would have given {alone:.{digits}f}."
+            f"No leakage is left at an injected fraction of {_percent(below.clean)}, where the {summary.metric.noun} "
+            f"is {fixed(corrected.value, digits)} ({between(corrected, digits)}). The injected records alone, "
+            f"extrapolated, would have given {fixed(alone, digits)}."
         )
     return {"charts": unmixing_chart(summary), "described": described}
 
@@ -207,8 +192,8 @@ def _sensitivity(summary: Summary, digits: int) -> dict[str, Any] | None:
         "start": start,
         "notes": " ".join(notes),
         "described": (
-            f"The corrected loss goes from {over.values[0]:.{digits}f} at no leakage to "
-            f"{over.values[shown][-1]:.{digits}f} at {_percent(float(over.rates[shown][-1]))}, within an interval."
+            f"The corrected {summary.metric.noun} goes from {fixed(over.values[0], digits)} at no leakage to "
+            f"{fixed(over.values[shown][-1], digits)} at {_percent(float(over.rates[shown][-1]))}, within an interval."
         ),
         "rows": [_at(summary, rate, digits) for rate in printed],
         "data": {
@@ -220,6 +205,7 @@ def _sensitivity(summary: Summary, digits: int) -> dict[str, Any] | None:
             "start": start,
             "confidence": percent(summary.confidence_level),
             "digits": digits,
+            "noun": summary.metric.noun,
         },
     }
 
@@ -233,7 +219,7 @@ def _at(summary: Summary, rate: float, digits: int) -> tuple[str, str, str]:
     assert over is not None
     value, low, high = (float(np.interp(rate, over.rates, part)) for part in (over.values, over.low, over.high))
     estimate = Estimate(value, (low, high), math.nan, math.nan)
-    return _percent(rate), f"{value:.{digits}f}", between(estimate, digits)
+    return _percent(rate), fixed(value, digits), between(estimate, digits)
 
 
 def _folds(summary: Summary, digits: int) -> list[tuple[str, str, str, str, str]]:
@@ -241,7 +227,7 @@ def _folds(summary: Summary, digits: int) -> list[tuple[str, str, str, str, str]
     return [
         (
             str(fold.fold),
-            f"{fold.naive:.{digits}f}",
+            fixed(fold.naive, digits),
             f"{fold.n_train:,}",
             f"{fold.n_validation:,}",
             "not given" if leak is None else _percent(leak.rate),
@@ -251,7 +237,10 @@ def _folds(summary: Summary, digits: int) -> list[tuple[str, str, str, str, str]
 
 
 def _methods(summary: Summary) -> list[str]:
-    folds, fits = len(summary.by_fold), summary.fits
+    folds, fits, metric = len(summary.by_fold), summary.fits, summary.metric
+    noun = metric.noun
+    lowers = "raises" if metric.greater_is_better else "lowers"
+    rise, sign = ("The fall", "less") if metric.greater_is_better else ("The rise", "plus")
     resampled = (
         f"{fits:,} further models were fitted to resamples of the training records, in which a growing share of "
         "records was drawn from the held-out clusters. Each was scored on held-out records that it had not seen."
@@ -267,18 +256,19 @@ def _methods(summary: Summary) -> list[str]:
         )
     steps = [
         f"The model was cross-validated over {_count(folds, 'fold')}, with each cluster on one side only. That gives "
-        f"the loss as it is ({loss_name(summary.loss)}; smaller is better).",
+        f"the {noun} as it is ({metric.label}; {'greater' if metric.greater_is_better else 'smaller'} is better).",
         "The clusters are not known exactly. If part of a cluster was missed, some of its records can train a model "
-        "that is scored on the others, and the loss comes out too low. Nothing in a cross-validation shows that.",
+        f"that is scored on the others, and the {noun} comes out {metric.flattered}. Nothing in a cross-validation "
+        "shows that.",
         f"To measure what leakage does to this model, {resampled}",
-        _TO_NONE["curve" if summary.unmixed is None else "unmixed"],
-        "The rise on that last part is the optimism of the cross-validation. The loss as it is plus this optimism is "
-        "the corrected loss.",
-        "The test asks whether training on records of the held-out clusters lowers their loss at all. It needs no "
+        _TO_NONE["curve" if summary.unmixed is None else "unmixed"].format(noun=noun),
+        f"{rise} on that last part is the optimism of the cross-validation. The {noun} as it is {sign} this optimism "
+        f"is the corrected {noun}.",
+        f"The test asks whether training on records of the held-out clusters {lowers} their {noun} at all. It needs no "
         "leakage rate. An effect does not mean that anything leaked.",
     ]
     if summary.leakage is None:
-        steps[3:5] = ["The losses at those levels show how much leakage would matter. The leakage rate was not given."]
+        steps[3:5] = ["The values at those levels show how much leakage would matter. The leakage rate was not given."]
     return steps
 
 
@@ -286,7 +276,10 @@ def _provenance(summary: Summary, about: Mapping[str, str]) -> list[tuple[str, s
     rows = list(about.items())
     rows += [
         ("model", summary.estimator),
-        ("loss", summary.loss),
+        (
+            "metric",
+            summary.loss if summary.loss == summary.metric.label else f"{summary.loss} ({summary.metric.label})",
+        ),
         ("error model", f"{summary.error_model} (what leaks)"),
         ("units", f"{summary.units}: intervals are for {summary.estimand}"),
         ("curve", summary.curve_method),

@@ -14,10 +14,11 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-__all__ = ["MetricFacts", "known_facts"]
+__all__ = ["SOME_LOSS", "MetricFacts", "known_facts", "known_names"]
 
 Value = TypeVar("Value", float, np.ndarray)
 _UNIT, _SIGNED, _POSITIVE = (0.0, 1.0), (-1.0, 1.0), (0.0, math.inf)
+_LOSSES = ("zero_one", "squared_error", "absolute_error", "log_loss", "brier")
 _UP_TO_ONE, _ANY = (-math.inf, 1.0), (-math.inf, math.inf)
 
 
@@ -58,6 +59,12 @@ class MetricFacts:
     def title(self) -> str:
         """The label as it begins a sentence, an axis or a heading."""
         return self.label[:1].upper() + self.label[1:]
+
+    @property
+    def noun(self) -> str:
+        """What running text calls it: "loss" for a loss, and the label for a metric that was asked for by name."""
+        named = self.greater_is_better or (self.name in _KNOWN and self.name not in _LOSSES)
+        return self.label if named else "loss"
 
     @property
     def loss_range(self) -> tuple[float, float]:
@@ -137,6 +144,10 @@ class MetricFacts:
         )
 
 
+SOME_LOSS = MetricFacts("loss", "loss")
+"""A loss of which no more is known."""
+
+
 def _averaged(name: str, label: str) -> dict[str, tuple[str, bool, tuple[float, float], str]]:
     """A metric of two classes and its averages over several."""
     words = {"macro": "macro average", "micro": "micro average", "samples": "sample average", "weighted": "weighted"}
@@ -201,8 +212,18 @@ _KNOWN: dict[str, tuple[str, bool, tuple[float, float], str]] = {
     "specificity": ("specificity", True, _UNIT, "folds"),
     "concordance": ("concordance", True, _UNIT, "folds"),
     "calibration_slope": ("calibration slope", True, _ANY, "folds"),
-    "calibration_intercept": ("calibration intercept", True, _ANY, "folds"),
+    "calibration_intercept": ("absolute calibration intercept", False, _POSITIVE, "folds"),
 }
+
+
+def known_names() -> tuple[str, ...]:
+    """The names of all losses and metrics that have one.
+
+    Returns
+    -------
+    tuple of str
+    """
+    return tuple(_KNOWN)
 
 
 def known_facts(name: str) -> MetricFacts | None:
