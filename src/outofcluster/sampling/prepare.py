@@ -21,12 +21,14 @@ from outofcluster.sampling.engine import Identity, run
 from outofcluster.sampling.fitting import Compiled, Problem
 from outofcluster.sampling.injection import Injection, Records, make_injection
 from outofcluster.sampling.kernels import Units, find_kernel, worth_compiling
+from outofcluster.sampling.pieces import WithoutPieces
 from outofcluster.sampling.plan import Plan
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.task import Task, digest
 from outofcluster.sampling.unmixing import RatioWeights
 from outofcluster.split.folds import Fold
+from outofcluster.split.suspects import LikelyPieces
 
 __all__ = ["Sampling", "SamplingSettings", "package_versions", "prepare"]
 
@@ -59,6 +61,8 @@ class SamplingSettings:
     thinned : bool
         Whether negative fractions keep each training record with the probability of its weight, instead of drawing
         ``n_train`` of them.
+    pieces : LikelyPieces, optional
+        Training clusters to leave out in turn with others, in the place of an injection.
     """
 
     error_model: str = "records"
@@ -75,6 +79,7 @@ class SamplingSettings:
     ratios: RatioWeights | None = None
     by_weights: bool = False
     thinned: bool = False
+    pieces: LikelyPieces | None = None
 
 
 @dataclass(frozen=True)
@@ -152,6 +157,9 @@ def prepare(
         injection = dataclasses.replace(
             injection, unmixing=settings.ratios, by_weights=settings.by_weights, thinned=settings.thinned
         )
+    if settings.pieces is not None:
+        assert task.clusters is not None
+        injection = WithoutPieces.of(settings.pieces, task.clusters, train, validation)
     budget = check_integer("n_fits", settings.n_fits, least=1)
     plan = _plan(settings, budget, injection, len(validation))
     kinds = _unit_kinds(settings.units, task, fold, len(plan.injected))
@@ -178,6 +186,7 @@ def prepare(
             "units": list(kinds),
             "kernel": compiled is not None,
             "ratios": None if settings.ratios is None else digest(settings.ratios.train),
+            "pieces": None if settings.pieces is None else digest(vars(settings.pieces)),
             "versions": package_versions(),
         }
         stored = file.open(about | run_settings)
@@ -214,6 +223,8 @@ def _plan(settings: SamplingSettings, budget: int, injection: Injection, n_valid
         levels = np.sort(levels)
         if len(np.unique(levels)) < len(levels):
             raise InputError("injected must hold distinct fractions, got one more than once.")
+    elif isinstance(injection, WithoutPieces):
+        levels = injection.levels
     elif isinstance(injection, Records):
         largest = settings.largest
         if largest is None:

@@ -27,6 +27,11 @@ candidates.
 
 All of this is cross-fitted over clusters: the models that score a pair of clusters saw neither of the two.
 
+**Pieces to train without.** A pair is *likely* if its odds are at least one, at the ε of all pairs. The likely pairs
+across a split name the training clusters to leave out, and the held-out clusters that lose a piece when they are gone.
+How many of the real pieces this catches is learned from the imitated ones, which are known to be pieces: the share of
+them whose odds are at least one. No leakage rate is needed for any of this.
+
 What is supposed: a split entity looks like an entity that was not split. Where a linkage missed pairs because their
 records differ, the probabilities of real mates come out too low.
 """
@@ -38,14 +43,14 @@ from typing import Any
 
 import numpy as np
 from scipy.spatial import cKDTree
-from scipy.special import logit
+from scipy.special import expit, logit
 
 from outofcluster.split.discriminator.encoding import Encoded, Floats, Ints, encode
 from outofcluster.split.discriminator.logistic import logistic_log_ratio
 from outofcluster.split.discriminator.stack import fit_stack
-from outofcluster.split.suspects import EntitySuspects
+from outofcluster.split.suspects import EntitySuspects, LikelyPieces
 
-__all__ = ["EntityPairs", "EntitySuspects", "entity_suspects", "match_clusters"]
+__all__ = ["EntityPairs", "EntitySuspects", "LikelyPieces", "entity_suspects", "likely_pieces", "match_clusters"]
 
 _FOLDS = 4
 """Folds of clusters."""
@@ -88,6 +93,9 @@ class EntityPairs:
         two of different clusters. NaN where too few clusters have two records.
     recall : float
         Share of imitated pieces whose mate is among the ten candidates; NaN as well.
+    imitated : array
+        Log density ratio of the two pieces of every imitated cut, by models that did not see the cluster; minus
+        infinity where they would not be candidates.
     """
 
     left: Ints
@@ -96,6 +104,7 @@ class EntityPairs:
     sizes: Ints
     auc: float
     recall: float
+    imitated: Floats
 
     @property
     def identified(self) -> bool:
@@ -137,7 +146,7 @@ def match_clusters(X: Any, y: Any, clusters: Ints, *, seed: Any, discrete: bool 
     sizes = np.bincount(codes)
     none = np.zeros(0, dtype=np.int64)
     if (sizes >= 2).sum() < _LEAST_CLUSTERS:
-        return EntityPairs(none, none, np.zeros(0), sizes, np.nan, np.nan)
+        return EntityPairs(none, none, np.zeros(0), sizes, np.nan, np.nan, np.zeros(0))
     rng = np.random.default_rng(seed)
     records = encode(X, y, np.arange(len(codes)), discrete=discrete)
     fold = _deal(sizes, rng)
@@ -162,10 +171,13 @@ def match_clusters(X: Any, y: Any, clusters: Ints, *, seed: Any, discrete: bool 
             of_pieces[own] = score(halves, first[own], second[own])
             within.append(score.of_pairs(*whole.within(np.flatnonzero((fold == f) & (sizes > 1)), rng)))
             across.append(score.of_pairs(*whole.across(np.flatnonzero((fold == f) & (sizes > 0)), rng)))
-    log_ratio = _log_ratio(scores, of_pieces[found], _FOLDS * lower + upper, (_FOLDS + 1) * fold[of_cut][found], rng)
-    return EntityPairs(
-        left, right, log_ratio, sizes, _auc(np.concatenate(within), np.concatenate(across)), float(found.mean())
+    log_ratio, of_found = _log_ratio(
+        scores, of_pieces[found], _FOLDS * lower + upper, (_FOLDS + 1) * fold[of_cut][found], rng
     )
+    imitated = np.full(len(found), -np.inf)
+    imitated[found] = of_found
+    auc = _auc(np.concatenate(within), np.concatenate(across))
+    return EntityPairs(left, right, log_ratio, sizes, auc, float(found.mean()), imitated)
 
 
 def entity_suspects(
@@ -237,6 +249,49 @@ def entity_suspects(
     train = np.flatnonzero(trains)
     train = train[np.argsort(-leaked[train], kind="stable")]
     return EntitySuspects(train, best[train], leaked[train], pairs.sizes[train], pairs.auc, True)
+
+
+def likely_pieces(pairs: EntityPairs, fold: Any, clusters: Ints) -> LikelyPieces:
+    """The training clusters to leave out, so that a model trains on less of the held-out entities.
+
+    Parameters
+    ----------
+    pairs : EntityPairs
+        What `match_clusters` gives.
+    fold : Fold
+        The split.
+    clusters : array of int of shape (n,)
+        Number of the approximate cluster of every record, from 0.
+
+    Returns
+    -------
+    LikelyPieces
+        Without clusters where features do not tell entities apart.
+
+    Examples
+    --------
+    >>> from outofcluster.datasets import make_patients
+    >>> from outofcluster.split.entities import likely_pieces, match_clusters
+    >>> from outofcluster.split.folds import make_folds
+    >>> patients = make_patients(150, record_noise=0.1, random_state=0)
+    >>> fold = make_folds(patients.data, None, patients.groups)[0]
+    >>> pairs = match_clusters(patients.data, patients.target, patients.groups, seed=0)
+    >>> likely_pieces(pairs, fold, patients.groups).caught > 0.9
+    True
+    """
+    none = np.zeros(0, dtype=np.int64)
+    if not pairs.identified:
+        return LikelyPieces(none, none, 0.0, 0.0)
+    codes = np.asarray(clusters)
+    trains, tests = (np.isin(np.arange(len(pairs.sizes)), codes[rows]) for rows in (fold.train, fold.validation))
+    log_odds = logit(_share(pairs.log_ratio, 0.0, 0.0))
+    likely = pairs.log_ratio + log_odds >= 0
+    one, other = np.concatenate([pairs.left, pairs.right]), np.concatenate([pairs.right, pairs.left])
+    across = np.concatenate([likely, likely]) & trains[one] & tests[other]
+    probability = expit(np.concatenate([pairs.log_ratio, pairs.log_ratio])[across] + log_odds)
+    precision = float(probability.mean()) if across.any() else 0.0
+    caught = float((pairs.imitated + log_odds >= 0).mean())
+    return LikelyPieces(np.unique(one[across]), np.unique(other[across]), caught, precision)
 
 
 class _Pieces:
@@ -396,15 +451,18 @@ def _candidates(means: _Means, whole: _Pieces, halves: _Pieces, of_cut: Ints) ->
     return pairs[:, 0], pairs[:, 1], found
 
 
-def _log_ratio(candidates: Floats, pieces: Floats, place: Ints, of_pieces: Ints, rng: np.random.Generator) -> Floats:
-    """Log density ratio of one entity to two at the candidates, by stacks without the candidates of the same folds."""
+def _log_ratio(
+    candidates: Floats, pieces: Floats, place: Ints, of_pieces: Ints, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Log density ratio of one entity to two, at candidates and imitated pairs, by stacks without the same folds."""
     side = np.repeat([1, 0], [len(pieces), len(candidates)])
     part = np.unique(np.concatenate([of_pieces, place]), return_inverse=True)[1]
     scores = np.concatenate([pieces, candidates])
     stack = fit_stack(scores, side, part, rng.random(len(side)))
-    ceiling = stack.by_fold[part[len(pieces) :], -1]
-    mate = np.minimum(ceiling * np.exp(stack.log_ratio(candidates, part[len(pieces) :])), 1 - 1e-12)
-    return np.asarray(logit(mate) - logit(ceiling))
+    ceiling = stack.by_fold[part, -1]
+    mate = np.minimum(ceiling * np.exp(stack.log_ratio(scores, part)), 1 - 1e-12)
+    log_ratio = np.asarray(logit(mate) - logit(ceiling))
+    return log_ratio[len(pieces) :], log_ratio[: len(pieces)]
 
 
 def _share(log_ratio: Floats, borrowed: float, rate: float) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["EntitySuspects"]
+__all__ = ["EntitySuspects", "LikelyPieces"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.floating[Any]]
@@ -41,3 +41,25 @@ class EntitySuspects:
     n_records: Ints
     auc: float
     identified: bool
+
+
+@dataclass(frozen=True, eq=False)
+class LikelyPieces:
+    """The training clusters of a split that are likelier than not pieces of held-out entities.
+
+    Attributes
+    ----------
+    train_clusters : array of int
+        These clusters.
+    held_out_clusters : array of int
+        The held-out clusters that they probably belong with.
+    caught : float
+        Share of imitated pieces that the same rule finds.
+    precision : float
+        Mean probability of the pairs, which is the share of them that are expected to be one entity.
+    """
+
+    train_clusters: Ints
+    held_out_clusters: Ints
+    caught: float
+    precision: float
