@@ -9,15 +9,17 @@ Decisions. Errors of several outputs are averaged over the outputs; several labe
 any of them is. A class that the resample did not hold has probability 0, and log_loss takes probabilities below the
 machine epsilon as equal to it, so that one record costs at most 36.04. Brier's score has its two-class form, with
 values in [0, 1], when all of y holds at most two classes, and its several-class form, in [0, 2], otherwise. A resample
-that lacks a class does not change that, since losses would not be comparable. A scorer of scikit-learn gives one score
-for all records at once, and a greater one is better: the loss of a resample is minus the score.
+that lacks a class does not change that, since losses would not be comparable.
+
+A metric that is no mean over records has a *measure* (:mod:`outofcluster.sampling.metrics.partitions`): it gives the
+metric of all records at once and without each unit, and the loss is minus the metric where a greater one is better.
 """
 
 from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, Literal
@@ -28,8 +30,11 @@ from numpy.typing import NDArray
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.validation import Array, first_missing
 from outofcluster.sampling.metrics.facts import MetricFacts, known_facts
+from outofcluster.sampling.metrics.partitions import Measure, Partition, unit_effects
+from outofcluster.sampling.metrics.predictions import Predictions
+from outofcluster.sampling.metrics.predictions import single_column as _single_column
 
-__all__ = ["LOSSES", "Loss", "resolve_loss"]
+__all__ = ["LOSSES", "Loss", "check_targets", "function_name", "is_a", "is_scorer", "named_loss", "resolve_loss"]
 
 LOSSES = ("zero_one", "squared_error", "absolute_error", "log_loss", "brier")
 """The losses that have a name."""
@@ -45,7 +50,7 @@ class Loss:
     Attributes
     ----------
     name : str
-        Name of the loss, of the function, or of the scorer's metric.
+        Name of the loss, of the function, or of the metric.
     kind : {"per_record", "per_resample"}
         Whether every record has a loss, or only a set of records.
     method : {"predict", "predict_proba"}
@@ -73,13 +78,23 @@ class Loss:
     method: Literal["predict", "predict_proba"]
     range: tuple[float, float]
     function: Callable[..., Any] = field(repr=False)
-    """Of (y, predictions), of (y, probabilities, classes), or the scorer."""
+    """Of (y, predictions) or of (y, probabilities, classes)."""
     custom: bool = field(default=False, repr=False)
     """Whether the function is the user's, so that what it gives must be checked."""
+    about: MetricFacts | None = field(default=None, repr=False)
+    """How it is shown, where that does not follow from the name."""
+    measure: Measure | None = field(default=None, repr=False)
+    """The metric of a set of records, where it is no mean over records."""
+    classes: NDArray[Any] | None = field(default=None, repr=False, compare=False)
+    """The sorted classes of all targets, where the measure needs them."""
+    shift: float = field(default=0.0, repr=False)
+    """What is added to the losses of the function: -1 makes minus the accuracy of the zero-one loss."""
 
     @property
     def facts(self) -> MetricFacts:
         """How it is shown: by its own name where there is one."""
+        if self.about is not None:
+            return self.about
         known = known_facts(self.name)
         if known is None:
             return MetricFacts(self.name, self.name, range=self.range)
@@ -87,9 +102,13 @@ class Loss:
 
     def records(self, fitted_estimator: Any, X: Any, y: Any) -> Array:
         """One loss per record."""
+        losses = self._unshifted(fitted_estimator, X, y)
+        return losses + self.shift if self.shift else losses
+
+    def _unshifted(self, fitted_estimator: Any, X: Any, y: Any) -> Array:
         if self.kind == "per_resample":
             raise InputError(
-                f"loss must give one loss per record here, got the scorer {self.name}, which gives one for all of them."
+                f"loss must give one loss per record here, got the metric {self.name}, which gives one for all of them."
             )
         target = np.asarray(y)
         if self.method == "predict_proba":
@@ -110,14 +129,49 @@ class Loss:
         losses = self.function(target, prediction)
         return _check_custom(self.name, losses, len(target)) if self.custom else np.asarray(losses)
 
-    def resample(self, fitted_estimator: Any, X: Any, y: Any) -> float:
-        """The mean loss of the records, or minus the scorer's score."""
-        if self.kind == "per_record":
+    def resample(self, fitted_estimator: Any, X: Any, y: Any, weight: Array | None = None) -> float:
+        """The loss of all records together: the mean of theirs, or the metric as a loss."""
+        if self.measure is None:
             return float(self.records(fitted_estimator, X, y).mean())
-        score = self.function(fitted_estimator, X, y)
-        if not (isinstance(score, Real | np.number) and np.isfinite(float(score))):
-            raise InputError(f"loss must be a scorer that gives a finite number, got {score!r} from {self.name}.")
-        return -float(score)
+        return self.score(Predictions(fitted_estimator, X, y, self.classes), weight, ())[0]
+
+    def score(
+        self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]
+    ) -> tuple[float, list[Array]]:
+        """The loss of all records together, without the shift, and every unit's effect on it for each partition.
+
+        Parameters
+        ----------
+        predictions : Predictions
+            What a fitted model says about the records.
+        weight : array or None
+            Weights of the records.
+        partitions : sequence of Partition
+            The kinds of units.
+
+        Returns
+        -------
+        loss : float
+            The loss.
+        effects : list of array
+            E, one entry per unit: what :mod:`outofcluster.sampling.metrics.partitions` derives. The effect of a unit on
+            a mean over records is the sum of its records' deviations from it, divided by their number.
+        """
+        if self.measure is None:
+            records = self._unshifted(predictions, predictions.X, predictions.y)
+            t = float(records.mean())
+            effect = (records - t) / len(records)
+            return t, [np.bincount(part.of, effect, part.count) for part in partitions]
+        value, without = self.measure(predictions, weight, partitions)
+        if not np.isfinite(value):
+            raise InputError(f"scoring must give a finite number, got {value} from {self.name}.")
+        if self.facts.greater_is_better:
+            value, without = -value, [-rest for rest in without]
+        return value, [unit_effects(value, rest, part) for rest, part in zip(without, partitions, strict=True)]
+
+    def undefined(self, target: Any) -> str:
+        """Why there is no loss of records with these targets; empty where there is one."""
+        return "" if self.measure is None else self.measure.undefined(_single_column(np.asarray(target)))
 
 
 def resolve_loss(loss: Any, estimator: Any, y: Any) -> Loss:
@@ -128,7 +182,7 @@ def resolve_loss(loss: Any, estimator: Any, y: Any) -> Loss:
     loss : None, str, callable or scorer
         None: "zero_one" for classifiers, "squared_error" for regressors. One of "zero_one", "squared_error",
         "absolute_error", "log_loss", "brier". A function of (y_true, y_pred) that gives one loss per record. Or a
-        scikit-learn scorer, as ``make_scorer`` and ``get_scorer`` make them; its loss is minus its score.
+        scikit-learn scorer, as ``make_scorer`` and ``get_scorer`` make them, the same as in ``scoring``.
     estimator : estimator
         Not fitted, and not changed.
     y : array of shape (n,) or (n, outputs)
@@ -146,35 +200,38 @@ def resolve_loss(loss: Any, estimator: Any, y: Any) -> Loss:
     >>> y = [0.1, 0.7, 0.4]
     >>> resolve_loss(None, Ridge(), y)
     Loss(name='squared_error', kind='per_record', method='predict', range=(0.0, inf))
-    >>> resolve_loss(get_scorer("neg_median_absolute_error"), Ridge(), y).name
-    'median_absolute_error'
+    >>> resolve_loss(get_scorer("neg_median_absolute_error"), Ridge(), y).facts.label
+    'median absolute error'
     """
     if isinstance(estimator, type):
         raise InputError(f"estimator must be an instance such as {estimator.__name__}(), got the class itself.")
     if not hasattr(estimator, "predict"):
         raise InputError(f"estimator must have a method predict, got {type(estimator).__name__} without.")
-    target = _check_targets(y)
+    target = check_targets(y)
     if loss is None:
         loss = _default(estimator)
     if isinstance(loss, str):
-        return _named(loss, estimator, target)
-    if _is_scorer(loss):
-        return _scorer(loss, estimator)
+        return named_loss(loss, estimator, target)
+    if is_scorer(loss):
+        from outofcluster.sampling.metrics.resolve import resolve_scorer
+
+        return resolve_scorer(loss, estimator, y)
     if not callable(loss) or isinstance(loss, type):
         raise InputError(f"loss must be one of {_listed()}, a function of (y_true, y_pred) or a scorer, got {loss!r}.")
     return _function(loss, target)
 
 
 def _default(estimator: Any) -> str:
-    if _is_a("classifier", estimator):
+    if is_a("classifier", estimator):
         return "zero_one"
-    if _is_a("regressor", estimator):
+    if is_a("regressor", estimator):
         return "squared_error"
     name = type(estimator).__name__
     raise InputError(f"loss must be given for {name}, which is neither classifier nor regressor, got None.")
 
 
-def _is_a(what: str, estimator: Any) -> bool:
+def is_a(what: str, estimator: Any) -> bool:
+    """Whether an estimator is a "classifier" or a "regressor"."""
     from sklearn import base
 
     if not hasattr(estimator, "__sklearn_tags__"):
@@ -183,11 +240,12 @@ def _is_a(what: str, estimator: Any) -> bool:
     return bool(getattr(base, f"is_{what}")(estimator))
 
 
-def _named(name: str, estimator: Any, target: NDArray[Any]) -> Loss:
+def named_loss(name: str, estimator: Any, target: NDArray[Any]) -> Loss:
+    """The loss of a name, checked against the estimator and the targets."""
     if name not in LOSSES:
         from sklearn.metrics import get_scorer_names
 
-        hint = f"; for scikit-learn's scorer pass get_scorer({name!r})" if name in get_scorer_names() else ""
+        hint = f"; for scikit-learn's scorer pass scoring={name!r}" if name in get_scorer_names() else ""
         raise InputError(f"loss must be one of {_listed()}, a function or a scorer, got {name!r}{hint}.")
     if name in ("squared_error", "absolute_error"):
         if not _is_numeric(target):
@@ -212,31 +270,16 @@ def _named(name: str, estimator: Any, target: NDArray[Any]) -> Loss:
     return Loss(name, "per_record", "predict_proba", (0.0, 2.0), _brier)
 
 
-def _is_scorer(loss: Any) -> bool:
+def is_scorer(loss: Any) -> bool:
+    """Whether something is a scorer of scikit-learn."""
     # Scorers have no public class to test for.
     from sklearn.metrics._scorer import _BaseScorer, _PassthroughScorer
 
     return isinstance(loss, _BaseScorer | _PassthroughScorer)
 
 
-def _scorer(scorer: Any, estimator: Any) -> Loss:
-    response = getattr(scorer, "_response_method", "predict")
-    methods = (response,) if isinstance(response, str) else tuple(response)
-    if "default" in methods:
-        methods = ("predict",)
-    metric = _name(getattr(scorer, "_score_func", None) or scorer)
-    if not any(hasattr(estimator, method) for method in methods):
-        wanted = " or ".join(methods)
-        raise InputError(
-            f"estimator must have {wanted} for the scorer {metric}, got {type(estimator).__name__} without."
-        )
-    # Scorers of errors have the sign -1, so that minus the score is the error itself.
-    name = metric if getattr(scorer, "_sign", 1) < 0 else f"minus {metric}"
-    return Loss(name, "per_resample", "predict" if "predict" in methods else "predict_proba", _ANY, scorer, custom=True)
-
-
 def _function(function: Callable[..., Any], target: NDArray[Any]) -> Loss:
-    name = _name(function)
+    name = function_name(function)
     try:
         inspect.signature(function).bind(None, None)
     except TypeError:
@@ -256,7 +299,8 @@ def _function(function: Callable[..., Any], target: NDArray[Any]) -> Loss:
     return Loss(name, "per_record", "predict", _ANY, function, custom=True)
 
 
-def _name(function: Any) -> str:
+def function_name(function: Any) -> str:
+    """The name of a function, or of what a partial function calls."""
     inner = getattr(function, "func", function)
     return str(getattr(inner, "__name__", type(inner).__name__))
 
@@ -313,7 +357,8 @@ def _brier(y: NDArray[Any], probability: Array, classes: NDArray[Any]) -> Array:
     return np.asarray(((probability - own) ** 2).sum(axis=1) + unseen)
 
 
-def _check_targets(y: Any) -> NDArray[Any]:
+def check_targets(y: Any) -> NDArray[Any]:
+    """Targets as an array, without missing or infinite values."""
     if y is None:
         raise InputError("y must hold the targets, got None.")
     row = first_missing(y)
@@ -331,11 +376,6 @@ def _is_numeric(target: NDArray[Any]) -> bool:
     if target.dtype.kind == "O":
         return all(isinstance(value, Real | np.bool_) for value in target.ravel())
     return target.dtype.kind in "biuf"
-
-
-def _single_column(values: NDArray[Any]) -> NDArray[Any]:
-    """A single column as a vector: against a vector it would broadcast to a square."""
-    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
 
 def _listed() -> str:

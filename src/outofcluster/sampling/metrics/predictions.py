@@ -1,0 +1,180 @@
+"""What a fitted model says about records, asked once and shared by all metrics.
+
+Four kinds of predictions serve all metrics: the *classes*, as numbers among the sorted classes of all targets; the
+*scores* of the last of two classes, decision values where the model has them and probabilities otherwise; the
+*probabilities*, with one column for each class of all targets (0 for a class that the model did not see); and the
+*values* that a regressor predicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.validation import Array
+
+__all__ = ["Predictions", "single_column"]
+
+
+class Predictions:
+    """A fitted model that answers for one set of records only, and remembers what it has said.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted model.
+    X : array, sparse matrix or data frame
+        The records.
+    y : array
+        Their targets.
+    classes : array, optional
+        The sorted classes of all targets.
+    salt : int
+        A number of its own for every replicate, for metrics that draw units at random.
+    """
+
+    def __init__(self, model: Any, X: Any, y: Any, classes: NDArray[Any] | None = None, salt: int = 0) -> None:
+        self.model, self.X, self.y, self.salt = model, X, y, salt
+        self.all_classes = classes
+        self._asked: dict[str, Any] = {}
+
+    @property
+    def classes_(self) -> Any:
+        """The classes that the model saw."""
+        return self.model.classes_
+
+    def predict(self, _: Any = None) -> Any:
+        """What the model predicts."""
+        return self._ask("predict")
+
+    def predict_proba(self, _: Any = None) -> Any:
+        """The model's probabilities."""
+        return self._ask("predict_proba")
+
+    def _ask(self, method: str) -> Any:
+        if method not in self._asked:
+            self._asked[method] = getattr(self.model, method)(self.X)
+        return self._asked[method]
+
+    @cached_property
+    def target(self) -> NDArray[Any]:
+        """The targets as an array."""
+        return single_column(np.asarray(self.y))
+
+    @cached_property
+    def codes(self) -> NDArray[np.int64]:
+        """The targets as numbers among all classes."""
+        return self._numbers(self.target)
+
+    @cached_property
+    def classes(self) -> NDArray[np.int64]:
+        """The predicted classes as numbers among all classes."""
+        return self._numbers(single_column(np.asarray(self.predict())))
+
+    @cached_property
+    def values(self) -> Array:
+        """The predicted values."""
+        return single_column(np.asarray(self.predict(), dtype=float))
+
+    @cached_property
+    def scores(self) -> Array:
+        """Decision values or probabilities of the last of two classes."""
+        if hasattr(self.model, "decision_function"):
+            raw = single_column(np.asarray(self._ask("decision_function"), dtype=float))
+            return raw if raw.ndim == 1 else raw[:, -1] - raw[:, 0]
+        if hasattr(self.model, "predict_proba"):
+            return self.probabilities[:, -1]
+        return self.values
+
+    @cached_property
+    def probabilities(self) -> Array:
+        """One column per class."""
+        raw = np.asarray(self.predict_proba(), dtype=float)
+        seen = np.asarray(self.classes_)
+        assert self.all_classes is not None
+        if raw.ndim != 2 or raw.shape[1] != len(seen):
+            raise InputError(f"estimator must give one probability per record and class, got shape {raw.shape}.")
+        if len(seen) == len(self.all_classes):
+            return raw
+        aligned = np.zeros((len(raw), len(self.all_classes)))
+        aligned[:, np.searchsorted(self.all_classes, seen)] = raw
+        return aligned
+
+    def _numbers(self, labels: NDArray[Any]) -> NDArray[np.int64]:
+        assert self.all_classes is not None
+        return np.searchsorted(self.all_classes, labels).astype(np.int64)
+
+    def stored(self, kinds: Sequence[str]) -> StoredPredictions:
+        """The predictions of some kinds without the model and the records.
+
+        Parameters
+        ----------
+        kinds : sequence of str
+            Names of kinds.
+
+        Returns
+        -------
+        StoredPredictions
+        """
+        arrays = {kind: getattr(self, kind) for kind in kinds}
+        return StoredPredictions(self.target, self.all_classes, arrays)
+
+
+class StoredPredictions(Predictions):
+    """Predictions that were made already.
+
+    Parameters
+    ----------
+    y : array
+        Targets.
+    classes : array or None
+        The sorted classes of all targets.
+    arrays : dict of array
+        Predictions by kind.
+    """
+
+    def __init__(self, y: NDArray[Any], classes: NDArray[Any] | None, arrays: dict[str, Array]) -> None:
+        super().__init__(None, None, y, classes)
+        self._arrays = arrays
+        vars(self).update(arrays)
+
+    @classmethod
+    def joined(cls, parts: Sequence[StoredPredictions]) -> StoredPredictions:
+        """Those of several folds, one after the other.
+
+        Parameters
+        ----------
+        parts : sequence of StoredPredictions
+            The folds.
+
+        Returns
+        -------
+        StoredPredictions
+        """
+        arrays = {kind: np.concatenate([part._arrays[kind] for part in parts]) for kind in parts[0]._arrays}
+        return cls(np.concatenate([part.y for part in parts]), parts[0].all_classes, arrays)
+
+    def rows(self, rows: NDArray[np.int64]) -> StoredPredictions:
+        """Those of some records.
+
+        Parameters
+        ----------
+        rows : array of int
+            Places of the records.
+
+        Returns
+        -------
+        StoredPredictions
+        """
+        arrays = {kind: array[rows] for kind, array in self._arrays.items()}
+        return StoredPredictions(self.y[rows], self.all_classes, arrays)
+
+
+def single_column(values: NDArray[Any]) -> NDArray[Any]:
+    """A single column as a vector: against a vector it would broadcast to a square."""
+    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
