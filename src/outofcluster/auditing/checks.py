@@ -225,6 +225,17 @@ def look_at_sides(samples: AuditSamples, by_data: Leakage | None, leakage: Seque
     leakage : sequence of Leakage or None
         The rate assumed in each fold.
     """
+    entities = [fold.entities for fold in samples.folds if fold.entities is not None]
+    if entities and not any(own.identified for own in entities):
+        return [
+            Finding(
+                "sides-alike",
+                "info",
+                f"These features cannot tell entities apart (AUC {float(np.mean([own.auc for own in entities])):.2f}), "
+                "so that no pieces of held-out entities are suspected, and no models are fitted without them.",
+                "The correction rests on imitated cuts alone.",
+            )
+        ]
     facts = [fold.sides for fold in samples.folds if fold.sides is not None]
     if by_data is None or not facts or by_data.upper is None:
         return []
@@ -310,7 +321,7 @@ def look_at_estimate(
                 "Raise n_fits.",
             )
         )
-    findings += _lack_of_fit(pooled, optimism, curve, se_data) + _disagreement(curve, se_data)
+    findings += _lack_of_fit(pooled, optimism, curve, se_data) + _disagreement(optimism, curve, se_data)
     if any(leak.rate > 0 and leak.std is None for leak in leakage):
         findings.append(
             Finding(
@@ -332,8 +343,20 @@ def look_at_estimate(
     return findings
 
 
-def _disagreement(curve: Curve, se_data: float) -> list[Finding]:
+def _disagreement(optimism: Optimism, curve: Curve, se_data: float) -> list[Finding]:
     """Whether the curve above the leakage rate and the losses below it differ by more than a standard error."""
+    readings = optimism.readings
+    if readings is not None and abs(readings.by_pieces - readings.by_curve) > se_data:
+        return [
+            Finding(
+                "curve-and-unmixing",
+                "info",
+                f"Models without the likeliest pieces of held-out entities put the optimism at "
+                f"{readings.by_pieces:.3g}, the curve of imitated cuts at {readings.by_curve:.3g}; the first counts "
+                f"{readings.weight:.0%}.",
+                "Entities may be cut in other ways than the imitation does; look at suspects() for the pieces.",
+            )
+        ]
     below = getattr(curve, "unmixing_", None)
     if below is None or abs(below.optimism - below.optimism_above) <= se_data:
         return []

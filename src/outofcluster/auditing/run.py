@@ -58,7 +58,7 @@ from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.sides import sides_of, weights_of
 from outofcluster.sampling.task import Task, check_n_jobs, digest
 from outofcluster.split.discriminator import Sides
-from outofcluster.split.entities import EntitySuspects, entity_suspects, match_clusters
+from outofcluster.split.entities import EntitySuspects, LikelyPieces, entity_suspects, likely_pieces, match_clusters
 from outofcluster.split.folds import Clusters, Fold, Rows, make_folds
 
 __all__ = ["audit"]
@@ -68,6 +68,12 @@ _LEAST_FITS = 12
 """Two fits per level and fold, which noise needs to be known: six levels for records, four and two for fragments."""
 _FITS_TO_UNMIX, _FITS_OF_A_PART = 150, 2
 """Fits of a fold from which some are worth spending below the leakage rate, and those of a level and part of V̂."""
+_FITS_FOR_PIECES, _FITS_OF_PIECES = 60, 100
+"""Fits of a fold from which a fifth is worth spending on models without likely pieces, and those of all folds that the
+default adds for them."""
+_LEAST_CAUGHT, _LEAST_PIECES, _MOST_LEFT_OUT = 0.4, 10, 0.4
+"""Share of imitated pieces that must be found, clusters that must be left out over all folds, and the share of a fold's
+training records that may be left out, for models without likely pieces to tell something."""
 _FITS_FOR_SIZES = 100
 """Number of fits per fold from which on some are spent on smaller training sets."""
 _BOTH_KINDS = 1_000_000
@@ -192,7 +198,10 @@ def audit(
     if wanted or from_data:
         design = replace(design, sides=_sides(task, folds, classifier, fold_seeds))
     design = _unmixed(design) if wanted else _without_unmixing(design, spend=n_fits is not None)
-    entities = _entities(task, folds, root) if model == "fragments" and unmix is not False else {}
+    entities = dict[int, EntitySuspects]()
+    if model == "fragments" and unmix is not False:
+        entities, pieces = _entities(task, folds, root)
+        design = _without_pieces(design, pieces, spend=n_fits is not None)
     jobs, left_out = _prepare(task, folds, design, fold_seeds, checkpoint)
     bar = Progress(sum(job.budget for job in jobs), show=bool(progress))
 
@@ -259,6 +268,10 @@ class _Design:
         Injected fractions for these.
     sides : dict of Sides
         What tells the two sides of each fold apart.
+    piece_fits : int
+        Fits without likely pieces of held-out entities.
+    pieces : dict of LikelyPieces
+        These pieces, for the folds that have some.
     """
 
     settings: SamplingSettings
@@ -266,6 +279,8 @@ class _Design:
     unmixed_fits: int = 0
     fractions: Array = field(default_factory=lambda: np.zeros(0))
     sides: Mapping[int, Sides] = field(default_factory=dict)
+    piece_fits: int = 0
+    pieces: Mapping[int, LikelyPieces] = field(default_factory=dict)
 
     @property
     def n_levels(self) -> int:
@@ -321,8 +336,13 @@ def _sides(
     return sides
 
 
-def _entities(task: Task, folds: Sequence[Fold], root: np.random.SeedSequence) -> dict[int, EntitySuspects]:
-    """For every fold, the training clusters that may be pieces of held-out entities."""
+def _entities(
+    task: Task, folds: Sequence[Fold], root: np.random.SeedSequence
+) -> tuple[dict[int, EntitySuspects], dict[int, LikelyPieces]]:
+    """For every fold, the training clusters that may be pieces of held-out entities, and those that are to be left out.
+
+    The latter are empty where the pair classifier finds too few of the imitated pieces, or too few pieces at all.
+    """
     assert task.clusters is not None
     seed = np.random.SeedSequence([*root.generate_state(4).tolist(), 2])
     with one_blas_thread():
@@ -330,13 +350,32 @@ def _entities(task: Task, folds: Sequence[Fold], root: np.random.SeedSequence) -
             pairs = match_clusters(task.X, task.y, task.clusters, seed=seed, discrete=task.classifier)
         except InputError:
             # Too few clusters to learn from: the audit goes on without suspects.
-            return {}
-        return {
+            return {}, {}
+        suspects = {
             fold.index: entity_suspects(
                 task.X, task.y, fold, task.clusters, seed=seed, discrete=task.classifier, pairs=pairs
             )
             for fold in folds
         }
+    pieces = dict[int, LikelyPieces]()
+    for fold in folds:
+        own = likely_pieces(pairs, fold, task.clusters)
+        left_out = float(np.isin(task.clusters[fold.train], own.train_clusters).mean())
+        if own.caught >= _LEAST_CAUGHT and 0 < left_out <= _MOST_LEFT_OUT:
+            pieces[fold.index] = own
+    enough = sum(len(own.train_clusters) for own in pieces.values()) >= _LEAST_PIECES
+    return suspects, pieces if enough else {}
+
+
+def _without_pieces(design: _Design, pieces: Mapping[int, LikelyPieces], *, spend: bool) -> _Design:
+    """The same design with models without likely pieces; their fits are part of the budget where there is one."""
+    settings = design.settings
+    if not pieces or (spend and settings.n_fits < _FITS_FOR_PIECES):
+        return design
+    if not spend:
+        return replace(design, pieces=pieces, piece_fits=max(_FITS_OF_PIECES // len(pieces), 4))
+    fits = settings.n_fits // 5
+    return replace(design, pieces=pieces, piece_fits=fits, settings=replace(settings, n_fits=settings.n_fits - fits))
 
 
 def _unmixed(design: _Design) -> _Design:
@@ -378,12 +417,13 @@ class _Job:
     smaller: tuple[Sampling, ...]
     second: Sampling | None
     unmixed: Sampling | None
+    without_pieces: Sampling | None
 
     @property
     def budget(self) -> int:
         """Number of fits over all sizes."""
-        others = [sampling for sampling in (*self.smaller, self.second, self.unmixed) if sampling is not None]
-        return self.sampling.plan.budget + sum(sampling.plan.budget for sampling in others)
+        others = (*self.smaller, self.second, self.unmixed, self.without_pieces)
+        return self.sampling.plan.budget + sum(sampling.plan.budget for sampling in others if sampling is not None)
 
     def run(self, clusters: Rows, own_losses: Array, bar: Progress, n_jobs: int | None) -> FoldSamples:
         samples = self.sampling.run_within(bar, n_jobs=n_jobs)
@@ -393,10 +433,11 @@ class _Job:
             with suppress(FitError):
                 smaller.append(sampling.run_within(bar, n_jobs=n_jobs))
         second = None if self.second is None else self.second.run_within(bar, n_jobs=n_jobs)
-        unmixed = None
-        if self.unmixed is not None:
+        below = dict[str, Any]()
+        for name, run in (("unmixed", self.unmixed), ("without_pieces", self.without_pieces)):
             with suppress(FitError):
-                unmixed = self.unmixed.run_within(bar, n_jobs=n_jobs)
+                if run is not None:
+                    below[name] = run.run_within(bar, n_jobs=n_jobs)
         train, rows = self.fold.train, self.fold.validation
         return FoldSamples(
             index=int(self.fold.index),
@@ -408,7 +449,7 @@ class _Job:
             samples=samples,
             smaller=tuple(smaller),
             second=second,
-            unmixed=unmixed,
+            **below,
         )
 
 
@@ -457,7 +498,12 @@ def _prepare_fold(
         below = replace(below, ratios=weights_of(design.sides[fold.index]), by_weights=True, thinned=True)
         below_seed = int(seed.generate_state(3 + len(design.smaller), np.uint64)[-1])
         unmixed = prepare(task, fold, below, seed=below_seed, checkpoint=file(".unmixed"))
-    return _Job(fold, first, tuple(smaller), second, unmixed)
+    without_pieces = None
+    if fold.index in design.pieces:
+        settings = replace(settings, injected=None, n_fits=design.piece_fits, pieces=design.pieces[fold.index])
+        pieces_seed = int(seed.generate_state(4 + len(design.smaller), np.uint64)[-1])
+        without_pieces = prepare(task, fold, settings, seed=pieces_seed, checkpoint=file(".pieces"))
+    return _Job(fold, first, tuple(smaller), second, unmixed, without_pieces)
 
 
 def _can_be_cut_twice(task: Task, fold: Fold) -> bool:

@@ -92,6 +92,8 @@ class FoldInfluences:
         Their influences on the losses.
     second : Moments or None
         Those of V̂'s units on the losses with and without a second piece.
+    without_pieces : Moments or None
+        Those of V̂'s units on the losses without the likeliest pieces, and without other clusters.
     """
 
     train_units: NDArray[np.int64]
@@ -99,6 +101,7 @@ class FoldInfluences:
     train: Moments
     validation: Moments
     second: Moments | None
+    without_pieces: Moments | None
 
     @classmethod
     def of(cls, fold: FoldSamples, units: str) -> Self:
@@ -129,5 +132,8 @@ class FoldInfluences:
             sums.validation_units,
             train,
             validation,
-            None if fold.second is None else Moments.of([(fold.second, fold.second.jackknife(units).evaluation)]),
+            *(
+                None if samples is None else Moments.of([(samples, samples.jackknife(units).evaluation)])
+                for samples in (fold.second, fold.without_pieces)
+            ),
         )

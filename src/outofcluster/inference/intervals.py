@@ -363,6 +363,7 @@ def resample(
     scale = math.sqrt(uncertainty(pooled, optimism, of_naive=of_naive).remaining) * math.sqrt(units / max(units - 1, 1))
     moved = pooled.loss_influences()
     moved_naive = pooled.influence(pooled.no_correction())
+    moved_drops, error_of_drops = pooled.piece_influence(optimism.drops), math.sqrt(pooled.piece_noise(optimism.drops))
     values = np.empty(n_draws)
     for draw in range(n_draws):
         multipliers = scale * rng.standard_normal(units)
@@ -370,7 +371,8 @@ def resample(
         losses = np.maximum(losses + np.tensordot(multipliers, moved, 1), lowest)
         drawn = np.clip(rates + rng.standard_normal() * stds, 0, _LARGEST_RATE)
         naive = pooled.naive + float(multipliers @ moved_naive) if of_naive else 0.0
-        values[draw] = naive + pooled.solve(curve, drawn, losses=losses, derive=False).value
+        drops = float(multipliers @ moved_drops) + error_of_drops * float(rng.standard_normal())
+        values[draw] = naive + drops + pooled.solve(curve, drawn, losses=losses, derive=False).value
     # Where the method averages curves, it is not known which of them is right: that adds to the spread of the draws.
     return values + math.sqrt(optimism.choice) * rng.standard_normal(n_draws)
 

@@ -14,7 +14,8 @@ it is 0.
 the share of leaked records among those scored (:mod:`outofcluster.leakage.pieces`), an injection at level a lowers the
 loss by :math:`a[(1-ρ')G + ρ'g]`, and the naive loss is too low by :math:`ρ_0 G`. So the curve is fitted to
 :math:`b_i + a_i ρ' g` at the levels :math:`ρ' + (1-ρ')a_i`, and its optimism, ρ'G, counts ρ0/ρ' times. g comes
-from samples of its own, in which a piece of every cluster trains already.
+from samples of its own, in which a piece of every cluster trains already. Where the likeliest pieces of held-out
+entities can be told, models without them give a second estimate (:mod:`outofcluster.inference.pieces`).
 
 *Influences* add over folds: cluster c trains in some folds and is scored in one. With :math:`\bar T_{ic}` its
 pooled influence on b_i through training, :math:`\bar E_{ic}` that through evaluation, and :math:`v_c` that on the
@@ -48,6 +49,7 @@ from outofcluster._base.validation import Array
 from outofcluster.curves.base import Curve
 from outofcluster.curves.unmixing import Unmixed, mass_of_injected
 from outofcluster.inference.influences import FoldInfluences, unmixed_place
+from outofcluster.inference.pieces import TwoReadings
 from outofcluster.leakage.pieces import scored_rate
 from outofcluster.sampling.audit_samples import AuditSamples, FoldSamples
 
@@ -76,6 +78,10 @@ class Optimism:
         Whether the weights are exact, those of a linear method or derivatives in closed form.
     choice : float
         Variance over the curves that the method averages.
+    drops : array of shape (folds,), optional
+        Weight of each fold's rise of the loss without the likeliest pieces.
+    readings : TwoReadings or None
+        The optimism by the curve and by these pieces, where both are known.
     """
 
     value: float
@@ -85,6 +91,8 @@ class Optimism:
     second: Array
     exact: bool = True
     choice: float = 0.0
+    drops: Array | None = None
+    readings: TwoReadings | None = None
 
     @property
     def alone(self) -> Optimism:
@@ -206,6 +214,69 @@ class Pooled:
         return np.array([mean[0] - mean[1] for mean in means])
 
     @cached_property
+    def _piece_shares(self) -> Array:
+        """The share of each fold in the records that lose a likely piece; zeros where there are none."""
+        runs = [fold.without_pieces for fold in self.samples.folds]
+        counts = np.array([0 if run is None else run.size for run in runs], dtype=float)
+        shares: Array = counts / max(counts.sum(), 1.0)
+        return shares
+
+    @cached_property
+    def _drops(self) -> Array:
+        """Δ in each fold: how much the loss rises without the likeliest pieces, 0 where that was not sampled."""
+        runs = [fold.without_pieces for fold in self.samples.folds]
+        means = [np.zeros(2) if run is None else run.means for run in runs]
+        return np.array([mean[0] - mean[1] for mean in means])
+
+    def piece_influence(self, weights: Array | None) -> Array:
+        """The influence of every unit on a weighted sum of Δ over folds."""
+        influence = np.zeros(len(self.units))
+        if weights is None:
+            return influence
+        for weight, (_, validation, own) in zip(weights, self._influences, strict=True):
+            if own.without_pieces is not None:
+                influence[validation] += weight * (own.without_pieces.mean @ np.array([1.0, -1.0]))
+        return influence
+
+    def piece_noise(self, weights: Array | None) -> float:
+        """Monte-Carlo variance of a weighted sum of Δ over folds."""
+        if weights is None:
+            return 0.0
+        runs = [fold.without_pieces for fold in self.samples.folds]
+        errors = [0.0 if run is None else float((run.standard_errors**2).sum()) for run in runs]
+        return float(weights**2 @ np.array(errors))
+
+    @cached_property
+    def _drop_variance(self) -> float:
+        """Variance of Δ over all folds: between the units that it is a mean over, and from the fits."""
+        influence = self.piece_influence(self._piece_shares)
+        units = int(np.count_nonzero(influence))
+        between = units / max(units - 1, 1) * float((influence**2).sum())
+        return between + self.piece_noise(self._piece_shares)
+
+    def _with_pieces(self, by_curve: Optimism, rate: float) -> Optimism:
+        """The optimism of a curve, and what the losses without the likeliest pieces say about it."""
+        if not self._piece_shares.any():
+            return by_curve
+        readings = TwoReadings(
+            by_curve.value,
+            rate * float(self._piece_shares @ self._drops),
+            self.monte_carlo_of(by_curve),
+            rate**2 * self._drop_variance,
+        )
+        left = 1 - readings.weight
+        return replace(
+            by_curve,
+            value=readings.value,
+            weights=left * by_curve.weights,
+            training=by_curve.training - readings.weight * by_curve.weights,
+            second=left * by_curve.second,
+            choice=left**2 * by_curve.choice + readings.choice,
+            drops=readings.weight * rate * self._piece_shares,
+            readings=readings,
+        )
+
+    @cached_property
     def naive(self) -> float:
         """Mean of the user's own losses over all held-out records."""
         return float(np.concatenate([fold.own_losses for fold in self.samples.folds]).mean())
@@ -298,7 +369,7 @@ class Pooled:
                 kept = self._kept[place] if self.has_unmixed else None
                 own = (rates[place], b[place], self.second_gains[place], sizes, self.errors[place], kept)
                 solved.append(self._solve(curve, rates[place], self._problem(curve, *own), derive=derive))
-        return Optimism(
+        by_curve = Optimism(
             float(self.shares @ [part.value for part in solved]),
             float(self.shares @ [part.e0 for part in solved]),
             np.concatenate([part.weights for part in solved]),
@@ -307,6 +378,7 @@ class Pooled:
             all(part.exact for part in solved),
             float(self.shares @ [math.sqrt(part.choice) for part in solved]) ** 2,
         )
+        return self._with_pieces(by_curve, float(self.shares @ rates))
 
     def _solve(self, curve: Curve, rate: float, problem: _Problem, *, derive: bool) -> Optimism:
         """The optimism of one set of losses, with weights for one fold."""
@@ -366,20 +438,23 @@ class Pooled:
             influence[validation] += share * (own.validation.mean @ o)
             if own.second is not None:
                 influence[validation] += share * second * (own.second.mean @ np.array([1.0, -1.0]))
-        return influence
+        return influence + self.piece_influence(optimism.drops)
 
     def influence_noise(self, optimism: Optimism) -> Array:
         """What Monte-Carlo noise adds to the sum of D's squares.
 
-        One row per fold and one column per level; the last column is the noise of the second pieces.
+        One row per fold and one column per level; the last two columns are the noise of the second pieces and that of
+        the losses without the likeliest pieces.
         """
-        noise = np.zeros((self.n_folds, self.losses.shape[1] + 1))
+        noise = np.zeros((self.n_folds, self.losses.shape[1] + 2))
         for fold, (_, _, own) in enumerate(self._influences):
-            noise[fold, :-1] = (
+            noise[fold, :-2] = (
                 own.train.noise * optimism.training[fold] ** 2 + own.validation.noise * optimism.weights[fold] ** 2
             )
             if own.second is not None:
-                noise[fold, -1] = optimism.second[fold] ** 2 * own.second.noise.sum()
+                noise[fold, -2] = optimism.second[fold] ** 2 * own.second.noise.sum()
+            if own.without_pieces is not None and optimism.drops is not None:
+                noise[fold, -1] = (optimism.drops[fold] / self.shares[fold]) ** 2 * own.without_pieces.noise.sum()
         scaled: Array = self.shares[:, None] ** 2 * noise
         return scaled
 
@@ -389,7 +464,8 @@ class Pooled:
         seconds = [
             0.0 if fold.second is None else float((fold.second.standard_errors**2).sum()) for fold in self.samples.folds
         ]
-        return float(self.shares**2 @ (variance + optimism.second**2 * np.array(seconds)))
+        of_curve = float(self.shares**2 @ (variance + optimism.second**2 * np.array(seconds)))
+        return of_curve + self.piece_noise(optimism.drops)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ __all__ = ["AuditSamples", "EffectLosses", "FoldSamples", "FoldSizes", "RandomFo
 _KIND, _FORMAT = "audit samples", 2
 _OF_ENTITIES = ("train_clusters", "held_out_clusters", "probability", "n_records")
 _OF_SIDES = ("rows", "ratio", "resembles")
-_OPTIONAL = ("second", "unmixed")
+_OPTIONAL = ("second", "unmixed", "without_pieces")
 _COUNTS = ("index", "n_train", "n_train_clusters")
 
 Codes = NDArray[np.int64]
@@ -84,6 +84,9 @@ class FoldSamples:
     unmixed : LossSamples or None
         Losses at negative injected fractions, of the user's own training records without those that look leaked, and
         of draws in which they count more (records).
+    without_pieces : LossSamples or None
+        Losses of models without the likeliest pieces of held-out entities, and without as many other clusters; its size
+        is the number of scored records (fragments).
     sides : SideFacts or None
         How far T̂ and V̂ can be told apart by their records.
     entities : EntitySuspects or None
@@ -100,6 +103,7 @@ class FoldSamples:
     smaller: tuple[LossSamples, ...] = ()
     second: LossSamples | None = None
     unmixed: LossSamples | None = None
+    without_pieces: LossSamples | None = None
     sides: SideFacts | None = None
     entities: EntitySuspects | None = None
 
@@ -116,7 +120,8 @@ class FoldSamples:
     @property
     def all_samples(self) -> tuple[LossSamples, ...]:
         """Everything that was sampled in this fold."""
-        return (*self.by_size, *(samples for samples in (self.second, self.unmixed) if samples is not None))
+        others = (getattr(self, name) for name in _OPTIONAL)
+        return (*self.by_size, *(samples for samples in others if samples is not None))
 
     @property
     def n_fits(self) -> int:
@@ -397,8 +402,7 @@ class AuditSamples:
                 LossSamples.from_arrays(about_run, _starting_with(arrays, f"fold{place}_run{run}_"))
                 for run, about_run in enumerate(of_fold["runs"])
             ]
-            unmixed = runs.pop() if of_fold["unmixed"] else None
-            second = runs.pop() if of_fold["second"] else None
+            optional: dict[str, Any] = {name: runs.pop() for name in reversed(_OPTIONAL) if of_fold[name]}
             own: dict[str, Any] = {name: arrays[f"fold{place}_{name}"] for name in ("rows", "clusters", "own_losses")}
             counts = {name: of_fold[name] for name in _COUNTS}
             sides = None
@@ -409,7 +413,7 @@ class AuditSamples:
             if of_fold["entities"] is not None:
                 of_pairs: dict[str, Any] = {name: arrays[f"fold{place}_entities_{name}"] for name in _OF_ENTITIES}
                 entities = EntitySuspects(**of_pairs, **of_fold["entities"])
-            optional: dict[str, Any] = {"second": second, "unmixed": unmixed, "sides": sides, "entities": entities}
+            optional |= {"sides": sides, "entities": entities}
             folds.append(FoldSamples(**counts, **own, samples=runs[0], smaller=tuple(runs[1:]), **optional))
         effect = None
         if about["effect"] is not None:
@@ -443,6 +447,11 @@ def _merge_folds(one: FoldSamples, other: FoldSamples) -> FoldSamples:
         own_losses=np.average([one.own_losses, other.own_losses], axis=0, weights=counts),
         samples=one.samples.merge(other.samples),
         smaller=tuple(samples.merge(sizes[samples.size]) for samples in one.smaller if samples.size in sizes),
-        second=None if one.second is None or other.second is None else one.second.merge(other.second),
-        unmixed=None if one.unmixed is None or other.unmixed is None else one.unmixed.merge(other.unmixed),
+        second=_merge_optional(one.second, other.second),
+        unmixed=_merge_optional(one.unmixed, other.unmixed),
+        without_pieces=_merge_optional(one.without_pieces, other.without_pieces),
     )
+
+
+def _merge_optional(one: LossSamples | None, other: LossSamples | None) -> LossSamples | None:
+    return None if one is None or other is None else one.merge(other)

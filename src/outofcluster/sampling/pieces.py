@@ -1,9 +1,10 @@
 """Training without the likeliest pieces of held-out entities: negative levels where whole pieces of entities leak.
 
 Where record linkage split an entity, a pair classifier can tell which training clusters are likelier than not pieces of
-held-out entities (:mod:`outofcluster.split.entities`). There are two levels. At the negative one, -η with η the share
-of imitated pieces that the classifier finds, these clusters do not train. At 0 as many other training clusters of the
-same sizes do not train, drawn anew in every replicate, so that both levels have equally many records to learn from.
+held-out entities (:mod:`outofcluster.split.entities`). There are two levels. At -1 these clusters do not train; what is
+left of leaked pieces is 1 - η, with η the share of imitated pieces that the classifier finds. At 0 as many other
+training clusters of the same sizes do not train, drawn anew in every replicate, so that both levels have equally many
+records to learn from.
 Both levels score only the held-out clusters that the left-out clusters probably belong with. The difference of their
 losses is what such a cluster gains from a piece of it that trains. It needs no leakage rate, and no cut is imitated.
 """
@@ -76,7 +77,7 @@ class WithoutPieces:
     @property
     def levels(self) -> Array:
         """The level without the pieces, and the one without other clusters."""
-        return np.array([-self.caught, 0.0])
+        return np.array([-1.0, 0.0])
 
     def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
         """All of T̂ but the pieces, or all but other clusters of the same sizes."""
@@ -101,7 +102,7 @@ class WithoutPieces:
         """What is left of T̂'s records, and of imitated pieces."""
         left = float(len(self.cluster) - np.isin(self.cluster, self.left_out).sum())
         ones = np.ones(len(injected), dtype=np.int64)
-        return Weighting(np.full(len(injected), left), 1 + np.minimum(injected, 0.0), ones)
+        return Weighting(np.full(len(injected), left), np.where(injected < 0, 1 - self.caught, 1.0), ones)
 
     def describe(self) -> dict[str, Any]:
         """The name alone: which clusters are left out depends on the seed, and runs of other seeds can be merged."""
