@@ -18,9 +18,10 @@ from outofcluster.auditing.effect_result import LeakageTest
 from outofcluster.auditing.effect_test import evaluate_effect
 from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.result import Audit
-from outofcluster.auditing.summary import Summary
+from outofcluster.auditing.summary import MetricSummary, Summary
 from outofcluster.inference.estimates import Estimate, Sensitivity
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
+from outofcluster.sampling.metrics.facts import MetricFacts, known_facts
 
 rng = np.random.default_rng(0)
 groups = np.repeat(np.arange(30), 10)
@@ -84,7 +85,18 @@ def test_json_and_back_to_the_last_bit(results, name):
     assert (str(again), again._repr_html_()) == (str(summary), summary._repr_html_())
     for part in fields(Summary):
         assert type(getattr(again, part.name)) is type(getattr(summary, part.name)), part.name
-    for part in ("loss_range", "leakage", "bias", "by_fold", "levels", "losses", "findings", "versions", "curve"):
+    for part in (
+        "metric",
+        "optimism",
+        "leakage",
+        "bias",
+        "by_fold",
+        "levels",
+        "losses",
+        "findings",
+        "versions",
+        "curve",
+    ):
         assert getattr(again, part) == getattr(summary, part), part
 
 
@@ -100,7 +112,15 @@ def test_the_numbers_are_those_of_the_audit(result):
     assert plain["schema"] == 3
     assert plain["version"] == ooc.__version__
     assert plain["estimator"] == "Ridge()"
-    assert plain["loss_range"] == [0, None]
+    assert plain["metric"] == {
+        "name": "squared_error",
+        "label": "mean squared error",
+        "greater_is_better": False,
+        "range": [0, None],
+        "pool": "records",
+    }
+    assert plain["optimism"]["interval"] == list(result.optimism.interval)
+    assert plain["headline"] == result.summary.headline
     assert plain["leakage"] == [{"rate": 0.1, "std": None, "of": "train", "bound": None}] * 5
     assert plain["naive"]["interval"] == list(result.naive.interval)
     assert plain["corrected"]["value"] - plain["naive"]["value"] == plain["bias"] == result.bias
@@ -173,7 +193,7 @@ def test_the_sensitivity_where_each_rate_needs_a_resampling(results):
 def test_a_method_that_cannot_be_solved_loses_the_sensitivity_only():
     """Minus a score is negative, which a completely monotone curve cannot be."""
     impossible = audit(loss=get_scorer("r2"), curve=ooc.CompletelyMonotoneCurve(), leakage=None)
-    assert impossible.naive.value < 0
+    assert impossible.pooled.naive < 0 < impossible.naive.value
     assert impossible.summary.sensitivity is None
     assert Summary.from_json(impossible.to_json()) == impossible.summary
 
@@ -196,7 +216,8 @@ def changed(key, value):
         (changed("naive", 0.3), "data of an estimate must be as to_dict gives it"),
         (changed("naive", {"value": 0.3}), "data of an estimate .* but 'interval' is missing"),
         (changed("iid", {"value": 1, "interval": [0, 1, 2], "se_data": 0, "se_monte_carlo": 0}), "of an estimate"),
-        (changed("loss", 3), "data of a summary .* 3 is not a string"),
+        (changed("estimator", 3), "data of a summary .* 3 is not a string"),
+        (changed("metric", {"name": "roc_auc"}), "data of a summary .* is missing"),
         (changed("losses", "abc"), "data of a summary .* 'abc' is not a list of numbers"),
         (changed("losses", [True]), "data of a summary .* True is not a number"),
         (changed("losses", [10**400]), "data of a summary must be as to_dict gives it"),
@@ -206,7 +227,10 @@ def changed(key, value):
         (changed("findings", [{"code": "x", "severity": "odd", "message": "", "remedy": ""}]), "'odd' is not a sev"),
         (changed("test", {}), "data of a summary .* but 'sentence' is missing"),
         (changed("sensitivity", {"rates": [0], "values": [], "low": [0], "high": [1]}), "its lists differ in length"),
-        (changed("loss_range", [0]), "data of a summary must be as to_dict gives it"),
+        (
+            changed("metric", {**known_facts("brier").to_dict(), "range": [0]}),
+            "data of a summary must be as to_dict gives it",
+        ),
     ],
     ids=lambda value: value.replace(" ", "-")[:40] if isinstance(value, str) else "",
 )
@@ -297,11 +321,11 @@ def test_frames(result, results):
     assert table.columns.tolist() == [
         *("estimate", "value", "low", "high", "se_monte_carlo", "se_data", "confidence_level")
     ]
-    assert table["estimate"].tolist() == ["naive", "iid", "corrected"]
-    last = table.iloc[-1]
-    estimate = result.corrected
-    assert (last["value"], last["low"], last["high"]) == (estimate.value, *estimate.interval)
-    assert (last["se_monte_carlo"], last["se_data"]) == (estimate.se_monte_carlo, estimate.se_data)
+    assert table["estimate"].tolist() == ["naive", "iid", "corrected", "optimism"]
+    for place, estimate in ((-2, result.corrected), (-1, result.optimism)):
+        row = table.iloc[place]
+        assert (row["value"], row["low"], row["high"]) == (estimate.value, *estimate.interval)
+        assert (row["se_monte_carlo"], row["se_data"]) == (estimate.se_monte_carlo, estimate.se_data)
     assert results("no rate").to_frame()["estimate"].tolist() == ["naive", "iid"]
     assert result.summary.to_frame().equals(table)
     models = result.test.to_frame()
@@ -323,22 +347,22 @@ def test_frames_without_pandas(result, monkeypatch):
 
 def test_the_text(result):
     lines = str(result).splitlines()
+    assert " ".join(lines[: lines.index("")]) == result.summary.headline
+    lines = lines[lines.index("") - 1 :]
     assert (
-        lines[0]
-        == "Loss (squared_error) of Ridge() over 5 folds: 300 held-out records, 300 models fitted to resamples."
+        lines[2] == "Mean squared error of Ridge() over 5 folds: 300 held-out records, 300 models fitted to resamples."
     )
-    assert lines[2].split() == ["loss", "95", "%", "interval"]
+    assert lines[4].split() == ["mean", "squared", "error", "95", "%", "interval"]
     for line, name, estimate in zip(
-        lines[3:6],
-        ("cross-validated as it is", "random folds, no clusters", "corrected for 10.0% leakage"),
-        (result.naive, result.iid, result.corrected),
+        lines[5:9],
+        ("cross-validated as it is", "random folds, no clusters", "corrected for 10.0% leakage", "optimism"),
+        (result.naive, result.iid, result.corrected, result.optimism),
         strict=True,
     ):
         assert line.startswith(f"  {name} ")
         assert line.removeprefix(f"  {name}").split() == str(estimate).replace("(", "").replace(")", "").split()
     text = " ".join(str(result).split())
-    share = 100 * result.bias / result.corrected.value
-    assert f"the cross-validated loss is too low by {result.bias:.4f}, about {share:.2g} %" in text
+    assert f"Cross-validation may be too optimistic by {result.optimism.value:.3f} (" in text
     assert "It is assumed that 10 % of the training records belong to held-out clusters, taken as known." in text
     assert "Intervals are 95 %, for new clusters of the population: they allow for another sample of clusters;" in text
     assert f"cluster effect was found (p = {result.test.pvalue:.2g})" in text
@@ -374,21 +398,75 @@ def test_the_text_of_other_audits(results):
     assert "no-test: " in str(results("no test"))
 
 
-def verdict(summary, naive, corrected, noise=0.0, **changes):
-    estimate = Estimate(corrected, (corrected - 0.1, corrected + 0.1), noise, 0.05)
-    return replace(summary, corrected=estimate, bias=corrected - naive, **changes).verdict
+def said(summary, value, low, high, **changes):
+    return replace(summary, optimism=Estimate(value, (low, high), 0.0, 0.05), **changes).verdict
 
 
-def test_the_bias_in_words(result):
-    said = lambda *args, **changes: verdict(result.summary, *args, **changes)  # noqa: E731
-    assert said(0.35, 0.38) == "By this estimate the cross-validated loss is too low by 0.0300, about 7.9 %."
-    assert said(0.40, 0.38) == "By this estimate the cross-validated loss is too high by 0.0200, about 5.3 %."
-    assert said(0.38, 0.38) == "The cross-validated loss needs no correction at this leakage rate."
-    assert said(0.35, 0.38, 0.02).endswith("about 7.9 %; the fits alone leave 0.02 of noise (one standard error).")
-    # A loss that can be negative has no percentages.
-    assert said(-0.2, 0.1, loss_range=(-np.inf, np.inf)).endswith("is too low by 0.3000.")
-    score = said(-0.8, -0.75, loss="minus r2_score", loss_range=(-np.inf, np.inf))
-    assert score == "By this estimate the cross-validated r2_score (minus the loss) is too high by 0.0500."
+def test_the_verdict_follows_from_the_optimism(result):
+    summary = result.summary
+    assert said(summary, 0.021, 0.004, 0.038) == "Cross-validation is too optimistic by 0.0210 (0.0040 to 0.0380)."
+    assert said(summary, 0.021, -0.004, 0.046) == (
+        "Cross-validation may be too optimistic by 0.0210 (−0.0040 to 0.0460); the interval includes 0."
+    )
+    assert said(summary, -0.03, -0.05, -0.01) == "Cross-validation is too pessimistic by 0.0300 (0.0100 to 0.0500)."
+    assert said(summary, -0.03, -0.07, 0.01) == (
+        "Cross-validation may be too pessimistic by 0.0300 (−0.0100 to 0.0700); the interval includes 0."
+    )
+    assert said(summary, 0.0, 0.0, 0.0) == "Cross-validation needs no correction at this leakage rate."
+    assert said(summary, -1e-9, -0.01, 0.01) == (
+        "No optimism of cross-validation is seen: it is 0.0000 (−0.0100 to 0.0100), and the interval includes 0."
+    )
+    # An interval that just misses 0 is not printed as one that begins there.
+    assert said(summary, 0.02, 0.00002, 0.04) == "Cross-validation is too optimistic by 0.02000 (0.00002 to 0.04000)."
+    assert "not known" in said(summary, 0.02, np.nan, np.nan)
+    # Nothing else counts: neither the values themselves nor the metric's direction.
+    other = replace(summary, corrected=replace(summary.corrected, value=9.0), bias=-3.0, metric=known_facts("roc_auc"))
+    assert said(other, 0.021, 0.004, 0.038) == said(summary, 0.021, 0.004, 0.038)
+
+
+def test_a_score_is_shown_in_its_own_sign(result):
+    """An audit of the same losses, called minus a score, says the same with the sign turned, everywhere."""
+    facts = MetricFacts("score", "score", greater_is_better=True, range=(-np.inf, 0.0))
+    pooled = replace(result.pooled, samples=replace(result.samples, metric=facts))
+    score = replace(result, pooled=pooled)
+    for name in ("naive", "iid", "corrected"):
+        mine, theirs = getattr(score, name), getattr(result, name)
+        assert mine.value == -theirs.value
+        assert mine.interval[0] < mine.value < mine.interval[1]
+        assert (mine.se_data, mine.se_monte_carlo) == (theirs.se_data, theirs.se_monte_carlo)
+    assert score.optimism.value == result.optimism.value > 0
+    assert score.bias == -result.bias
+    assert score.range == (-result.range[1], -result.range[0])
+    assert score.value_at(0.2) == -result.value_at(0.2) == score.at_leakage(0.2).corrected.value
+    middle = (result.value_at(0.1) + result.value_at(0.2)) / 2
+    assert 0.1 < score.tipping_point(-middle) == result.tipping_point(middle) < 0.2
+    assert score.tipping_point(0.0) == 0.0
+    table = score.sensitivity([0.0, 0.1])
+    np.testing.assert_array_equal(table.values, -result.sensitivity([0.0, 0.1]).values)
+    assert (table.low < table.high).all()
+    mine, theirs = score.summary, result.summary
+    np.testing.assert_array_equal(mine.losses, -np.array(theirs.losses))
+    np.testing.assert_array_equal(mine.curve.loss, -np.array(theirs.curve.loss))
+    np.testing.assert_array_equal([f.naive for f in mine.by_fold], [-f.naive for f in theirs.by_fold])
+    assert mine.headline.startswith(f"Score −{result.naive.value:.3f} → −{result.corrected.value:.3f} on new clusters.")
+    assert "minus" not in str(score)
+    assert "loss" not in str(table)
+
+
+def test_several_metrics_are_one_table(result):
+    facts = MetricFacts("score", "score", greater_is_better=True)
+    rows = (
+        MetricSummary(result.metric, result.naive, result.corrected, result.optimism),
+        MetricSummary(facts, result.naive, None, None),
+    )
+    summary = replace(result.summary, metrics=rows)
+    lines = str(summary).splitlines()
+    header = next(place for place, line in enumerate(lines) if line.split()[-2:] == ["corrected", "optimism"])
+    assert lines[header + 1].split()[:3] == ["mean", "squared", "error"]
+    assert str(result.corrected) in lines[header + 1]
+    assert lines[header + 2].split() == ["score", *str(result.naive).split()]
+    assert str(result.optimism.value)[:5] in summary._repr_html_()
+    assert Summary.from_json(summary.to_json()) == summary
 
 
 def test_printing_computes_no_sensitivity(monkeypatch):
@@ -401,7 +479,7 @@ def test_printing_computes_no_sensitivity(monkeypatch):
     monkeypatch.setattr(Audit, "_overview", fail)
     assert "cross-validated" in str(fresh)
     assert "cross-validated" in fresh._repr_html_()
-    assert len(fresh.to_frame()) == 3
+    assert len(fresh.to_frame()) == 4
     with pytest.raises(AssertionError, match="a sensitivity was computed"):
         fresh.to_json()
 
@@ -420,7 +498,7 @@ def test_repr_is_short_and_equality_does_not_fail(result):
 
 def test_long_estimators_are_cut_in_the_title(result):
     title = replace(result.summary, estimator="Pipeline(" + "x" * 100 + ")").title
-    assert title.startswith("Loss (squared_error) of Pipeline(xxx")
+    assert title.startswith("Mean squared error of Pipeline(xxx")
     assert "xxx... over 5 folds" in title
 
 
@@ -499,7 +577,7 @@ def read(html):
 def test_fragments_say_what_the_text_says(result):
     tags, text = read(result._repr_html_())
     summary = result.summary
-    for line in (summary.title, summary.verdict, summary.assumption, summary.scope, result.test.sentence):
+    for line in (summary.title, summary.headline, summary.assumption, summary.scope, result.test.sentence):
         assert line in text
     for finding in result.findings:
         assert f"{finding.code}: {finding.message} {finding.remedy}" in text
@@ -530,7 +608,7 @@ def test_hostile_names_are_shown_and_not_run(result):
     test = replace(result.test, loss=HOSTILE)
     hostile = replace(
         result.summary,
-        loss=HOSTILE,
+        metric=MetricFacts(HOSTILE, HOSTILE),
         estimator=HOSTILE,
         estimand=HOSTILE,
         findings=(finding,),

@@ -11,6 +11,7 @@ import outofcluster as ooc
 from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.summary import Summary
 from outofcluster.present.report import headline, render_html
+from outofcluster.sampling.metrics.facts import MetricFacts
 
 pytestmark = pytest.mark.browser
 
@@ -105,7 +106,7 @@ def test_hostile_names_are_shown_as_text_and_nothing_runs(open_page, records):
     hostile = replace(
         records.summary,
         estimator=HOSTILE,
-        loss=HOSTILE,
+        metric=MetricFacts(HOSTILE, HOSTILE),
         findings=(Finding(HOSTILE, "severe", HOSTILE, HOSTILE),),
         test={"sentence": HOSTILE},
     )

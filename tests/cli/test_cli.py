@@ -96,7 +96,7 @@ def test_demo_tells_the_whole_story(run, tmp_path):
         f"the truth {numbers['truth']:.4f}",
         f"{summary.corrected.interval[0]:.4f} to {summary.corrected.interval[1]:.4f}",
         "A cluster effect was found",
-        f"cross-validation is too low by {summary.bias:.4f}",
+        f"optimism {summary.optimism.value:.4f} {summary.optimism.interval[0]:.4f} to",
         "The interval of the corrected loss contains the truth",
         "The report is in report.html",
     ):

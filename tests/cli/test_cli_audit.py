@@ -83,7 +83,7 @@ def test_the_numbers_are_those_of_python(run, tmp_path):
     said = " ".join(out.split())
     for words in (
         "records.csv, 200 records of 50 clusters; target ill (classes no, yes).",
-        "share of wrong predictions",
+        "error rate",
         f"cross-validated as it is {expected.naive.value:.4f}",
         f"corrected for 10.0% leakage {expected.corrected.value:.4f} {expected.corrected.interval[0]:.4f} to",
         "give or take 2 %, which the interval includes",

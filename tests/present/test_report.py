@@ -18,10 +18,11 @@ from sklearn.metrics import get_scorer
 import outofcluster as ooc
 from outofcluster._base.exceptions import InputError, MissingExtraError
 from outofcluster.auditing.findings import Finding
-from outofcluster.auditing.summary import Summary
+from outofcluster.auditing.summary import MetricSummary, Summary
 from outofcluster.inference.estimates import Estimate, Sensitivity
 from outofcluster.present.report import check_destination, headline, render_html, write_html
 from outofcluster.present.report.chart import curve_chart, sensitivity_chart, slider_end
+from outofcluster.sampling.metrics.facts import MetricFacts, known_facts
 
 rng = np.random.default_rng(0)
 groups = np.repeat(np.arange(30), 10)
@@ -109,13 +110,12 @@ def test_it_says_what_the_audit_says(result):
         "A title",
         headline(summary),
         summary.title,
-        summary.verdict,
         summary.assumption,
         summary.scope,
         f"{result.naive.value:.4f}",
         f"{result.corrected.interval[0]:.4f} to {result.corrected.interval[1]:.4f}",
         result.test.sentence,
-        "Loss: mean squared error. Smaller is better.",
+        "Mean squared error: smaller is better.",
         "100 further models were fitted to resamples",
         "records.csv",
         "Ridge()",
@@ -152,37 +152,51 @@ def test_what_differs_between_audits(results):
     assert "also allows for an uncertain rate" in said["uncertain"]
     assert "The same rate is used for all folds." in said["one rate per fold"]
     assert "cut in two" in said["fragments"]
-    assert "share of wrong predictions" in said["fragments"]
+    assert "error rate" in said["fragments"]
     assert "had nothing leaked" in said["units"]
     assert "rates that were computed." in said["not linear"]
-    assert "minus r2_score" in said["scorer"]
+    assert "minus" not in said["scorer"]
     assert "could not be run" in said["no test"]
 
 
-def with_corrected(summary, value, low, high, naive=0.35):
+def with_corrected(summary, value, optimism, low, high, **changes):
     return replace(
         summary,
-        naive=Estimate(naive, (naive - 0.05, naive + 0.05), 0.0, 0.02),
-        corrected=Estimate(value, (low, high), 0.0, 0.05),
+        naive=Estimate(0.35, (0.3, 0.4), 0.0, 0.02),
+        iid=Estimate(0.3, (0.25, 0.35), 0.0, 0.02),
+        corrected=Estimate(value, (value - 0.07, value + 0.07), 0.0, 0.05),
+        optimism=Estimate(optimism, (low, high), 0.0, 0.05),
+        **changes,
     )
 
 
 def test_the_headline(result):
-    summary = replace(result.summary, iid=Estimate(0.3, (0.25, 0.35), 0.0, 0.02))
-    assert headline(with_corrected(summary, 0.38, 0.31, 0.45)) == (
-        "Expect a loss of about 0.380 (95 % interval 0.310 to 0.450) on new clusters, not the 0.350 that "
-        "cross-validation shows."
+    summary = result.summary
+    assert headline(with_corrected(summary, 0.38, 0.03, 0.01, 0.05)) == (
+        "Mean squared error 0.350 → 0.380 on new clusters. Cross-validation is too optimistic by 0.030 (0.010 to "
+        "0.050)."
     )
-    assert headline(with_corrected(summary, 0.3501, 0.31, 0.39)) == (
-        "Leakage changes little here: expect a loss of about 0.350 (95 % interval 0.310 to 0.390) on new clusters; "
-        "cross-validation shows 0.350."
+    assert headline(with_corrected(summary, 0.38, 0.03, -0.01, 0.07)) == (
+        "Mean squared error 0.350 → 0.380 on new clusters. Cross-validation may be too optimistic by 0.030 (−0.010 to "
+        "0.070); the interval includes 0."
     )
-    noisy = with_corrected(summary, 0.38, 0.31, 0.45)
-    noisy = replace(noisy, corrected=replace(noisy.corrected, se_monte_carlo=0.02))
-    assert headline(noisy).startswith("Leakage changes little here: expect a loss of about 0.380 (")
-    assert headline(with_corrected(summary, 0.38, np.nan, np.nan)) == (
-        "Expect a loss of about 0.380 on new clusters, not the 0.350 that cross-validation shows."
+    auc = with_corrected(summary, 0.32, 0.03, 0.01, 0.05, metric=known_facts("roc_auc"))
+    assert headline(auc) == (
+        "AUC 0.350 → 0.320 on new clusters. Cross-validation is too optimistic by 0.030 (0.010 to 0.050)."
     )
+    assert "had nothing leaked" in headline(replace(auc, units="records"))
+    assert headline(replace(auc, corrected=None, optimism=None)).startswith("AUC 0.350 by cross-validation; how far")
+
+
+def test_a_score_is_called_by_its_name(result):
+    auc = with_corrected(result.summary, 0.32, 0.03, 0.01, 0.05, metric=known_facts("roc_auc"))
+    rows = tuple(MetricSummary(known_facts(name), auc.naive, auc.corrected, auc.optimism) for name in ("roc_auc", "r2"))
+    said = read(render_html(replace(auc, metrics=rows))).said()
+    for words in ("AUC: greater is better.", "How the AUC changes", "AUC as it is", "corrected AUC", "too high", "R²"):
+        assert words in said, words
+    body, _, _ = said.partition("What to know before")
+    assert "the loss" not in body
+    assert "too low" not in said
 
 
 def test_severe_findings_are_announced(result):
@@ -231,7 +245,7 @@ def test_hostile_names_are_text(result):
     finding = Finding(HOSTILE, "severe", HOSTILE, HOSTILE)
     hostile = replace(
         result.summary,
-        loss=HOSTILE,
+        metric=MetricFacts(HOSTILE, HOSTILE),
         estimator=HOSTILE,
         estimand=HOSTILE,
         curve_method=HOSTILE,

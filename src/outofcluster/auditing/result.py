@@ -33,7 +33,7 @@ from outofcluster.auditing.choices import LARGEST_RATE, choose_stored_units, rea
 from outofcluster.auditing.effect_result import LeakageTest
 from outofcluster.auditing.effect_test import evaluate_effect
 from outofcluster.auditing.findings import Finding, not_muted
-from outofcluster.auditing.summary import FittedCurve, FoldSummary, Summary, UnmixedLosses
+from outofcluster.auditing.summary import FittedCurve, FoldSummary, MetricSummary, Summary, UnmixedLosses
 from outofcluster.auditing.suspects import entity_suspects_frame, suspects_frame
 from outofcluster.curves.base import Curve
 from outofcluster.curves.operator import BinomialOperator
@@ -77,6 +77,8 @@ class Audit:
         The units that the user asked for.
     data_leakage : Leakage or None
         What the records themselves say about the leakage rate, with an upper bound.
+    others : tuple of Audit
+        Audits of further metrics of the same fits, with the same choices; ``metrics`` has all of them by name.
     """
 
     pooled: Pooled = field(repr=False)
@@ -87,6 +89,12 @@ class Audit:
     error_model_reason: str = field(default="", repr=False)
     units_asked: str = field(default="auto", repr=False)
     data_leakage: Leakage | None = field(default=None, repr=False)
+    others: tuple[Audit, ...] = field(default=(), repr=False)
+
+    @property
+    def metrics(self) -> dict[str, Audit]:
+        """The audit of each metric by its name, this one first; all of them are of the same fits."""
+        return {result.loss: result for result in (self, *self.others)}
 
     @property
     def samples(self) -> AuditSamples:
@@ -174,7 +182,7 @@ class Audit:
     @property
     def bias(self) -> float | None:
         """Corrected minus naive, in the metric's own sign; `optimism` is positive for every metric."""
-        return None if self.corrected is None else self.corrected.value - self.naive.value
+        return None if self.corrected is None else float(self.corrected.value - self.naive.value)
 
     @cached_property
     def range(self) -> tuple[float, float] | None:
@@ -235,7 +243,8 @@ class Audit:
         Audit
             Another audit of the same samples.
         """
-        return replace(self, leakage=read_leakage(leakage, self.error_model, self.pooled.n_folds))
+        rates = read_leakage(leakage, self.error_model, self.pooled.n_folds)
+        return self._each(lambda result: replace(result, leakage=rates))
 
     def with_curve(self, curve: Any) -> Audit:
         """The same audit with another curve method: solved anew, with no further fit.
@@ -249,7 +258,9 @@ class Audit:
         -------
         Audit
         """
-        return replace(self, curve_method=read_curve(curve, self.error_model, self.loss_range))  # type: ignore[arg-type]
+        return self._each(
+            lambda result: replace(result, curve_method=read_curve(curve, self.error_model, result.loss_range))  # type: ignore[arg-type]
+        )
 
     def with_units(self, units: str) -> Audit:
         """The same audit with intervals for other units, with no further fit.
@@ -263,8 +274,8 @@ class Audit:
         -------
         Audit
         """
-        pooled = Pooled(self.samples, choose_stored_units(units, self.samples))
-        return replace(self, pooled=pooled, units_asked=units)
+        kind = choose_stored_units(units, self.samples)
+        return self._each(lambda result: replace(result, pooled=Pooled(result.samples, kind), units_asked=units))
 
     def with_confidence(self, confidence_level: float) -> Audit:
         """The same audit with intervals of another level of confidence.
@@ -278,7 +289,8 @@ class Audit:
         -------
         Audit
         """
-        return replace(self, confidence_level=read_confidence(confidence_level))
+        level = read_confidence(confidence_level)
+        return self._each(lambda result: replace(result, confidence_level=level))
 
     def merge(self, other: Audit) -> Audit:
         """One larger audit from two audits of the same problem with different seeds; the choices are those of this one.
@@ -292,7 +304,16 @@ class Audit:
         -------
         Audit
         """
-        return replace(self, pooled=Pooled(self.samples.merge(other.samples), self.units))
+        if list(self.metrics) != list(other.metrics):
+            raise InputError(
+                "Audits can be merged only if their metrics are the same, got "
+                f"{', '.join(self.metrics)} and {', '.join(other.metrics)}."
+            )
+        return self._each(
+            lambda result: replace(
+                result, pooled=Pooled(result.samples.merge(other.metrics[result.loss].samples), result.units)
+            )
+        )
 
     def suspects(self) -> Any:
         """What looks as if it had leaked, the most suspicious first, for clerical review.
@@ -373,6 +394,14 @@ class Audit:
         path : path
             The file.
         """
+        about, arrays = dict[str, Any](), dict[str, Any]()
+        for place, result in enumerate((self, *self.others)):
+            samples, own = result.samples.to_arrays()
+            about[str(place)] = {"samples": samples, "choices": result._choices()}
+            arrays |= {f"metric{place}_{name}": array for name, array in own.items()}
+        write_archive(path, _KIND, _FORMAT, about, arrays)
+
+    def _choices(self) -> dict[str, Any]:
         params = self.curve_method.get_params()
         simple = all(value is None or isinstance(value, bool | int | float | str) for value in params.values())
         if not simple or not hasattr(curves, type(self.curve_method).__name__):
@@ -380,8 +409,7 @@ class Audit:
                 f"curve must have numbers as parameters for the audit to be saved, got {self.curve_method!r}; "
                 "save with_curve(…) of another one."
             )
-        samples, arrays = self.samples.to_arrays()
-        choices = {
+        return {
             "leakage": None if self.leakage is None else [plain(leak) for leak in self.leakage],
             "curve": {"name": type(self.curve_method).__name__, "params": params},
             "units": self.units,
@@ -391,7 +419,6 @@ class Audit:
             "units_asked": self.units_asked,
             "data_leakage": None if self.data_leakage is None else plain(self.data_leakage),
         }
-        write_archive(path, _KIND, _FORMAT, {"samples": samples, "choices": choices}, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -407,18 +434,24 @@ class Audit:
         Audit
         """
         about, arrays = read_archive(path, _KIND, _FORMAT)
-        choices = about["choices"]
-        leakage = choices["leakage"]
-        return cls(
-            Pooled(AuditSamples.from_arrays(about["samples"], arrays), choices["units"]),
-            None if leakage is None else tuple(Leakage(**leak) for leak in leakage),
-            getattr(curves, choices["curve"]["name"])(**choices["curve"]["params"]),
-            choices["confidence_level"],
-            tuple(choices["mute"]),
-            choices["error_model_reason"],
-            choices["units_asked"],
-            None if choices["data_leakage"] is None else Leakage(**choices["data_leakage"]),
-        )
+        audits = []
+        for place in range(len(about)):
+            prefix, choices = f"metric{place}_", about[str(place)]["choices"]
+            own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+            leakage = choices["leakage"]
+            audits.append(
+                cls(
+                    Pooled(AuditSamples.from_arrays(about[str(place)]["samples"], own), choices["units"]),
+                    None if leakage is None else tuple(Leakage(**leak) for leak in leakage),
+                    getattr(curves, choices["curve"]["name"])(**choices["curve"]["params"]),
+                    choices["confidence_level"],
+                    tuple(choices["mute"]),
+                    choices["error_model_reason"],
+                    choices["units_asked"],
+                    None if choices["data_leakage"] is None else Leakage(**choices["data_leakage"]),
+                )
+            )
+        return replace(audits[0], others=tuple(audits[1:]))
 
     @cached_property
     def summary(self) -> Summary:
@@ -540,8 +573,11 @@ class Audit:
 
     def _shown(self, estimate: Estimate) -> Estimate:
         """An estimate of a loss as that of the metric, in its own sign."""
-        value, interval = self.metric.shown(estimate.value), self.metric.shown_interval(*estimate.interval)
-        return replace(estimate, value=value, interval=interval)
+        return estimate.shown_as(self.metric)
+
+    def _each(self, change: Callable[[Audit], Audit]) -> Audit:
+        """The same change to this audit and to those of the other metrics."""
+        return replace(change(self), others=tuple(change(result) for result in self.others))
 
     @cached_property
     def _optimism(self) -> Optimism:
@@ -592,6 +628,11 @@ class Audit:
             range=self.range,
             data_leakage=self.data_leakage,
             auc=float(np.mean(told_apart)) if told_apart else None,
+            metrics=tuple(
+                MetricSummary(result.metric, result.naive, result.corrected, result.optimism)
+                for result in self.metrics.values()
+                if self.others
+            ),
         )
 
     def _overview(self) -> Sensitivity | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -52,6 +52,20 @@ class Estimate:
     se_monte_carlo: float
     se_data: float
     confidence_level: float = 0.95
+
+    def shown_as(self, metric: MetricFacts) -> Self:
+        """The same estimate of a loss, or of a difference of losses, in the metric's own sign.
+
+        Parameters
+        ----------
+        metric : MetricFacts
+            What is measured.
+
+        Returns
+        -------
+        Estimate
+        """
+        return replace(self, value=metric.shown(self.value), interval=metric.shown_interval(*self.interval))
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers as plain data.

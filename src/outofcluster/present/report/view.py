@@ -142,7 +142,7 @@ def _curve(summary: Summary, digits: int) -> dict[str, Any]:
         "charts": curve_chart(summary),
         "axis": axis,
         "described": described,
-        "moved": f"{moved:+.{digits}f}" if float(fixed(moved, digits)) else "",
+        "moved": ("+" if moved > 0 else "") + fixed(moved, digits) if round(moved, digits) else "",
     }
 
 
