@@ -117,7 +117,7 @@ def test_a_file_that_was_cut_changed_or_made_by_another_version_is_refused_by_na
 
     def other_rate(entries):
         about = json.loads(entries["about.json"])
-        about["about"]["choices"]["leakage"][0]["rate"] = 0.01
+        about["about"]["0"]["choices"]["leakage"][0]["rate"] = 0.01
         entries["about.json"] = json.dumps(about).encode()
 
     edited(other_rate)

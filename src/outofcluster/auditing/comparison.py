@@ -1,7 +1,28 @@
-"""Several models on the same resamples: the interval of their difference, and whether correcting changes the ranking.
+r"""Several models on the same resamples: the interval of their difference, and whether correcting changes the ranking.
 
 Models are audited on the same folds with the same random numbers, so that replicate r at level i trains every
 model on the same records. :mod:`outofcluster.inference.intervals` says how the interval of a difference follows.
+
+*The chance that the order changes.* Let :math:`\hat c_1, …, \hat c_M` be the corrected losses, with the models numbered
+in the order that cross-validation gives them, the best first. That order is right if all differences of neighbours in
+it, :math:`δ_j = c_{j+1} - c_j`, are positive. The estimated differences are taken as jointly normal around the true
+ones, so that what is known about δ is a normal distribution around :math:`\hat δ`, and
+
+.. math:: P(\text{the order changes}) = 1 - P(δ_1 > 0, …, δ_{M-1} > 0) .
+
+Its covariances follow from the variances :math:`V_{ab}` of the paired differences alone, since
+
+.. math:: \operatorname{Cov}(c_a - c_b,\, c_d - c_e) = \tfrac12 (V_{ae} + V_{bd} - V_{ad} - V_{be}) ,
+
+so all that the models share (hard clusters, resamples, the leakage rate) cancels here as it does in the differences.
+V has both sources of error, the data and the fits. Each variance has its own correction for the noise of few fits,
+which may leave a matrix with slightly negative eigenvalues: these are set to 0. For two models the chance is
+:math:`Φ(-\hat δ/\sqrt{V})`. For more it is the share of :math:`2^{16}` draws with a fixed seed, whose error is below
+0.002.
+
+The order that cross-validation gives is a fact, and is not drawn. A chance near one half for two models says that the
+corrected losses leave it open which of them is better; a chance near one says that cross-validation has them the wrong
+way round.
 """
 
 from __future__ import annotations
@@ -10,12 +31,13 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import ndtr
 
 from outofcluster._base.deprecation import old_names
 from outofcluster._base.exceptions import FitError, InputError
@@ -23,6 +45,7 @@ from outofcluster._base.markup import element, fragment, table
 from outofcluster._base.plain import data_frame, plain
 from outofcluster._base.randomness import RandomState, seed_of
 from outofcluster._base.roots import first_crossing
+from outofcluster._base.validation import Array
 from outofcluster.auditing.choices import LARGEST_RATE
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit
@@ -31,11 +54,14 @@ from outofcluster.inference.estimates import Estimate
 from outofcluster.inference.intervals import Confidence, paired_uncertainty
 from outofcluster.sampling.fitting import check_cloneable
 from outofcluster.sampling.losses import resolve_loss
+from outofcluster.sampling.metrics.facts import SOME_LOSS, MetricFacts
+from outofcluster.sampling.metrics.resolve import resolve_scoring
 from outofcluster.split.folds import make_folds
 
 __all__ = ["Comparison", "Difference", "compare"]
 
-_SCHEMA = 2
+_SCHEMA = 3
+_DRAWS = 2**16
 
 
 @old_names(errors="error_model", method="curve")
@@ -49,6 +75,10 @@ def compare(
     error_model: Literal["auto", "records", "fragments"] = "auto",
     cv: Any = None,
     loss: Any = None,
+    scoring: Any = None,
+    pool: Literal["records", "folds"] | None = None,
+    pos_label: Any = None,
+    score_weight: Any = None,
     curve: Literal["auto"] | Curve = "auto",
     n_fits: int | None = None,
     n_train: int | None = None,
@@ -79,8 +109,17 @@ def compare(
         How clustering errors happen, as in `audit`.
     cv : int, splitter or iterable, optional
         Folds that keep every approximate cluster on one side; 5 group folds by default.
-    loss : str, callable or scorer, optional
+    loss : str or callable, optional
         As in `sample_losses`, the same for all models.
+    scoring : str, scorer, callable, or a list or dict of these, optional
+        Metrics in the place of a loss, as in `audit`. Of several, the comparison is about the first one, and
+        ``comparison.metrics`` has one for each.
+    pool : {"records", "folds"}, optional
+        How a metric is pooled over folds, as in `audit`.
+    pos_label : label, optional
+        The positive one of two classes, as in `audit`.
+    score_weight : array, optional
+        Weight of every record in scoring, as in `audit`.
     curve : Curve, optional
         Curve method, as in `audit`.
     n_fits : int, optional
@@ -128,7 +167,8 @@ def compare(
     >>> comparison.ranking
     ('linear', 'neighbour')
     """
-    models = _check_models(estimators, loss, y)
+    measured = {"loss": loss, "scoring": scoring, "pool": pool, "pos_label": pos_label, "score_weight": score_weight}
+    models = _check_models(estimators, loss, scoring, y)
     pairs = [(fold.train, fold.validation) for fold in make_folds(X, y, groups, cv)]
     seed = seed_of(random_state)
     if seed is None:
@@ -144,7 +184,7 @@ def compare(
                 leakage=leakage,
                 error_model=error_model,
                 cv=pairs,
-                loss=loss,
+                **measured,
                 curve=curve,
                 n_fits=n_fits,
                 n_train=n_train,
@@ -167,8 +207,10 @@ def compare(
     return Comparison(audits, left_out)
 
 
-def _check_models(estimators: Any, loss: Any, y: Any) -> dict[str, Any]:
+def _check_models(estimators: Any, loss: Any, scoring: Any, y: Any) -> dict[str, Any]:
     """Models that can be cloned and share one loss, before any of them is fitted."""
+    if loss is not None and scoring is not None:
+        raise InputError("scoring must be left out where loss is given, since either says what is measured.")
     if not isinstance(estimators, Mapping) or len(estimators) < 2:
         got = len(estimators) if isinstance(estimators, Mapping) else type(estimators).__name__
         raise InputError(f"estimators must be a dict of at least two estimators by name, got {got}.")
@@ -177,7 +219,10 @@ def _check_models(estimators: Any, loss: Any, y: Any) -> dict[str, Any]:
         if not isinstance(name, str):
             raise InputError(f"estimators must have strings as names, got {name!r}.")
         check_cloneable(f"estimators[{name!r}]", estimator)
-        names[name] = resolve_loss(loss, estimator, y).name
+        if scoring is None:
+            names[name] = resolve_loss(loss, estimator, y).name
+        else:
+            resolve_scoring(scoring, estimator, y)
     if len(set(names.values())) > 1:
         raise InputError(f"estimators must share one loss, got {', '.join(sorted(set(names.values())))}; give loss=.")
     return dict(estimators)
@@ -185,25 +230,36 @@ def _check_models(estimators: Any, loss: Any, y: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Difference:
-    """The loss of one model minus that of another.
+    """The loss or metric of one model minus that of another, in the metric's own sign.
 
     Attributes
     ----------
     first, second : str
         Names of the models.
     naive, corrected : Estimate
-        The difference of the cross-validated losses, and of the corrected ones (None without a leakage rate).
+        The difference of the cross-validated values, and of the corrected ones (None without a leakage rate).
+    metric : MetricFacts
+        What is measured.
     """
 
     first: str
     second: str
     naive: Estimate
     corrected: Estimate | None
+    metric: MetricFacts = SOME_LOSS
 
     @property
     def changes_sign(self) -> bool:
         """Whether the model that looks better is not the better one."""
         return self.corrected is not None and self.naive.value * self.corrected.value < 0
+
+    @property
+    def chance_of_change(self) -> float | None:
+        """The chance that the model that looks better is not the better one; None without a leakage rate."""
+        if self.corrected is None:
+            return None
+        sign = -1.0 if self.naive.value < 0 else 1.0
+        return _chance_below_zero(sign * self.corrected.value, _variance(self.corrected))
 
     def to_frame(self) -> Any:
         """The numbers as a table.
@@ -237,15 +293,26 @@ class Comparison:
     left_out: dict[str, str]
 
     @property
+    def metric(self) -> MetricFacts:
+        """What is measured."""
+        return next(iter(self.audits.values())).metric
+
+    @property
+    def metrics(self) -> dict[str, Comparison]:
+        """The comparison by each metric, by its name, this one first."""
+        names = next(iter(self.audits.values())).metrics
+        return {name: replace(self, audits={m: a.metrics[name] for m, a in self.audits.items()}) for name in names}
+
+    @property
     def naive_ranking(self) -> tuple[str, ...]:
-        """Names by the cross-validated loss, the best first."""
-        return tuple(sorted(self.audits, key=lambda name: self.audits[name].naive.value))
+        """Names by the cross-validated loss or metric, the best first."""
+        return tuple(sorted(self.audits, key=lambda name: self.metric.shown(self.audits[name].naive.value)))
 
     @property
     def ranking(self) -> tuple[str, ...]:
-        """Names by the corrected loss, the best first; by the cross-validated loss without a leakage rate."""
+        """Names by the corrected value, the best first; by the cross-validated one without a leakage rate."""
         values = {name: (result.corrected or result.naive).value for name, result in self.audits.items()}
-        return tuple(sorted(values, key=lambda name: values[name]))
+        return tuple(sorted(values, key=lambda name: self.metric.shown(values[name])))
 
     @property
     def ranking_changes(self) -> bool:
@@ -253,12 +320,33 @@ class Comparison:
         return self.ranking != self.naive_ranking
 
     @cached_property
+    def chance_of_change(self) -> float | None:
+        """The chance that the order of the models differs from that of the cross-validation; None without a rate.
+
+        The order by the true values on new clusters is meant, of which the corrected ones are estimates
+        (:mod:`outofcluster.auditing.comparison`).
+        """
+        order = self.naive_ranking
+        if len(order) < 2:
+            return None if self.audits[order[0]].leakage is None else 0.0
+        pairs = {pair: self.difference(*pair).corrected for pair in combinations(order, 2)}
+        known = {pair: estimate for pair, estimate in pairs.items() if estimate is not None}
+        if len(known) < len(pairs):
+            return None
+        variances = np.zeros((len(order), len(order)))
+        for (first, second), estimate in known.items():
+            a, b = order.index(first), order.index(second)
+            variances[a, b] = variances[b, a] = _variance(estimate)
+        gaps = [-self.metric.shown(known[pair].value) for pair in pairwise(order)]
+        return chance_of_change(np.array(gaps), variances)
+
+    @cached_property
     def differences(self) -> tuple[Difference, ...]:
         """Every pair of models, the better one (by the ranking) first."""
         return tuple(self.difference(first, second) for first, second in combinations(self.ranking, 2))
 
     def difference(self, first: str, second: str) -> Difference:
-        """The loss of one model minus that of another, with paired intervals.
+        """The value of one model minus that of another, with paired intervals, in the metric's own sign.
 
         Parameters
         ----------
@@ -273,7 +361,8 @@ class Comparison:
         a, b = self._audit(first), self._audit(second)
         naive = _difference(a, b, corrected=False)
         has_rate = a.leakage is not None and b.leakage is not None
-        return Difference(first, second, naive, _difference(a, b, corrected=True) if has_rate else None)
+        corrected = _difference(a, b, corrected=True) if has_rate else None
+        return Difference(first, second, naive, corrected, a.metric)
 
     def tipping_point(self, first: str, second: str) -> float | None:
         """The smallest leakage rate up to 0.5 from which on the model that looks better is the worse one.
@@ -308,9 +397,16 @@ class Comparison:
                 "naive_ranking": self.naive_ranking,
                 "ranking": self.ranking,
                 "ranking_changes": self.ranking_changes,
-                "differences": self.differences,
+                "chance_of_change": self.chance_of_change,
+                "metric": self.metric.to_dict(),
+                "differences": [
+                    {**plain(difference), "chance_of_change": difference.chance_of_change}
+                    for difference in self.differences
+                ],
             }
         )
+        if len(self.metrics) > 1:
+            data["metrics"] = {name: one.to_dict() for name, one in self.metrics.items() if name != self.metric.name}
         return data
 
     def to_json(self) -> str:
@@ -324,7 +420,7 @@ class Comparison:
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
     def to_frame(self) -> Any:
-        """The losses as a table.
+        """The losses or metrics as a table.
 
         Returns
         -------
@@ -334,7 +430,7 @@ class Comparison:
         return data_frame([_row(name, self.audits[name]) for name in self.ranking])
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the losses of all models, as they are and corrected; needs matplotlib.
+        """Draw the values of all models, as they are and corrected; needs matplotlib.
 
         Parameters
         ----------
@@ -351,7 +447,8 @@ class Comparison:
 
     def __str__(self) -> str:
         width = max(len(name) for name in self.audits)
-        lines = [f"{'':{width}}  as it is                     corrected"]
+        lines = [f"{self.metric.title}, {'greater' if self.metric.greater_is_better else 'smaller'} is better"]
+        lines.append(f"{'':{width}}  as it is                     corrected")
         for name in self.ranking:
             result = self.audits[name]
             lines.append(f"{name:{width}}  {result.naive!s:27}  {result.corrected or 'no leakage rate given'}")
@@ -360,7 +457,8 @@ class Comparison:
     def _repr_html_(self) -> str:
         rows = [(name, str(self.audits[name].naive), str(self.audits[name].corrected or "")) for name in self.ranking]
         sentences = [element("p", line) for line in self._sentences]
-        return fragment(table(("model", "as it is", "corrected"), rows), *sentences)
+        label = self.metric.label
+        return fragment(table(("model", f"{label} as it is", f"corrected {label}"), rows), *sentences)
 
     @property
     def _sentences(self) -> list[str]:
@@ -368,7 +466,17 @@ class Comparison:
         sentences = []
         if self.audits[self.ranking[0]].corrected is not None:
             sentences.append(f"Correcting {'changes' if self.ranking_changes else 'does not change'} the ranking.")
+        if self.chance_of_change is not None:
+            chance = chance_in_words(self.chance_of_change)
+            sentences.append(f"The chance that the true order is not the one that cross-validation shows is {chance}.")
         sentences += [str(difference) for difference in self.differences]
+        for one in list(self.metrics.values())[1:]:
+            order = " before ".join(one.naive_ranking)
+            doubt = ""
+            if one.chance_of_change is not None:
+                chance = chance_in_words(one.chance_of_change)
+                doubt = f"; the chance that this is not the true order is {chance}"
+            sentences.append(f"By {one.metric.label}, cross-validation puts {order}{doubt}.")
         return sentences + [f"{name} was left out: {reason}" for name, reason in self.left_out.items()]
 
     def _audit(self, name: str) -> Audit:
@@ -397,4 +505,51 @@ def _difference(a: Audit, b: Audit, *, corrected: bool) -> Estimate:
     (of_a, moved_a), (of_b, moved_b) = parts
     value = a.pooled.naive + of_a.value - b.pooled.naive - of_b.value
     source = paired_uncertainty((a.pooled, of_a), (b.pooled, of_b), rate_effect=moved_a - moved_b)
-    return Confidence(a.confidence_level, a.pooled.n_scored).linear(value, source)
+    return Confidence(a.confidence_level, a.pooled.n_scored).linear(value, source).shown_as(a.metric)
+
+
+def _variance(estimate: Estimate) -> float:
+    return estimate.se_data**2 + estimate.se_monte_carlo**2
+
+
+def _chance_below_zero(value: float, variance: float) -> float:
+    if not variance > 0:
+        return float(value < 0)
+    return float(ndtr(-value / math.sqrt(variance)))
+
+
+def chance_of_change(gaps: Array, variances: Array) -> float:
+    """The chance that not all true gaps between neighbours of an order are positive (see the module's head).
+
+    Parameters
+    ----------
+    gaps : array of shape (M - 1,)
+        Estimated gaps between neighbours.
+    variances : array of shape (M, M)
+        Variances of the differences of all pairs, in that order.
+
+    Returns
+    -------
+    float
+    """
+    if not np.isfinite(variances).all():
+        return math.nan
+    if len(gaps) == 1:
+        return _chance_below_zero(float(gaps[0]), float(variances[0, 1]))
+    upper, lower = variances[1:], variances[:-1]
+    covariance = (upper[:, :-1] + lower[:, 1:] - upper[:, 1:] - lower[:, :-1]) / 2
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0))
+    draws = np.random.default_rng(0).standard_normal((_DRAWS, len(gaps)))
+    return float(1 - (draws @ root.T + gaps >= 0).all(axis=1).mean())
+
+
+def chance_in_words(chance: float) -> str:
+    """A chance as a percentage: whole ones in the middle, and bounds at both ends."""
+    if not math.isfinite(chance):
+        return "not known"
+    if 0 < chance < 0.005:
+        return "below 0.5 %"
+    if 0.995 < chance < 1:
+        return "above 99.5 %"
+    return f"{100 * chance:.0f} %"

@@ -38,7 +38,8 @@ from outofcluster.auditing.suspects import entity_suspects_frame, suspects_frame
 from outofcluster.curves.base import Curve
 from outofcluster.curves.operator import BinomialOperator
 from outofcluster.inference.estimates import Estimate, Sensitivity
-from outofcluster.inference.intervals import Confidence, Uncertainty, resample, uncertainty
+from outofcluster.inference.intervals import Confidence, Uncertainty, optimism_uncertainty, resample, uncertainty
+from outofcluster.inference.pieces import TwoReadings
 from outofcluster.inference.pooled import Optimism, Pooled
 from outofcluster.inference.ranges import loss_range
 from outofcluster.leakage.rate import Leakage
@@ -172,12 +173,11 @@ class Audit:
         pooled, solved = self.pooled, self._optimism
         least, most = pooled.samples.loss_range
         confidence = Confidence(self.confidence_level, pooled.n_scored, (least - pooled.naive, most - pooled.naive))
-        moved = self._rate_effect if solved.exact else 0.0
-        source = uncertainty(pooled, solved, rate_effect=moved, of_naive=False)
         if solved.exact:
+            source = optimism_uncertainty(pooled, solved, self._rates, rate_effect=self._rate_effect)
             return confidence.linear(solved.value, source)
         draws = resample(pooled, self.curve_method, self._rates, self._stds, solved, of_naive=False)
-        return confidence.from_draws(solved.value, draws, source.monte_carlo)
+        return confidence.from_draws(solved.value, draws, pooled.monte_carlo_of(solved))
 
     @property
     def bias(self) -> float | None:
@@ -304,14 +304,15 @@ class Audit:
         -------
         Audit
         """
-        if list(self.metrics) != list(other.metrics):
+        if len(self.others) != len(other.others):
             raise InputError(
                 "Audits can be merged only if their metrics are the same, got "
                 f"{', '.join(self.metrics)} and {', '.join(other.metrics)}."
             )
+        theirs = dict(zip(self.metrics, other.metrics.values(), strict=True))
         return self._each(
             lambda result: replace(
-                result, pooled=Pooled(result.samples.merge(other.metrics[result.loss].samples), result.units)
+                result, pooled=Pooled(result.samples.merge(theirs[result.loss].samples), result.units)
             )
         )
 
@@ -578,6 +579,14 @@ class Audit:
     def _each(self, change: Callable[[Audit], Audit]) -> Audit:
         """The same change to this audit and to those of the other metrics."""
         return replace(change(self), others=tuple(change(result) for result in self.others))
+
+    @property
+    def readings(self) -> TwoReadings | None:
+        """The optimism by the curve, and by models without the likeliest pieces of held-out entities.
+
+        It is None without a rate, for single records, and where no such models were fitted.
+        """
+        return None if self.leakage is None else self._optimism.readings
 
     @cached_property
     def _optimism(self) -> Optimism:

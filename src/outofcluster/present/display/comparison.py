@@ -1,4 +1,4 @@
-"""Several models side by side: the loss as it is and the corrected one, in the order of the ranking."""
+"""Several models side by side: the value as it is and the corrected one, in the order of the ranking."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from outofcluster.auditing.comparison import chance_in_words
 from outofcluster.inference.estimates import Estimate, percent
 from outofcluster.present.display._axes import (
     GREY,
@@ -26,7 +27,7 @@ __all__ = ["ComparisonDisplay"]
 
 @dataclass(eq=False)
 class ComparisonDisplay:
-    """Losses of several models before and after correction.
+    """Losses or metrics of several models before and after correction.
 
     Each interval is that of one model alone. All models were fitted to the same resamples, so two of them can differ
     clearly although their intervals overlap. ``Comparison.difference`` says whether they do.
@@ -36,9 +37,11 @@ class ComparisonDisplay:
     models : tuple of str
         Names of the models in the order of the ranking, the best first.
     naive, corrected : tuple of Estimate
-        The losses as they are, and on new clusters; the second is empty without a leakage rate.
+        The values as they are, and on new clusters; the second is empty without a leakage rate.
     ranking_changes : bool
         Whether correcting changes the ranking.
+    chance_of_change : float or None
+        The chance that the true order is not the one that cross-validation shows.
     metric : MetricFacts
         What is measured.
     ax_, figure_
@@ -63,6 +66,7 @@ class ComparisonDisplay:
     corrected: tuple[Estimate, ...]
     ranking_changes: bool
     metric: MetricFacts
+    chance_of_change: float | None = None
     ax_: Any = field(default=None, init=False, repr=False)
     figure_: Any = field(default=None, init=False, repr=False)
 
@@ -86,6 +90,7 @@ class ComparisonDisplay:
             corrected=tuple(audit.corrected for audit in audits if audit.corrected is not None),
             ranking_changes=comparison.ranking_changes,
             metric=audits[0].metric,
+            chance_of_change=comparison.chance_of_change,
         )
 
     def frame(self) -> Any:
@@ -111,7 +116,7 @@ class ComparisonDisplay:
         ComparisonDisplay
             Itself, with ``ax_`` and ``figure_``.
         """
-        count = len(self.models)
+        count, better = len(self.models), "greater" if self.metric.greater_is_better else "smaller"
         ax = axes(ax, size=(6.6, max(2.4, 1.5 + 0.5 * count)))
         tidy(ax, grid="x")
         y = np.arange(count, dtype=float)
@@ -123,12 +128,16 @@ class ComparisonDisplay:
         ax.set_yticks(y, self.models, parse_math=False)
         ax.set_ylim(count - 0.5, -0.5)
         ax.set_xlabel(
-            f"{self.metric.label}, with {percent(self.naive[0].confidence_level)} intervals",
+            f"{self.metric.label} ({better} is better), with {percent(self.naive[0].confidence_level)} intervals",
             color=INK,
             parse_math=False,
         )
         changes = "changes" if self.ranking_changes else "does not change"
-        title = f"Correcting {changes} the ranking" if self.corrected else "Models by their loss as it is"
+        title = f"Models by their {self.metric.noun} as it is"
+        if self.corrected:
+            title = f"Correcting {changes} the ranking"
+        if self.chance_of_change is not None:
+            title += f"; the chance of another order is {chance_in_words(self.chance_of_change)}"
         head(ax, title, ("cross-validated", "corrected"))
         self.ax_, self.figure_ = ax, ax.figure
         return self
