@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from outofcluster.datasets import make_patients
-from outofcluster.split.entities import entity_suspects, match_clusters
+from outofcluster.split.entities import entity_suspects, likely_pieces, match_clusters
 from outofcluster.split.folds import make_folds
 
 
@@ -114,3 +114,30 @@ def test_probabilities_mean_what_they_say(noise):
         inside = (probability >= low) & (probability < high)
         if inside.sum() >= 50:
             assert probability[inside].mean() == pytest.approx(truth[inside].mean(), abs=0.15)
+
+
+def test_likely_pieces_are_mostly_pieces_and_the_imitated_ones_say_how_many_are_found():
+    patients = make_patients(250, record_noise=0.1, random_state=1)
+    pairs = match_clusters(patients.data, patients.target, patients.groups, seed=0)
+    entity = np.zeros(patients.groups.max() + 1, dtype=int)
+    entity[patients.groups] = patients.entities
+    right, found, leaked = 0, 0, 0
+    for fold in make_folds(patients.data, None, patients.groups, 5):
+        pieces = likely_pieces(pairs, fold, patients.groups)
+        held_out = patients.entities[fold.validation]
+        right += np.isin(entity[pieces.train_clusters], held_out).sum()
+        found += len(pieces.train_clusters)
+        leaked += np.isin(entity[np.unique(patients.groups[fold.train])], held_out).sum()
+        assert np.isin(pieces.train_clusters, patients.groups[fold.train]).all()
+        assert np.isin(pieces.held_out_clusters, patients.groups[fold.validation]).all()
+        assert 0.5 < pieces.precision <= 1
+    assert right / found > 0.9
+    assert right / leaked == pytest.approx(pieces.caught, abs=0.15)
+
+
+def test_no_pieces_are_likely_where_features_do_not_tell_entities_apart():
+    patients = make_patients(150, record_noise=50, signal=0, random_state=0)
+    noise = np.random.default_rng(0).integers(0, 2, len(patients.target))
+    pairs = match_clusters(patients.data, noise, patients.groups, seed=0)
+    pieces = likely_pieces(pairs, make_folds(patients.data, None, patients.groups)[0], patients.groups)
+    assert (len(pieces.train_clusters), len(pieces.held_out_clusters), pieces.caught) == (0, 0, 0)

@@ -17,7 +17,7 @@ no pieces, but look like some. If they teach a model less than pieces do, Δ is 
 find teach less, it is too large.
 
 *Together.* The cuts may be wrong by a relative error with standard deviation α = 1/2, and the choice of pieces by one
-of β = 1/4. With :math:`s_A^2` the Monte-Carlo variance of the curve's optimism and :math:`s_B^2` the variance of O_B,
+of β = 1/5. With :math:`s_A^2` the Monte-Carlo variance of the curve's optimism and :math:`s_B^2` the variance of O_B,
 by the influences of the held-out clusters and by the fits,
 
 .. math:: O = (1-w) O_A + w O_B, \qquad
@@ -33,7 +33,7 @@ from dataclasses import dataclass
 
 __all__ = ["TwoReadings"]
 
-_OF_CUTS, _OF_PIECES = 0.5, 0.25
+_OF_CUTS, _OF_PIECES = 0.5, 0.2
 """α and β: relative errors of the imitated cuts, and of the choice of pieces."""
 
 
