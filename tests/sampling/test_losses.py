@@ -198,15 +198,16 @@ def test_the_loss_of_a_scorer_is_minus_its_score():
     for name in ("roc_auc", "accuracy", "neg_log_loss"):
         scorer = metrics.get_scorer(name)
         loss = resolve_loss(scorer, LogisticRegression(), two)
-        assert (loss.kind, loss.range) == ("per_resample", (-np.inf, np.inf))
+        assert loss.kind == ("per_resample" if name == "roc_auc" else "per_record")
+        assert loss.range == ((0, np.inf) if name == "neg_log_loss" else (-1, 0))
         assert loss.resample(model, X, two) == pytest.approx(-scorer(model, X, two))
-    assert resolve_loss(metrics.get_scorer("roc_auc"), model, two).name == "minus roc_auc_score"
+    assert resolve_loss(metrics.get_scorer("roc_auc"), model, two).name == "roc_auc"
     assert resolve_loss(metrics.get_scorer("roc_auc"), model, two).method == "predict_proba"
     assert resolve_loss(metrics.get_scorer("accuracy"), model, two).method == "predict"
     assert resolve_loss(metrics.get_scorer("neg_log_loss"), model, two).name == "log_loss"
     own = metrics.check_scoring(model)
     assert resolve_loss(own, model, two).resample(model, X, two) == pytest.approx(-model.score(X, two))
-    with pytest.raises(InputError, match="loss must give one loss per record here, got the scorer minus roc_auc_score"):
+    with pytest.raises(InputError, match="loss must give one loss per record here, got the metric roc_auc"):
         resolve_loss(metrics.get_scorer("roc_auc"), model, two).records(model, X, two)
 
 
@@ -244,7 +245,7 @@ def test_nothing_is_fitted_or_changed():
         ("zero_one", Ridge(), number, "y must hold class labels for loss 'zero_one', got numbers such as"),
         (None, Ridge(), two, "y must hold numbers for loss 'squared_error', got y.0. = "),
         ("absolute_error", Ridge(), pd.Series(two), "y must hold numbers for loss 'absolute_error'"),
-        ("f1", SVC(), two, r"one of 'zero_one', .* got 'f1'; for scikit-learn's scorer pass get_scorer\('f1'\)\.$"),
+        ("f1", SVC(), two, r"one of 'zero_one', .* got 'f1'; for scikit-learn's scorer pass scoring='f1'\.$"),
         (
             "nonsense",
             SVC(),
@@ -252,7 +253,7 @@ def test_nothing_is_fitted_or_changed():
             "loss must be one of 'zero_one', .*, 'brier', a function or a scorer, got 'nonsense'.$",
         ),
         (3, SVC(), two, r"loss must be one of 'zero_one', .* a function of \(y_true, y_pred\) or a scorer, got 3"),
-        (metrics.get_scorer("neg_log_loss"), SVC(), two, "must have predict_proba for the scorer log_loss, got SVC"),
+        (metrics.get_scorer("neg_log_loss"), SVC(), two, "must have predict_proba for neg_log_loss, got SVC"),
         (three_arguments, SVC(), two, r"loss must be a function of \(y_true, y_pred\), got three_arguments"),
         (metrics.mean_squared_error, Ridge(), number, r"shape \(5,\), got shape \(\) from mean_squared_error; for a m"),
         (np.subtract.outer, Ridge(), number, r"loss must give one value per record, .* got shape \(5, 5\)"),
@@ -297,7 +298,7 @@ def test_what_only_a_score_can_show():
         with pytest.raises(InputError, match=message):
             resolve_loss(function, model, number).records(model, X, number)
     with pytest.raises(
-        InputError, match="loss must be a scorer that gives a finite number, got nan from minus nothing"
+        InputError, match="scoring must give a finite number, got nan from nothing"
     ):
         resolve_loss(metrics.make_scorer(nothing), model, number).resample(model, X, number)
     with pytest.raises(

@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -52,6 +53,7 @@ from outofcluster.sampling.baseline_store import BaselineStore
 from outofcluster.sampling.baselines import fold_losses, random_fold_losses
 from outofcluster.sampling.effect import sample_effect
 from outofcluster.sampling.fitting import one_blas_thread
+from outofcluster.sampling.metrics.recomputed import OfModel, OfPredictions
 from outofcluster.sampling.prepare import Sampling, SamplingSettings, UnitKind, package_versions, prepare
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.samples import LossSamples
@@ -91,6 +93,10 @@ def audit(
     error_model: Literal["auto", "records", "fragments"] = "auto",
     cv: Any = None,
     loss: Any = None,
+    scoring: Any = None,
+    pool: Literal["records", "folds"] | None = None,
+    pos_label: Any = None,
+    score_weight: Any = None,
     curve: Literal["auto"] | Curve = "auto",
     n_fits: int | None = None,
     n_train: int | None = None,
@@ -126,12 +132,25 @@ def audit(
     cv : int, splitter or iterable, optional
         Folds that keep every approximate cluster on one side; 5 group folds by default.
     loss : str, callable or scorer, optional
-        As in `sample_losses`.
+        A loss per record, as in `sample_losses`.
+    scoring : str, scorer, callable, or a list or dict of these, optional
+        A metric in the place of ``loss``: a name of scikit-learn such as "roc_auc", "sensitivity", "specificity",
+        "concordance", "calibration_slope" or "calibration_intercept", a scorer, or a function of (estimator, X, y).
+        Several metrics are measured from the same fits: the result is that of the first one, which decides where fits
+        are spent, and ``result.metrics`` holds all of them by name.
+    pool : {"records", "folds"}, optional
+        Whether a metric is that of all held-out records together, or the mean of those of the folds; by default means
+        over records such as the accuracy are taken over records, and all others, such as AUC, over folds.
+    pos_label : label, optional
+        The positive one of two classes, for metrics that need one; the last in sorted order by default.
+    score_weight : array, optional
+        Weight of every record in scoring. (Weights for ``fit`` belong in ``params``.)
     curve : Curve, optional
         Curve method; by default `AutoCurve` for records, a line for fragments.
     n_fits : int, optional
         Models to fit, over all folds: by default 3000 for records, of which 1200 with small training sets, and 1000
-        more below the leakage rate (``unmix``); 400 for fragments, where the curve is a line.
+        more below the leakage rate (``unmix``); 400 for fragments, where the curve is a line, and 100 more without
+        likely pieces.
     n_train : int, optional
         Size of a resample, by default that of the smallest training set.
     units : {"auto", "clusters", "records"}
@@ -140,7 +159,8 @@ def audit(
         Parameters of ``fit``; those with one entry per record are indexed along with the records.
     unmix : {"auto", False} or classifier
         Whether some of the models are fitted without the training records that look leaked, so that the loss is seen
-        below the leakage rate (for ``error_model="records"``, from 150 fits per fold on). A classifier with
+        below the leakage rate (for ``error_model="records"``, from 150 fits per fold on; for "fragments" without the
+        training clusters that are probably pieces of held-out entities, from 60 on). A classifier with
         ``predict_proba`` replaces the one that tells the two sides of a split apart.
     confidence_level : float, default=0.95
         Confidence level of the intervals.
@@ -176,7 +196,8 @@ def audit(
     True
     """
     folds = make_folds(X, y, groups, cv)
-    task = Task.check(estimator, X, y, groups=groups, loss=loss, params=params)
+    metrics: Any = {"scoring": scoring, "pool": pool, "pos_label": pos_label, "score_weight": score_weight}
+    task = Task.check(estimator, X, y, groups=groups, loss=loss, params=params, **metrics)
     assert task.clusters is not None
     muted = _check_mute(mute)
     check_n_jobs(n_jobs)
@@ -184,10 +205,10 @@ def audit(
     model, reason = choose_error_model(error_model, leakage, folds, task.clusters)
     from_data = asks_the_data(leakage, model)
     rates = None if leakage is None or from_data else read_leakage(leakage, model, len(folds))
-    method = read_curve(curve, model, task.loss.range)
+    methods = [read_curve(curve, model, each.range) for each in task.losses]
     trained = [len(np.unique(task.clusters[fold.train])) for fold in folds]
     unit_kind = choose_units(units, [task.clusters[fold.validation] for fold in folds], trained)
-    design = _design(task, folds, method, model, n_fits, n_train, kernel)
+    design = _design(task, folds, methods[0], model, n_fits, n_train, kernel)
     classifier = read_unmix(unmix)
     store = BaselineStore(None if checkpoint is None else Path(f"{os.fspath(checkpoint)}.baselines"))
     seed = seed_of(random_state)
@@ -201,37 +222,49 @@ def audit(
     entities = dict[int, EntitySuspects]()
     if model == "fragments" and unmix is not False:
         entities, pieces = _entities(task, folds, root)
-        design = _without_pieces(design, pieces, spend=n_fits is not None)
+        # The records that lose a piece say nothing about a metric that is no mean over records.
+        if all(each.kind == "per_record" and each.measure is None for each in task.losses):
+            design = _without_pieces(design, pieces, spend=n_fits is not None)
     jobs, left_out = _prepare(task, folds, design, fold_seeds, checkpoint)
     bar = Progress(sum(job.budget for job in jobs), show=bool(progress))
 
     store.open(_identity(task, folds, root))
-    own = store.part("own", lambda: _by_fold(fold_losses(task, folds, seed=own_seed, n_jobs=n_jobs)))
+    parts = {index: sides.part for index, sides in design.sides.items()} if len(design.fractions) else {}
+    own = store.part("own", lambda: _by_fold(fold_losses(task, folds, seed=own_seed, parts=parts, n_jobs=n_jobs)))
     n_random = max(2, len(folds))
-    random = store.part("random", lambda: vars(random_fold_losses(task, n_random, seed=random_seed, n_jobs=n_jobs)))
-    effect = store.part("effect", lambda: _effect(task, folds, test_seed, n_jobs))
-    samples = dict[int, FoldSamples]()
+    random = store.part("random", lambda: _random(task, n_random, random_seed, n_jobs))
+    effects = [
+        store.part(f"effect{_ending(place)}", partial(_effect, task.of_metric(place), folds, test_seed, n_jobs))
+        for place in range(len(task.losses))
+    ]
+    samples = dict[int, tuple[FoldSamples, ...]]()
     with bar:
         for job in jobs:
             index = job.fold.index
             try:
-                sampled = job.run(task.clusters, own[str(index)], bar, n_jobs)
+                losses = [_of_fold(own, index, place) for place in range(len(task.losses))]
+                sampled = job.run(task.clusters, losses, bar, n_jobs)
                 sides = _facts(task, job.fold, design.sides.get(index))
-                samples[index] = replace(sampled, sides=sides, entities=entities.get(index))
+                samples[index] = tuple(replace(each, sides=sides, entities=entities.get(index)) for each in sampled)
             except FitError as error:
                 left_out[index] = str(error)
     if not samples:
         index, why = next(iter(left_out.items()))
         raise FitError(f"No fold could be audited; the first: Fold {index} could not be audited: {why}", None)
-    everything = AuditSamples(
-        folds=_of_common_sizes(tuple(samples.values())),
-        random_folds=RandomFolds(**random),
-        effect=_read_effect(effect),
-        effect_problem=str(effect["problem"]) if "problem" in effect else "",
-        left_out=left_out,
-        error_model=model,
-        metric=task.loss.facts,
-        cluster_names=tuple(str(name) for name in Clusters.of(groups, None).names) if design.sides or entities else (),
+    everything = tuple(
+        AuditSamples(
+            folds=_of_common_sizes(tuple(by_metric[place] for by_metric in samples.values())),
+            random_folds=RandomFolds(random[f"rows{_ending(place)}"], random[f"losses{_ending(place)}"]),
+            effect=_read_effect(effect),
+            effect_problem=str(effect["problem"]) if "problem" in effect else "",
+            left_out=left_out,
+            error_model=model,
+            metric=each.facts,
+            cluster_names=tuple(str(name) for name in Clusters.of(groups, None).names)
+            if design.sides or entities
+            else (),
+        )
+        for place, (each, effect) in enumerate(zip(task.losses, effects, strict=True))
     )
     by_data = None
     if design.sides:
@@ -241,7 +274,11 @@ def audit(
         rates = (by_data,) * len(folds)
     if rates is not None:
         rates = tuple(rates[index] for index in samples)
-    return Audit(Pooled(everything, unit_kind), rates, method, level, muted, reason, units, by_data)
+    first, *others = (
+        Audit(Pooled(each, unit_kind), rates, method, level, muted, reason, units, by_data)
+        for each, method in zip(everything, methods, strict=True)
+    )
+    return replace(first, others=tuple(others))
 
 
 def _check_mute(mute: Any) -> tuple[str, ...]:
@@ -403,8 +440,10 @@ def _facts(task: Task, fold: Fold, sides: Sides | None) -> SideFacts | None:
 
 
 def _unit_kinds(unit_kind: UnitKind, design: _Design, task: Task, n_folds: int) -> tuple[UnitKind, ...]:
-    """The units that were chosen and, where memory allows, the others as well."""
+    """The units that were chosen and, where memory and metrics that are computed anew allow, the others as well."""
     other: UnitKind = "records" if unit_kind == "clusters" else "clusters"
+    if any(isinstance(loss.measure, OfModel | OfPredictions) for loss in task.losses):
+        return (unit_kind,)
     return (unit_kind, other) if task.n_records * design.n_levels * n_folds <= _BOTH_KINDS else (unit_kind,)
 
 
@@ -425,31 +464,38 @@ class _Job:
         others = (*self.smaller, self.second, self.unmixed, self.without_pieces)
         return self.sampling.plan.budget + sum(sampling.plan.budget for sampling in others if sampling is not None)
 
-    def run(self, clusters: Rows, own_losses: Array, bar: Progress, n_jobs: int | None) -> FoldSamples:
-        samples = self.sampling.run_within(bar, n_jobs=n_jobs)
-        smaller = list[LossSamples]()
+    def run(
+        self, clusters: Rows, losses: Sequence[dict[str, Array]], bar: Progress, n_jobs: int | None
+    ) -> tuple[FoldSamples, ...]:
+        """The samples of every metric; ``losses`` are those of the user's own model."""
+        samples = self.sampling.run_metrics(bar, n_jobs=n_jobs)
+        smaller = list[tuple[LossSamples, ...]]()
         for sampling in self.smaller:
             # A learner may need more records than a small training set has (15 neighbours of 8); the others do.
             with suppress(FitError):
-                smaller.append(sampling.run_within(bar, n_jobs=n_jobs))
-        second = None if self.second is None else self.second.run_within(bar, n_jobs=n_jobs)
-        below = dict[str, Any]()
+                smaller.append(sampling.run_metrics(bar, n_jobs=n_jobs))
+        below = dict[str, tuple[LossSamples, ...]]()
+        if self.second is not None:
+            below["second"] = self.second.run_metrics(bar, n_jobs=n_jobs)
         for name, run in (("unmixed", self.unmixed), ("without_pieces", self.without_pieces)):
             with suppress(FitError):
                 if run is not None:
-                    below[name] = run.run_within(bar, n_jobs=n_jobs)
+                    below[name] = run.run_metrics(bar, n_jobs=n_jobs)
         train, rows = self.fold.train, self.fold.validation
-        return FoldSamples(
-            index=int(self.fold.index),
-            n_train=len(train),
-            n_train_clusters=len(np.unique(clusters[train])),
-            rows=rows,
-            clusters=clusters[rows],
-            own_losses=own_losses,
-            samples=samples,
-            smaller=tuple(smaller),
-            second=second,
-            **below,
+        return tuple(
+            FoldSamples(
+                index=int(self.fold.index),
+                n_train=len(train),
+                n_train_clusters=len(np.unique(clusters[train])),
+                rows=rows,
+                clusters=clusters[rows],
+                own_losses=own["own"],
+                samples=samples[place],
+                smaller=tuple(sized[place] for sized in smaller),
+                pseudo={name: array for name, array in own.items() if name != "own"},
+                **{name: runs[place] for name, runs in below.items()},  # type: ignore[arg-type]
+            )
+            for place, own in enumerate(losses)
         )
 
 
@@ -472,6 +518,10 @@ def _prepare(
 def _prepare_fold(
     task: Task, fold: Fold, design: _Design, seed: np.random.SeedSequence, checkpoint: str | os.PathLike[str] | None
 ) -> _Job:
+    labels = np.asarray(task.y)[fold.validation]
+    for loss in task.losses:
+        if why := loss.undefined(labels):
+            raise InputError(f"{loss.facts.name} is not defined for its held-out part, since {why}.")
     own, second_seed, *seeds = (int(state) for state in seed.generate_state(2 + len(design.smaller), np.uint64))
     settings, budget = design.settings, design.settings.n_fits
 
@@ -525,8 +575,33 @@ def _identity(task: Task, folds: Sequence[Fold], root: np.random.SeedSequence) -
     return task.description | {"folds": digest(rows), "random_state": str(root.entropy), "versions": package_versions()}
 
 
-def _by_fold(losses: Sequence[Array]) -> dict[str, Array]:
-    return {str(index): of_fold for index, of_fold in enumerate(losses)}
+def _ending(place: int) -> str:
+    """What the names of a further metric's arrays end with."""
+    return f":{place}" if place else ""
+
+
+def _by_fold(by_metric: Sequence[Sequence[dict[str, Array]]]) -> dict[str, Array]:
+    """Named arrays: of fold 2 "2" for the losses, "2.records" for pseudo losses; of further metrics "2:1"."""
+    return {
+        f"{index}{_ending(place)}" + ("" if name == "own" else f".{name}"): array
+        for place, by_fold in enumerate(by_metric)
+        for index, of_fold in enumerate(by_fold)
+        for name, array in of_fold.items()
+    }
+
+
+def _of_fold(arrays: Mapping[str, Array], index: int, place: int) -> dict[str, Array]:
+    """The losses of a fold by a metric, from the arrays of `_by_fold`."""
+    start = f"{index}{_ending(place)}"
+    more = {name.removeprefix(f"{start}."): array for name, array in arrays.items() if name.startswith(f"{start}.")}
+    return {"own": arrays[start]} | more
+
+
+def _random(task: Task, n_folds: int, seed: np.random.SeedSequence, n_jobs: int | None) -> dict[str, Array]:
+    by_metric = random_fold_losses(task, n_folds, seed=seed, n_jobs=n_jobs)
+    return {
+        f"{name}{_ending(place)}": array for place, own in enumerate(by_metric) for name, array in vars(own).items()
+    }
 
 
 def _effect(task: Task, folds: tuple[Fold, ...], seed: np.random.SeedSequence, n_jobs: int | None) -> dict[str, Any]:

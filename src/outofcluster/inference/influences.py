@@ -68,7 +68,8 @@ def _unmixed_moments(fold: FoldSamples, units: str, unit_numbers: NDArray[np.int
     below = Moments.of([(fold.unmixed, fold.unmixed.jackknife(units).evaluation)])
     places = np.searchsorted(unit_numbers, fold.scored_units(units), sorter=np.argsort(unit_numbers))
     places = np.argsort(unit_numbers)[places]
-    deviations = (fold.own_losses - fold.own_losses.mean()) / fold.n_validation
+    losses = fold.losses_by(units, "parts")
+    deviations = (losses - losses.mean()) / fold.n_validation
     own = np.bincount(places, deviations, len(unit_numbers))
     at = unmixed_place(fold.unmixed)
     mean = np.insert(below.mean[:, ::-1], at, own, axis=1)

@@ -1,9 +1,9 @@
 r"""All folds as one problem: pooled losses, and the correction that a curve derives from them.
 
-With ω_f the share of the held-out records that fold f scores, the pooled loss at level i is :math:`b_i = \sum_f
-ω_f b_{fi}`, and the curve is fitted to it; i runs over the levels of every size of training sets, where there are
-several and the curve learns from them. What is reported is the user's own cross-validated loss plus the curve's
-optimism, its rise from the lowest level to no leakage,
+With ω_f the share of the held-out records that fold f scores (or 1/K of K folds, for metrics that are means over folds,
+such as AUC), the pooled loss at level i is :math:`b_i = \sum_f ω_f b_{fi}`, and the curve is fitted to it; i runs over
+the levels of every size of training sets, where there are several and the curve learns from them. What is reported is
+the user's own cross-validated loss plus the curve's optimism, its rise from the lowest level to no leakage,
 
 .. math:: \text{corrected} = \text{naive} + (\hat e_0 - \hat b(0)) ,
 
@@ -30,6 +30,9 @@ too, in the same proportion. So its influence on b(p) is some τ_c(p) with τ_c(
 show only the share a/p. Extrapolated to p = 0 all of it vanishes, while the visible part would not. Records leak
 independently of each other: where they are the units, their training counts. o and w are the weights of the curve
 method, or its derivatives where it is not linear.
+
+*Means over folds.* There v_c sums :math:`(ℓ - \text{naive})/(K n_f)` over the unit's records of fold f. Deviations from
+the fold's own loss would sum to 0 in each of K folds, which costs K degrees of freedom; those from naive cost one.
 
 The optimism alone, corrected less naive, is :math:`\sum_i o_i b_i`. So its influences are
 :math:`\sum_i o_i (\bar T_{ic} + \bar E_{ic})`: v drops out, and with it what makes a unit hard or easy at every level.
@@ -122,7 +125,9 @@ class Pooled:
 
     @cached_property
     def shares(self) -> Array:
-        """ω: the share of the scored records that each fold has."""
+        """ω: the share of the scored records that each fold has, or the same for all where folds are pooled as such."""
+        if self.samples.metric.pool == "folds":
+            return np.full(self.n_folds, 1 / self.n_folds)
         counts = np.array([fold.n_validation for fold in self.samples.folds], dtype=float)
         shares: Array = counts / counts.sum()
         return shares
@@ -174,7 +179,7 @@ class Pooled:
         rows = []
         for fold in self.samples.folds:
             plain = np.concatenate([samples.means for samples in fold.by_size])
-            rows.append(self._with_unmixed(plain, fold, "means", float(fold.own_losses.mean())))
+            rows.append(self._with_unmixed(plain, fold, "means", float(fold.losses_by("clusters", "parts").mean())))
         return np.stack(rows)
 
     @cached_property
@@ -247,10 +252,15 @@ class Pooled:
         return float(weights**2 @ np.array(errors))
 
     @cached_property
+    def _n_losing(self) -> int:
+        """Number of units with records that lose a likely piece."""
+        return int(np.count_nonzero(self.piece_influence(self._piece_shares)))
+
+    @cached_property
     def _drop_variance(self) -> float:
         """Variance of Δ over all folds: between the units that it is a mean over, and from the fits."""
         influence = self.piece_influence(self._piece_shares)
-        units = int(np.count_nonzero(influence))
+        units = self._n_losing
         between = units / max(units - 1, 1) * float((influence**2).sum())
         return between + self.piece_noise(self._piece_shares)
 
@@ -263,6 +273,7 @@ class Pooled:
             rate * float(self._piece_shares @ self._drops),
             self.monte_carlo_of(by_curve),
             rate**2 * self._drop_variance,
+            self._n_losing,
         )
         left = 1 - readings.weight
         return replace(
@@ -278,8 +289,13 @@ class Pooled:
 
     @cached_property
     def naive(self) -> float:
-        """Mean of the user's own losses over all held-out records."""
-        return float(np.concatenate([fold.own_losses for fold in self.samples.folds]).mean())
+        """Mean of the user's own losses over all held-out records, or over folds."""
+        if self.samples.metric.pool == "folds":
+            return float(np.mean([fold.own_losses.mean() for fold in self.samples.folds]))
+        return float(np.concatenate(self._pooled_losses("clusters")).mean())
+
+    def _pooled_losses(self, units: str) -> list[Array]:
+        return [fold.losses_by(units, "pooled") for fold in self.samples.folds]
 
     @cached_property
     def units(self) -> Codes:
@@ -300,9 +316,13 @@ class Pooled:
     @cached_property
     def naive_influence(self) -> Array:
         """v: what the records of each unit add to the evaluation of naive."""
-        deviations = np.concatenate([fold.own_losses for fold in self.samples.folds]) - self.naive
         places = np.searchsorted(self.units, self._scored_units)
-        return np.asarray(np.bincount(places, deviations / len(places), len(self.units)), dtype=float)
+        if self.samples.metric.pool == "folds":
+            losses = [fold.losses_by(self.unit_kind) for fold in self.samples.folds]
+            moved = np.concatenate([(own - self.naive) / (self.n_folds * len(own)) for own in losses])
+        else:
+            moved = (np.concatenate(self._pooled_losses(self.unit_kind)) - self.naive) / len(places)
+        return np.asarray(np.bincount(places, moved, len(self.units)), dtype=float)
 
     # --- the curve ------------------------------------------------------------------------------------
 

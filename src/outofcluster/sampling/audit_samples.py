@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +74,8 @@ class FoldSamples:
     rows, clusters : array of int
         Row and observed cluster of every held-out record.
     own_losses : array
-        Loss of the user's own model, fitted to all of T̂, on each of these records.
+        Loss of the user's own model, fitted to all of T̂, on each of these records. Their mean is the loss of the fold.
+        Of a metric that is no mean over records these are pseudo losses with clusters as units.
     samples : LossSamples
         Losses of resamples at the full size of training sets.
     smaller : tuple of LossSamples
@@ -91,6 +92,10 @@ class FoldSamples:
         How far T̂ and V̂ can be told apart by their records.
     entities : EntitySuspects or None
         Training clusters that may be pieces of held-out entities (fragments).
+    pseudo : dict of array
+        Further pseudo losses: with "records" as units; "parts_clusters" and "parts_records", in which each part of V̂
+        that is scored apart below the leakage rate has a metric of its own; "pooled_clusters" and "pooled_records",
+        whose mean over the records of all folds is one metric of all of them. Empty for means over records.
     """
 
     index: int
@@ -106,6 +111,7 @@ class FoldSamples:
     without_pieces: LossSamples | None = None
     sides: SideFacts | None = None
     entities: EntitySuspects | None = None
+    pseudo: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def n_validation(self) -> int:
@@ -141,6 +147,24 @@ class FoldSamples:
         array of int
         """
         return self.clusters if units == "clusters" else self.rows
+
+    def losses_by(self, units: str, of: Literal["fold", "parts", "pooled"] = "fold") -> Array:
+        """Losses of the held-out records of the user's own model, or pseudo losses for a kind of units.
+
+        Parameters
+        ----------
+        units : {"clusters", "records"}
+            Kind of units.
+        of : {"fold", "parts", "pooled"}
+            Whether their mean is the metric of the fold, the mean of those of the parts of V̂, or, over all folds, one
+            metric of all held-out records.
+
+        Returns
+        -------
+        array
+        """
+        fold = self.pseudo.get("records", self.own_losses) if units == "records" else self.own_losses
+        return fold if of == "fold" else self.pseudo.get(f"{of}_{units}", fold)
 
 
 @dataclass(frozen=True, eq=False)
@@ -360,6 +384,7 @@ class AuditSamples:
                 arrays |= {f"fold{place}_run{run}_{name}": array for name, array in own.items()}
             for name in ("rows", "clusters", "own_losses"):
                 arrays[f"fold{place}_{name}"] = getattr(fold, name)
+            arrays |= {f"fold{place}_pseudo_{name}": losses for name, losses in fold.pseudo.items()}
             if fold.sides is not None:
                 arrays |= {f"fold{place}_sides_{name}": getattr(fold.sides, name) for name in _OF_SIDES}
             if fold.entities is not None:
@@ -414,6 +439,7 @@ class AuditSamples:
                 of_pairs: dict[str, Any] = {name: arrays[f"fold{place}_entities_{name}"] for name in _OF_ENTITIES}
                 entities = EntitySuspects(**of_pairs, **of_fold["entities"])
             optional |= {"sides": sides, "entities": entities}
+            optional["pseudo"] = _starting_with(arrays, f"fold{place}_pseudo_")
             folds.append(FoldSamples(**counts, **own, samples=runs[0], smaller=tuple(runs[1:]), **optional))
         effect = None
         if about["effect"] is not None:
@@ -445,6 +471,11 @@ def _merge_folds(one: FoldSamples, other: FoldSamples) -> FoldSamples:
     return replace(
         one,
         own_losses=np.average([one.own_losses, other.own_losses], axis=0, weights=counts),
+        pseudo={
+            name: np.average([losses, other.pseudo[name]], axis=0, weights=counts)
+            for name, losses in one.pseudo.items()
+            if name in other.pseudo
+        },
         samples=one.samples.merge(other.samples),
         smaller=tuple(samples.merge(sizes[samples.size]) for samples in one.smaller if samples.size in sizes),
         second=_merge_optional(one.second, other.second),

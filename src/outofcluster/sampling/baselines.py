@@ -1,35 +1,54 @@
 """What one would report without a correction: the loss over the folds, and over folds that ignore clusters.
 
-*naive* is the paper's LOCO (equation 1) over all folds: fit to T̂, average the losses of V̂'s records. *iid*
-does the same over random folds. There is one loss per record; where a scorer gives one loss per fold, every record of
-the fold has it.
+*naive* is the paper's LOCO (equation 1) over all folds: fit to T̂, average the losses of V̂'s records. *iid* does that
+over random folds. There is one loss per record. Of a metric that is no mean over records these are pseudo losses
+(:mod:`outofcluster.sampling.metrics.partitions`), whose mean over the records of a fold is the loss of the fold, and
+there are several of them: with clusters and with records as units; of all records of the fold, of each part of V̂ that
+is scored apart below the leakage rate, and, for ``pool="records"``, of the records of all folds together, as one
+metric of predictions that several models made.
+
+*Pooled by folds*, the random folds' losses are moved so that their mean over all records is the mean over the folds:
+with n records, n_f of them in one of K folds, and L̄ the mean of the folds' losses, ℓ becomes L̄ + (ℓ - L̄) n/(K n_f).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import FitError
 from outofcluster._base.validation import Array
 from outofcluster.sampling.audit_samples import RandomFolds
 from outofcluster.sampling.fitting import fit_clone, one_blas_thread, take_rows
+from outofcluster.sampling.losses import Loss
+from outofcluster.sampling.metrics.partitions import Partition, pseudo_losses
+from outofcluster.sampling.metrics.predictions import Predictions, StoredPredictions
+from outofcluster.sampling.metrics.recomputed import OfModel, OfPredictions
 from outofcluster.sampling.task import Task
 from outofcluster.split.folds import Fold
 
 __all__ = ["fold_losses", "random_fold_losses"]
 
+_MOST_UNITS = 2000
+"""Units that are left out in turn of a metric that is computed anew."""
+
+Losses = dict[str, Array]
+"""Losses of the records of a fold: "own" and, where these are pseudo losses, those that `FoldSamples.pseudo` holds."""
+
 
 def random_fold_losses(
     task: Task, n_folds: int, *, seed: np.random.SeedSequence, n_jobs: int | None = None
-) -> RandomFolds:
-    """Losses over folds of records at random.
+) -> tuple[RandomFolds, ...]:
+    """Losses over folds of records at random, by every metric.
 
     Parameters
     ----------
     task : Task
-        The checked estimator, records and loss.
+        The checked estimator, records and metrics.
     n_folds : int
         Number of folds.
     seed : SeedSequence
@@ -39,56 +58,152 @@ def random_fold_losses(
 
     Returns
     -------
-    RandomFolds
+    tuple of RandomFolds
+        A fold for which a metric is not defined is left out of its losses.
     """
     parts = np.array_split(np.random.default_rng(seed).permutation(task.n_records), n_folds)
     everything = np.arange(task.n_records)
     folds = [Fold(i, np.setdiff1d(everything, part), np.sort(part)) for i, part in enumerate(parts)]
-    losses = fold_losses(task, folds, seed=seed.spawn(1)[0], n_jobs=n_jobs)
-    return RandomFolds(np.concatenate([fold.validation for fold in folds]), np.concatenate(losses))
+    by_metric = fold_losses(task, folds, seed=seed.spawn(1)[0], n_jobs=n_jobs)
+    return tuple(_random_folds(loss, folds, own) for loss, own in zip(task.losses, by_metric, strict=True))
+
+
+def _random_folds(loss: Loss, folds: Sequence[Fold], by_fold: Sequence[Losses]) -> RandomFolds:
+    kept = [(fold.validation, own) for fold, own in zip(folds, by_fold, strict=True) if len(own["own"])]
+    if not kept:
+        return RandomFolds(np.zeros(0, dtype=np.int64), np.zeros(0))
+    rows = np.concatenate([own_rows for own_rows, _ in kept])
+    if loss.facts.pool == "records":
+        return RandomFolds(rows, np.concatenate([own.get("pooled_records", own["own"]) for _, own in kept]))
+    losses = [own.get("records", own["own"]) for _, own in kept]
+    centre = float(np.mean([own.mean() for own in losses]))
+    moved = [centre + (own - centre) * (len(rows) / (len(kept) * len(own))) for own in losses]
+    return RandomFolds(rows, np.concatenate(moved))
 
 
 def fold_losses(
-    task: Task, folds: Sequence[Fold], *, seed: np.random.SeedSequence, n_jobs: int | None = None
-) -> list[Array]:
+    task: Task,
+    folds: Sequence[Fold],
+    *,
+    seed: np.random.SeedSequence,
+    parts: Mapping[int, NDArray[np.int64]] | None = None,
+    n_jobs: int | None = None,
+) -> list[list[Losses]]:
     """Losses of the validation records of each fold, of a model fitted to all its training records.
 
     Parameters
     ----------
     task : Task
-        The checked estimator, records and loss.
+        The checked estimator, records and metrics.
     folds : sequence of Fold
         The folds.
     seed : SeedSequence
         Source of all random numbers.
+    parts : dict of array, optional
+        For some folds, by their index, the part of every validation record.
     n_jobs : int, optional
         Workers, as in joblib.
 
     Returns
     -------
-    list of array
-        One array per fold, in the order of its validation rows.
+    list of list of dict of array
+        For every metric one dict per fold, of arrays in the order of its validation rows; they are empty where the
+        metric is not defined for the records of the fold.
     """
     from joblib import Parallel, delayed
 
     seeds = seed.spawn(len(folds))
     results = Parallel(n_jobs=n_jobs)(
-        delayed(_one_fold)(task, fold, child) for fold, child in zip(folds, seeds, strict=True)
+        delayed(_one_fold)(task, fold, child, (parts or {}).get(fold.index))
+        for fold, child in zip(folds, seeds, strict=True)
     )
-    for fold, losses in zip(folds, results, strict=True):
-        if isinstance(losses, str):
-            raise FitError(f"The estimator failed in fold {fold.index}: {losses}", None)
-    return list(results)
+    for fold, result in zip(folds, results, strict=True):
+        if isinstance(result, str):
+            raise FitError(f"The estimator failed in fold {fold.index}: {result}", None)
+    by_metric = [[own[0][metric] for own in results] for metric in range(len(task.losses))]
+    for loss, by_fold in zip(task.losses, by_metric, strict=True):
+        if loss.measure is not None and loss.facts.pool == "records":
+            _pool(task, loss, folds, by_fold, [own[1] for own in results])
+    return by_metric
 
 
-def _one_fold(task: Task, fold: Fold, seed: np.random.SeedSequence) -> Array | str:
-    """The losses, or what went wrong."""
+def _pool(
+    task: Task,
+    loss: Loss,
+    folds: Sequence[Fold],
+    by_fold: Sequence[Losses],
+    predictions: Sequence[StoredPredictions],
+) -> None:
+    """Add the pseudo losses of one metric of the records of all folds, in which the metric is defined."""
+    places = [place for place, own in enumerate(by_fold) if len(own["own"])]
+    if not places:
+        return
+    rows = np.concatenate([folds[place].validation for place in places])
+    joined = StoredPredictions.joined([predictions[place] for place in places])
+    ends = np.cumsum([len(folds[place].validation) for place in places])[:-1]
+    for kind, losses in _pseudo(task, loss, joined, rows).items():
+        for place, own in zip(places, np.split(losses, ends), strict=True):
+            by_fold[place][f"pooled_{kind}"] = own
+
+
+def _one_fold(
+    task: Task, fold: Fold, seed: np.random.SeedSequence, parts: NDArray[np.int64] | None
+) -> tuple[list[Losses], StoredPredictions] | str:
+    """The losses by every metric and the predictions of those that are pooled, or what went wrong."""
     try:
         with one_blas_thread():
             model = fit_clone(task.estimator, task.X, task.y, fold.train, task.params, np.random.default_rng(seed))
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     held_out, targets = take_rows(task.X, fold.validation), take_rows(task.y, fold.validation)
-    if task.loss.kind == "per_record":
-        return task.loss.records(model, held_out, targets)
-    return np.full(len(fold.validation), task.loss.resample(model, held_out, targets))
+    classes = next((loss.classes for loss in task.losses if loss.classes is not None), None)
+    predictions = Predictions(model, held_out, targets, classes)
+    by_metric = [_own_losses(task, loss, predictions, fold.validation, parts) for loss in task.losses]
+    pooled = [
+        loss.measure.uses
+        for loss, own in zip(task.losses, by_metric, strict=True)
+        if loss.measure is not None and loss.facts.pool == "records" and len(own["own"])
+    ]
+    return by_metric, predictions.stored([kind for kind in pooled if kind is not None])
+
+
+def _own_losses(
+    task: Task, loss: Loss, predictions: Predictions, rows: NDArray[np.int64], parts: NDArray[np.int64] | None
+) -> Losses:
+    if loss.measure is None:
+        return {"own": loss.records(predictions, predictions.X, predictions.y)}
+    if loss.undefined(predictions.target):
+        return {"own": np.zeros(0)}
+    losses = _pseudo(task, loss, predictions, rows)
+    result = {"own": losses.get("clusters", losses["records"]), "records": losses["records"]}
+    places = [] if parts is None else [np.flatnonzero(parts == part) for part in np.unique(parts)]
+    if any(loss.undefined(predictions.target[own]) for own in places):
+        return result
+    for own in places:
+        for kind, values in _pseudo(task, loss, _some(loss, predictions, own), rows[own]).items():
+            result.setdefault(f"parts_{kind}", np.zeros(len(rows)))[own] = values
+    return result
+
+
+def _some(loss: Loss, predictions: Predictions, rows: NDArray[np.int64]) -> Predictions:
+    """The predictions of some records."""
+    assert loss.measure is not None
+    if loss.measure.uses is not None:
+        return predictions.stored([loss.measure.uses]).rows(rows)
+    X, y = take_rows(predictions.X, rows), take_rows(predictions.y, rows)
+    return Predictions(predictions.model, X, y, predictions.all_classes)
+
+
+def _pseudo(task: Task, loss: Loss, predictions: Predictions, rows: NDArray[np.int64]) -> Losses:
+    """Pseudo losses of records, by the kind of units."""
+    partitions = {"records": Partition(np.arange(len(rows)), len(rows))}
+    if task.clusters is not None:
+        numbers, of = np.unique(task.clusters[rows], return_inverse=True)
+        partitions["clusters"] = Partition(of, len(numbers))
+    if isinstance(loss.measure, OfModel | OfPredictions):
+        measure: Any = replace(loss.measure, most_units=_MOST_UNITS)
+        loss = replace(loss, measure=measure)
+    weight = None if task.score_weight is None else task.score_weight[rows]
+    value, effects = loss.score(predictions, weight, list(partitions.values()))
+    parts = zip(partitions.items(), effects, strict=True)
+    return {kind: pseudo_losses(value, own, partition) for (kind, partition), own in parts}

@@ -27,13 +27,16 @@ from outofcluster.sampling.samples import differing
 
 __all__ = ["Batch", "Checkpoint", "check_same_problem"]
 
-_MAGIC = b"outofcluster checkpoint 2\n"
+_MAGIC = b"outofcluster checkpoint 3\n"
 _HEAD = struct.Struct("<QI")
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Consecutive replicates of one level, and the level's sums after them, one array for each kind of units."""
+    """Consecutive replicates of one level, and the level's sums after them.
+
+    There is one row of losses per metric, and one array of sums for each metric and kind of units.
+    """
 
     level: int
     losses: Array

@@ -42,6 +42,8 @@ class Identity:
     ----------
     problem : dict
         What is sampled.
+    names : tuple of str
+        Name of every metric, in the order of the problem's; the losses of each are samples of their own.
     units : dict
         For every kind of units that sums are kept for, the numbers of T̂'s and of V̂'s units.
     seed : int
@@ -51,6 +53,7 @@ class Identity:
     """
 
     problem: dict[str, Any]
+    names: tuple[str, ...]
     units: dict[str, tuple[Any, Any]]
     seed: int
     versions: dict[str, str]
@@ -78,7 +81,7 @@ class _Level:
 
     def _count(self, losses: Array, redraws: int) -> None:
         self.losses.append(losses)
-        self.done += len(losses)
+        self.done += losses.shape[1]
         self.redraws += redraws
 
 
@@ -86,8 +89,10 @@ class _Store:
     """The levels in memory and, where there is a checkpoint, on disk: batches of one level, about one per second."""
 
     def __init__(self, problem: Problem, n_levels: int, checkpoint: Checkpoint | None, stored: list[Batch]) -> None:
-        train = tuple(np.zeros((units.count, TRAIN_SUMS)) for units in problem.train_units)
+        self._metrics = len(problem.losses)
+        train = tuple(np.zeros((units.count, TRAIN_SUMS)) for units in problem.train_units) * self._metrics
         validation = tuple(np.zeros((units.count, VALIDATION_SUMS)) for units in problem.validation_units)
+        validation *= self._metrics
         self.levels = [_Level(train, validation) for _ in range(n_levels)]
         for batch in stored:
             self.levels[batch.level].restore(batch)
@@ -107,14 +112,17 @@ class _Store:
                 self.flush()
 
     def losses(self, counts: Any) -> list[Array]:
-        """The first losses of each level, as many of them as ``counts`` says."""
-        parts = zip(self.levels, counts, strict=True)
-        return [np.concatenate([np.zeros(0), *level.losses])[:count] for level, count in parts]
+        """The first losses of each level by the first metric, as many of them as ``counts`` says."""
+        return [self.of_level(level)[0, :count] for level, count in zip(self.levels, counts, strict=True)]
+
+    def of_level(self, level: _Level) -> Array:
+        """All losses of a level, one row per metric."""
+        return np.concatenate([np.zeros((self._metrics, 0)), *level.losses], axis=1)
 
     def flush(self) -> None:
         if self._checkpoint is not None and self._pending:
             level = self.levels[self._level]
-            losses = np.concatenate([part.losses for part in self._pending])
+            losses = np.concatenate([part.losses for part in self._pending], axis=1)
             redraws = sum(part.redraws for part in self._pending)
             self._checkpoint.add(Batch(self._level, losses, redraws, level.train_sums, level.validation_sums))
         self._pending = []
@@ -130,36 +138,43 @@ def run(
     stored: list[Batch],
     n_jobs: int | None,
     progress: Progress,
-) -> LossSamples:
-    """Fit until the plan is fulfilled; if an estimator fails, raise FitError with the samples so far."""
+) -> tuple[LossSamples, ...]:
+    """Samples of every metric, once the plan is fulfilled; if an estimator fails, FitError with the first's so far."""
     store = _Store(problem, len(plan.injected), checkpoint, stored)
     progress.found(sum(level.done for level in store.levels))
 
-    def samples() -> LossSamples:
+    def samples() -> tuple[LossSamples, ...]:
         sampled = [i for i, level in enumerate(store.levels) if level.done]
         weighting = problem.injection.weighting(plan.injected[sampled])
-        return LossSamples(
-            injected=plan.injected[sampled],
-            losses=tuple(np.concatenate(store.levels[i].losses) for i in sampled),
-            redraws=np.array([store.levels[i].redraws for i in sampled]),
-            size=problem.injection.size,
-            sums={
-                kind: UnitSums(
-                    *identity.units[kind],
-                    problem.train_units[k].sizes,
-                    problem.validation_units[k].sizes,
-                    np.array([store.levels[i].train_sums[k] for i in sampled]),
-                    np.array([store.levels[i].validation_sums[k] for i in sampled]),
-                )
-                for k, kind in enumerate(identity.units)
-            },
-            effective=weighting.effective,
-            kept=weighting.kept,
-            strata=weighting.strata,
-            problem=identity.problem,
-            seeds=(identity.seed,),
-            versions=identity.versions,
-        )
+        losses = [store.of_level(store.levels[i]) for i in sampled]
+        kinds = len(identity.units)
+
+        def of_metric(metric: int) -> LossSamples:
+            own = LossSamples(
+                injected=plan.injected[sampled],
+                losses=tuple(level[metric] for level in losses),
+                redraws=np.array([store.levels[i].redraws for i in sampled]),
+                size=problem.injection.size,
+                sums={
+                    kind: UnitSums(
+                        *identity.units[kind],
+                        problem.train_units[k].sizes,
+                        problem.validation_units[k].sizes,
+                        np.array([store.levels[i].train_sums[metric * kinds + k] for i in sampled]),
+                        np.array([store.levels[i].validation_sums[metric * kinds + k] for i in sampled]),
+                    )
+                    for k, kind in enumerate(identity.units)
+                },
+                effective=weighting.effective,
+                kept=weighting.kept,
+                strata=weighting.strata,
+                problem=identity.problem | {"loss": identity.names[metric]},
+                seeds=(identity.seed,),
+                versions=identity.versions,
+            )
+            return own.shifted(problem.losses[metric].shift)
+
+        return tuple(of_metric(metric) for metric in range(len(problem.losses)))
 
     target = np.zeros(len(plan.injected), dtype=np.int64)
     try:
@@ -171,7 +186,7 @@ def run(
                         raise FitError(
                             f"The estimator failed at level {block.level} (injected fraction {block.injected:g}), "
                             f"replicate {result.replicate}: {result.error}",
-                            samples(),
+                            samples()[0],
                         )
                     store.add(block.level, result)
                     progress.add(block.count)

@@ -6,7 +6,11 @@ length, so the jackknife's sums are added in the same order as well, and everyth
 any number of workers and any size of batch.
 
 A resample with a single class, or with nothing left to score, is drawn again from the same stream, at most 100
-times, and counted.
+times, and counted. So is one whose scored records have a single class, where a metric such as AUC is not defined then.
+
+Several metrics are scored from the same fits, and share what the model predicts. The sums of the first metric come
+first, then those of the second, and so on. Of a metric that takes long to compute without each unit, one replicate of a
+block, picked by the block's number, gives the effects E and stands for all of the block.
 """
 
 from __future__ import annotations
@@ -23,6 +27,8 @@ from outofcluster._base.validation import Array
 from outofcluster.sampling.injection import Draw, Injection, Records
 from outofcluster.sampling.kernels import Kernel, Units
 from outofcluster.sampling.losses import Loss
+from outofcluster.sampling.metrics.partitions import Partition
+from outofcluster.sampling.metrics.predictions import Predictions
 from outofcluster.sampling.samples import TRAIN_SUMS, VALIDATION_SUMS
 
 __all__ = [
@@ -74,6 +80,15 @@ class Problem:
     """Partitions of T that the jackknife's sums are kept for: none, one or two."""
     validation_units: tuple[Units, ...]
     compiled: Compiled | None
+    more_losses: tuple[Loss, ...] = ()
+    """Further metrics that are scored from the same fits; a kernel knows one only."""
+    score_weight: Array | None = None
+    """Weight of every record of the data in scoring."""
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """All metrics."""
+        return (self.loss, *self.more_losses)
 
 
 @dataclass(frozen=True)
@@ -88,7 +103,10 @@ class Block:
 
 @dataclass(frozen=True)
 class BlockLosses:
-    """What a block gives: losses, redraws, and its part of the jackknife's sums, one array for each partition."""
+    """What a block gives: losses, redraws, and its part of the jackknife's sums.
+
+    There is one row of losses per metric, and one array of sums for each metric and partition.
+    """
 
     losses: Array
     redraws: int
@@ -161,7 +179,7 @@ def _run_weighted(problem: Problem, injection: Records, block: Block) -> BlockLo
             return one
         results.append(one)
     return BlockLosses(
-        np.concatenate([one.losses for one in results]),
+        np.concatenate([one.losses for one in results], axis=1),
         sum(one.redraws for one in results),
         tuple(np.zeros((units.count, TRAIN_SUMS)) for units in problem.train_units),
         tuple(np.sum(sums, axis=0) for sums in zip(*(one.validation_sums for one in results), strict=True)),
@@ -194,7 +212,7 @@ def _run_compiled(
         validation_units=problem.validation_units,
         start=compiled.start,
     )
-    losses, redraws = result.losses.copy(), int(result.redraws.sum())
+    losses, redraws = result.losses[None].copy(), int(result.redraws.sum())
     train_sums: tuple[Array, ...] = result.train_sums
     validation_sums: tuple[Array, ...] = result.validation_sums
     # What a kernel cannot do (a singular design, say) is done as scikit-learn does it, with the same draw.
@@ -203,7 +221,7 @@ def _run_compiled(
         one = _fit_block(problem if whole is None else whole, Block(block.level, level, block.first + int(i), 1))
         if isinstance(one, Failure):
             return one
-        losses[i] = one.losses[0]
+        losses[:, i] = one.losses[:, 0]
         redraws += one.redraws - int(result.redraws[i])
         if whole is None:
             train_sums = add_sums(train_sums, one.train_sums)
@@ -217,10 +235,14 @@ def add_sums(one: tuple[Array, ...], other: tuple[Array, ...]) -> tuple[Array, .
 
 
 def _fit_block(problem: Problem, block: Block) -> BlockLosses | Failure:
-    losses = np.empty(block.count)
+    metrics = problem.losses
+    losses = np.empty((len(metrics), block.count))
     redraws = 0
-    train_sums = tuple(np.zeros((units.count, TRAIN_SUMS)) for units in problem.train_units)
-    validation_sums = tuple(np.zeros((units.count, VALIDATION_SUMS)) for units in problem.validation_units)
+    train_sums = tuple(np.zeros((units.count, TRAIN_SUMS)) for _ in metrics for units in problem.train_units)
+    validation_sums = tuple(
+        np.zeros((units.count, VALIDATION_SUMS)) for _ in metrics for units in problem.validation_units
+    )
+    stands_for_all = _picked(block)
     for k in range(block.count):
         replicate = block.first + k
         stream = np.random.Philox(key=problem.key, counter=[0, 0, block.level, replicate])
@@ -228,20 +250,38 @@ def _fit_block(problem: Problem, block: Block) -> BlockLosses | Failure:
         try:
             draw, again = _draw(problem, rng, block.injected, replicate)
             redraws += again
-            losses[k], effect = _fit_and_score(problem, rng, draw)
+            scores = _fit_and_score(problem, rng, draw, replicate, k == stands_for_all)
         except Exception as error:
             return Failure(block, replicate, f"{type(error).__name__}: {error}")
-        for sums, units in zip(train_sums, problem.train_units, strict=True):
-            if draw.weighted:
-                break
-            _add(sums, _counts(draw.from_train, units), len(draw.from_train), losses[k])
-        for sums, units in zip(validation_sums, problem.validation_units, strict=True):
-            N, M, t = _counts(draw.from_validation, units), len(draw.from_validation), losses[k]
-            _add(sums, N, M, t)
-            if effect is not None:
-                E = np.bincount(units.of[draw.scored], effect, units.count)
-                sums[:, TRAIN_SUMS:] += np.stack([E, E**2, N * E, N * E * t, M * E, M * E * t], axis=1)
+        losses[:, k] = [loss for loss, _ in scores]
+        if not draw.weighted:
+            _add_all(train_sums, problem.train_units, draw.from_train, losses[:, k])
+        _add_all(validation_sums, problem.validation_units, draw.from_validation, losses[:, k])
+        M = len(draw.from_validation)
+        counted = [_counts(draw.from_validation, units) for units in problem.validation_units]
+        for m, (t, effects) in enumerate(scores):
+            stands_for = block.count if _costly(metrics[m]) else 1
+            for sums, N, E in zip(validation_sums[m * len(counted) :], counted, effects, strict=False):
+                NE = N * E
+                sums[:, TRAIN_SUMS:] += stands_for * np.stack([E, E**2, NE, NE * t, M * E, M * E * t], axis=1)
     return BlockLosses(losses, redraws, train_sums, validation_sums)
+
+
+def _costly(loss: Loss) -> bool:
+    return loss.measure is not None and loss.measure.costly
+
+
+def _picked(block: Block) -> int:
+    """The replicate that stands for its block: scattered, so that all parts of V̂ have their turn."""
+    return ((block.first * 2654435761) >> 12) % block.count
+
+
+def _add_all(sums: tuple[Array, ...], partitions: tuple[Units, ...], drawn: Rows, losses: Array) -> None:
+    """Add the draws of a pool to the sums of every metric and partition."""
+    for place, units in enumerate(partitions):
+        N, M = _counts(drawn, units), len(drawn)
+        for own, t in zip(sums[place :: len(partitions)], losses, strict=True):
+            _add(own, N, M, t)
 
 
 def _counts(positions: Rows, units: Units) -> Array:
@@ -255,6 +295,7 @@ def _add(sums: Array, N: Array, M: int, t: float) -> None:
 
 def _draw(problem: Problem, rng: np.random.Generator, injected: float, replicate: int) -> tuple[Draw, int]:
     labels = np.asarray(problem.y) if problem.classifier else None
+    measured = [loss for loss in problem.losses if loss.measure is not None]
     for again in range(_MAX_DRAWS):
         draw = problem.injection.draw(rng, injected, replicate)
         if len(draw.scored) == 0 or len(draw.from_train) + len(draw.from_validation) == 0:
@@ -263,6 +304,10 @@ def _draw(problem: Problem, rng: np.random.Generator, injected: float, replicate
             drawn = labels[_rows(problem, draw)]
             if (drawn == drawn[0]).all():
                 continue
+        if measured and any(
+            loss.undefined(np.asarray(take_rows(problem.y, problem.validation[draw.scored]))) for loss in measured
+        ):
+            continue
         return draw, again
     raise RuntimeError(f"{_MAX_DRAWS} resamples in a row held a single class or left no validation record to score")
 
@@ -271,16 +316,20 @@ def _rows(problem: Problem, draw: Draw) -> Rows:
     return np.concatenate([problem.train[draw.from_train], problem.validation[draw.from_validation]])
 
 
-def _fit_and_score(problem: Problem, rng: np.random.Generator, draw: Draw) -> tuple[float, Array | None]:
-    """The mean loss on the scored records, and each record's effect on it: (ℓ_v - t) / |V'|."""
+def _fit_and_score(
+    problem: Problem, rng: np.random.Generator, draw: Draw, replicate: int, stands_for_all: bool
+) -> list[tuple[float, list[Array]]]:
+    """For every metric the loss of the scored records, and each unit's effect on it, one array per partition."""
     estimator = fit_clone(problem.estimator, problem.X, problem.y, _rows(problem, draw), problem.params, rng)
     scored = problem.validation[draw.scored]
-    X, y = take_rows(problem.X, scored), take_rows(problem.y, scored)
-    if problem.loss.kind == "per_resample":
-        return problem.loss.resample(estimator, X, y), None
-    records = problem.loss.records(estimator, X, y)
-    t = float(records.mean())
-    return t, (records - t) / len(records)
+    classes = next((loss.classes for loss in problem.losses if loss.classes is not None), None)
+    predictions = Predictions(estimator, take_rows(problem.X, scored), take_rows(problem.y, scored), classes, replicate)
+    weight = None if problem.score_weight is None else problem.score_weight[scored]
+    partitions = [Partition(units.of[draw.scored], units.count) for units in problem.validation_units]
+    return [
+        loss.score(predictions, weight, partitions if stands_for_all or not _costly(loss) else ())
+        for loss in problem.losses
+    ]
 
 
 def check_cloneable(name: str, estimator: Any) -> None:

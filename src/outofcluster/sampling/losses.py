@@ -161,10 +161,10 @@ class Loss:
             records = self._unshifted(predictions, predictions.X, predictions.y)
             t = float(records.mean())
             effect = (records - t) / len(records)
-            return t, [np.bincount(part.of, effect, part.count) for part in partitions]
+            return t, [part.sums(effect) for part in partitions]
         value, without = self.measure(predictions, weight, partitions)
         if not np.isfinite(value):
-            raise InputError(f"scoring must give a finite number, got {value} from {self.name}.")
+            raise InputError(f"scoring must give a finite number, got {value} from {self.facts.name}.")
         if self.facts.greater_is_better:
             value, without = -value, [-rest for rest in without]
         return value, [unit_effects(value, rest, part) for rest, part in zip(without, partitions, strict=True)]

@@ -99,6 +99,10 @@ class Sampling:
 
     def run_within(self, progress: Progress, *, n_jobs: int | None) -> LossSamples:
         """Fit the models as one of several runs that share a bar."""
+        return self.run_metrics(progress, n_jobs=n_jobs)[0]
+
+    def run_metrics(self, progress: Progress, *, n_jobs: int | None) -> tuple[LossSamples, ...]:
+        """The same with the samples of every metric."""
         return run(
             self.problem,
             self.plan,
@@ -204,10 +208,13 @@ def prepare(
         tuple(units for _, units in train_units),
         tuple(units for _, units in validation_units),
         compiled,
+        task.more_losses,
+        task.score_weight,
     )
     numbers = zip(kinds, train_units, validation_units, strict=True)
     units = {str(kind): (of_train, of_validation) for kind, (of_train, _), (of_validation, _) in numbers}
-    return Sampling(problem, plan, Identity(about, units, entropy, package_versions()), file, stored)
+    names = tuple(loss.name for loss in task.losses)
+    return Sampling(problem, plan, Identity(about, names, units, entropy, package_versions()), file, stored)
 
 
 def _plan(settings: SamplingSettings, budget: int, injection: Injection, n_validation: int) -> Plan:
@@ -281,7 +288,7 @@ def _compiled(task: Task, train: Rows, validation: Rows, n_train: int, fits: int
     """The kernel and its input, where the estimator, the loss and the data allow one and so many fits are worth it."""
     kernel = find_kernel(task.estimator, task.loss.name, classifier=task.classifier)
     target = np.asarray(task.y)
-    if kernel is None or task.loss.kind != "per_record" or target.ndim != 1 or task.dense is None:
+    if kernel is None or task.more_losses or task.loss.kind != "per_record" or target.ndim != 1 or task.dense is None:
         return None
     if fits is not None and not worth_compiling(kernel.model, fits, n_train, task.dense.shape[1]):
         return None

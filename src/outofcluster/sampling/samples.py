@@ -262,6 +262,36 @@ class LossSamples:
             second = second + EE + 2 * (SEt - t * SE)
         return _moments(sizes, first, second, count)
 
+    def shifted(self, by: float) -> Self:
+        """The same samples of losses that are all larger by a number.
+
+        Parameters
+        ----------
+        by : float
+            The number.
+
+        Returns
+        -------
+        LossSamples
+        """
+        if not by:
+            return self
+
+        def moved(sums: Array) -> Array:
+            N, Nt, NN, NNt, NNtt, NM, NMt, NMtt = np.moveaxis(sums[:, :, :TRAIN_SUMS], 2, 0)
+            columns = [N, Nt + by * N, NN, NNt + by * NN, NNtt + 2 * by * NNt + by**2 * NN]
+            columns += [NM, NMt + by * NM, NMtt + 2 * by * NMt + by**2 * NM]
+            if sums.shape[2] == VALIDATION_SUMS:
+                E, EE, NE, NEt, ME, MEt = np.moveaxis(sums[:, :, TRAIN_SUMS:], 2, 0)
+                columns += [E, EE, NE, NEt + by * NE, ME, MEt + by * ME]
+            return np.stack(columns, axis=2)
+
+        sums = {
+            kind: replace(own, train=moved(own.train), validation=moved(own.validation))
+            for kind, own in self.sums.items()
+        }
+        return replace(self, losses=tuple(level + by for level in self.losses), sums=sums)
+
     def merge(self, other: Self) -> Self:
         """One larger run from two runs of the same problem with different seeds.
 

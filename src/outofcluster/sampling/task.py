@@ -7,7 +7,7 @@ cluster effect, and the resamples of every fold and size), so that data are chec
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
+from outofcluster._base.validation import Array
 from outofcluster.sampling.fitting import check_cloneable
 from outofcluster.sampling.losses import Loss, resolve_loss
+from outofcluster.sampling.metrics.resolve import check_weight, chosen_losses, resolve_scoring
 from outofcluster.split.folds import Clusters
 
 __all__ = ["Task", "check_n_jobs", "digest"]
@@ -40,6 +42,10 @@ class Task:
         How fitted models are scored.
     params : dict
         Parameters of ``fit``.
+    more_losses : tuple of Loss
+        Further metrics that are scored from the same fits.
+    score_weight : array or None
+        Weight of every record in scoring.
     """
 
     estimator: Any
@@ -48,9 +54,24 @@ class Task:
     clusters: Codes | None
     loss: Loss
     params: dict[str, Any]
+    more_losses: tuple[Loss, ...] = ()
+    score_weight: Array | None = None
 
     @classmethod
-    def check(cls, estimator: Any, X: Any, y: Any, *, groups: Any = None, loss: Any = None, params: Any = None) -> Self:
+    def check(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        groups: Any = None,
+        loss: Any = None,
+        scoring: Any = None,
+        pos_label: Any = None,
+        pool: Any = None,
+        score_weight: Any = None,
+        params: Any = None,
+    ) -> Self:
         """Check the arguments against each other.
 
         Parameters
@@ -61,6 +82,10 @@ class Task:
             Observed cluster of every record.
         loss : None, str, callable or scorer
             As `resolve_loss` takes it.
+        scoring, pos_label, pool : optional
+            As `resolve_scoring` takes them; not together with ``loss``.
+        score_weight : array, optional
+            Weight of every record in scoring.
         params : dict, optional
             Parameters of ``fit``.
 
@@ -68,7 +93,14 @@ class Task:
         -------
         Task
         """
-        scored = resolve_loss(loss, estimator, y)
+        if loss is not None and scoring is not None:
+            raise InputError(f"loss and scoring must not be given together, got loss={loss!r} and scoring={scoring!r}.")
+        if scoring is None:
+            first = resolve_loss(loss, estimator, y)
+            scored = chosen_losses((first,), pool=pool, has_weight=score_weight is not None)
+        else:
+            has_weight = score_weight is not None
+            scored = resolve_scoring(scoring, estimator, y, pos_label=pos_label, pool=pool, has_weight=has_weight)
         check_cloneable("estimator", estimator)
         n_records = n_rows("X", X)
         if n_rows("y", y) != n_records:
@@ -76,7 +108,27 @@ class Task:
         clusters = None if groups is None else Clusters.of(groups, n_records).codes
         if params is not None and not isinstance(params, Mapping):
             raise InputError(f"params must be a dict of parameters of fit, got {type(params).__name__}.")
-        return cls(estimator, X, y, clusters, scored, dict(params or {}))
+        weight = check_weight(score_weight, n_records)
+        return cls(estimator, X, y, clusters, scored[0], dict(params or {}), scored[1:], weight)
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """All metrics, the first of which decides how fits are spent."""
+        return (self.loss, *self.more_losses)
+
+    def of_metric(self, place: int) -> Self:
+        """The same task with one of its metrics only.
+
+        Parameters
+        ----------
+        place : int
+            Place of the metric among `losses`.
+
+        Returns
+        -------
+        Task
+        """
+        return replace(self, loss=self.losses[place], more_losses=())
 
     def __getstate__(self) -> dict[str, Any]:
         # Workers compute what they need from the data themselves, so that no second copy is sent to them.
@@ -97,15 +149,16 @@ class Task:
     @cached_property
     def description(self) -> dict[str, Any]:
         """What a file of samples must know about the task: digests of the data, the estimator, the loss."""
-        return {
+        about = {
             "X": digest(self.X),
             "y": digest(self.y),
             "groups": digest(self.clusters),
             "estimator": " ".join(repr(self.estimator).split()),
             "parameters": digest(self.estimator),
-            "loss": self.loss.name,
+            "loss": ", ".join(loss.name for loss in self.losses),
             "params": digest(self.params),
         }
+        return about if self.score_weight is None else about | {"score_weight": digest(self.score_weight)}
 
     @cached_property
     def dense(self) -> NDArray[np.float64] | None:

@@ -64,7 +64,7 @@ class Partition:
 
     def sums(self, values: Array) -> Array:
         """The sum over the records of each unit."""
-        return np.bincount(self.of, values, self.count)
+        return np.asarray(np.bincount(self.of, values, self.count), dtype=float)
 
 
 class Measure(Protocol):

@@ -1,6 +1,6 @@
 r"""Metrics of an order: the area under the ROC curve, average precision, and concordance, without each unit.
 
-*AUC.* With weights w, W_1 and W_0 their sums over positive and negative records, the *placement* of a positive record is
+*AUC.* With weights w, and W_1 and W_0 their sums over positive and negative records, a positive record's *placement* is
 the weight of negative ones below it, ties counted half; that of a negative one is the weight of positive ones above:
 
 .. math:: p_i = \sum_{j: y_j=0} w_j h(s_i - s_j), \quad q_j = \sum_{i: y_i=1} w_i h(s_i - s_j), \quad
@@ -117,8 +117,8 @@ class RocAucOfSeveral:
                 own = [Partition(part.of[rows], part.count) for part in partitions]
                 first = _auc(codes[rows] == one, table[rows, one], w[rows], own)
                 second = _auc(codes[rows] == two, table[rows, two], w[rows], own)
-                without = [(left + right) / 2 for left, right in zip(first[1], second[1], strict=True)]
-                areas.append(((first[0] + second[0]) / 2, without))
+                both: list[Array] = [(left + right) / 2 for left, right in zip(first[1], second[1], strict=True)]
+                areas.append(((first[0] + second[0]) / 2, both))
                 shares.append(np.where((codes == one) | (codes == two), w, 0.0))
         else:
             for one in present:
@@ -130,7 +130,7 @@ class RocAucOfSeveral:
             ]
         totals = np.array([own.sum() for own in shares])
         value = float(np.average([value for value, _ in areas], weights=totals))
-        without = []
+        without: list[Array] = []
         for k, part in enumerate(partitions):
             left = totals[:, None] - np.stack([part.sums(own) for own in shares])
             of_units = np.stack([own[k] for _, own in areas])
@@ -194,7 +194,7 @@ def _within(part: Partition, order: NDArray[np.int64], rank: NDArray[np.int64], 
     starts[0] = True
     starts[1:] = of_group[1:] != of_group[:-1]
     neg_below -= neg_below[starts][np.cumsum(starts) - 1]
-    return np.bincount(of_group, pos_at * (neg_below + 0.5 * neg_at), part.count)
+    return np.asarray(np.bincount(of_group, pos_at * (neg_below + 0.5 * neg_at), part.count), dtype=float)
 
 
 @dataclass(frozen=True)
@@ -251,7 +251,7 @@ def _each_record(
     value: float,
 ) -> Array:
     """Average precision without each single record."""
-    group = np.cumsum(last) - last
+    group: NDArray[np.int64] = np.cumsum(last) - last
     fewer = np.maximum(every - 1, 1)
     before = np.cumsum(fresh * true / every) - fresh * true / every
     one, other = fresh * true / fewer, fresh / fewer
@@ -269,7 +269,7 @@ def _each_unit(
 ) -> Array:
     """Average precision without each unit, from a table of thresholds times units."""
     rest = np.full(part.count, value)
-    group = np.cumsum(last) - last
+    group: NDArray[np.int64] = np.cumsum(last) - last
     n = int(group[-1]) + 1
     step = max(1, _CELLS // n)
     for start in range(0, part.count, step):

@@ -23,8 +23,6 @@ from outofcluster.sampling.metrics.predictions import Predictions
 
 __all__ = ["OfModel", "OfPredictions"]
 
-_MOST_UNITS = 40
-
 
 @dataclass(frozen=True)
 class OfPredictions:
@@ -42,8 +40,8 @@ class OfPredictions:
         The positive class, whose probabilities or scores it takes; None: the predictions as they are.
     options : tuple of (str, value)
         Further arguments of the function.
-    every : bool
-        Whether all units are left out in turn, however many there are.
+    most_units : int
+        The largest number of units that are left out in turn.
     """
 
     function: Callable[..., Any]
@@ -51,7 +49,7 @@ class OfPredictions:
     uses: str = "values"
     positive: int | None = None
     options: tuple[tuple[str, Any], ...] = ()
-    every: bool = False
+    most_units: int = 40
     costly: bool = True
 
     def undefined(self, target: NDArray[Any]) -> str:
@@ -70,7 +68,7 @@ class OfPredictions:
                 warnings.simplefilter("ignore")
                 return _number(self.function(target[rows], predicted[rows], **dict(self.options), **weights), self.name)
 
-        return _recompute(of, partitions, every=self.every, salt=predictions.salt)
+        return _recompute(of, partitions, most=self.most_units, salt=predictions.salt)
 
     def _predicted(self, predictions: Predictions) -> NDArray[Any]:
         if self.uses == "scores":
@@ -94,13 +92,13 @@ class OfModel:
         The function.
     name : str
         Its name.
-    every : bool
-        Whether all units are left out in turn, however many there are.
+    most_units : int
+        The largest number of units that are left out in turn.
     """
 
     function: Callable[..., Any]
     name: str
-    every: bool = False
+    most_units: int = 40
     uses: str | None = None
     costly: bool = True
 
@@ -120,7 +118,7 @@ class OfModel:
             own = take_rows(predictions.X, rows), take_rows(predictions.y, rows)
             return _number(self.function(predictions.model, *own), self.name)
 
-        return _recompute(of, partitions, every=self.every, salt=predictions.salt)
+        return _recompute(of, partitions, most=self.most_units, salt=predictions.salt)
 
 
 def _number(value: Any, name: str) -> float:
@@ -130,18 +128,16 @@ def _number(value: Any, name: str) -> float:
 
 
 def _recompute(
-    of: Callable[[Any], float], partitions: Sequence[Partition], *, every: bool, salt: int
+    of: Callable[[Any], float], partitions: Sequence[Partition], *, most: int, salt: int
 ) -> tuple[float, list[Array]]:
     value = of(slice(None))
-    if not np.isfinite(value):
-        raise InputError(f"scoring must give a finite number, got {value}.")
     without = []
-    for part in partitions:
+    for part in partitions if np.isfinite(value) else ():
         units = np.flatnonzero(part.sizes)
         scale = 1.0
-        if len(units) > _MOST_UNITS and not every:
-            scale = len(units) / _MOST_UNITS
-            units = np.sort(np.random.default_rng(salt).choice(units, _MOST_UNITS, replace=False))
+        if len(units) > most:
+            scale = len(units) / most
+            units = np.sort(np.random.default_rng(salt).choice(units, most, replace=False))
         rest = np.full(part.count, value)
         for unit in units if len(units) > 1 else ():
             try:

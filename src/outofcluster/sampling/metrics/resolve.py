@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, Literal
@@ -34,7 +34,7 @@ from outofcluster.sampling.metrics.ranking import AveragePrecision, Concordance,
 from outofcluster.sampling.metrics.recomputed import OfModel, OfPredictions
 from outofcluster.sampling.metrics.sums import CONFUSION, MOMENTS, Calibration, Confusion, WeightedMean
 
-__all__ = ["check_weight", "resolve_scorer", "resolve_scoring", "weighted"]
+__all__ = ["check_weight", "chosen_losses", "resolve_scorer", "resolve_scoring", "weighted"]
 
 _OWN = ("sensitivity", "specificity", "concordance", "calibration_slope", "calibration_intercept")
 _MEANS = {
@@ -87,8 +87,6 @@ def resolve_scoring(
     >>> [(loss.facts.name, loss.facts.label) for loss in losses]
     [('roc_auc', 'AUC'), ('neg_brier_score', 'Brier score')]
     """
-    if pool is not None:
-        check_choice("pool", pool, ("records", "folds"))
     if isinstance(scoring, Mapping):
         asked = [(str(name), metric) for name, metric in scoring.items()]
     elif isinstance(scoring, list | tuple | set | frozenset):
@@ -103,21 +101,46 @@ def resolve_scoring(
         loss = _resolve(metric, problem)
         if name:
             loss = replace(loss, about=replace(loss.facts, name=name))
-        if has_weight:
-            loss = weighted(loss)
-        if pool is not None:
-            if pool == "records" and isinstance(loss.measure, OfModel):
-                raise InputError(
-                    f"pool must be 'folds' for {loss.facts.name}, a function of the model, got 'records'; "
-                    "pass make_scorer of a function of predictions."
-                )
-            loss = replace(loss, about=replace(loss.facts, pool=pool))
         losses.append(loss)
+    losses = list(chosen_losses(losses, pool=pool, has_weight=has_weight))
     names = [loss.facts.name for loss in losses]
     repeated = [name for name in names if names.count(name) > 1]
     if repeated:
-        raise InputError(f"scoring must hold each metric once, got {repeated[0]!r} more than once; name them by a dict.")
+        raise InputError(
+            f"scoring must hold each metric once, got {repeated[0]!r} more than once; name them by a dict."
+        )
     return tuple(losses)
+
+
+def chosen_losses(losses: Sequence[Loss], *, pool: Any, has_weight: bool) -> tuple[Loss, ...]:
+    """The same losses with weights in scoring, and pooled over folds as the caller wants.
+
+    Parameters
+    ----------
+    losses : sequence of Loss
+        The losses.
+    pool : {"records", "folds"}, optional
+        How folds are pooled; by default as is usual for each metric.
+    has_weight : bool
+        Whether records have weights in scoring.
+
+    Returns
+    -------
+    tuple of Loss
+    """
+    if pool is not None:
+        check_choice("pool", pool, ("records", "folds"))
+    if has_weight:
+        losses = [weighted(loss) for loss in losses]
+    if pool is None:
+        return tuple(losses)
+    of_model = [loss.facts.name for loss in losses if isinstance(loss.measure, OfModel)]
+    if pool == "records" and of_model:
+        raise InputError(
+            f"pool must be 'folds' for {of_model[0]}, a function of the model, got 'records'; "
+            "pass make_scorer of a function of predictions."
+        )
+    return tuple(replace(loss, about=replace(loss.facts, pool=pool)) for loss in losses)
 
 
 def resolve_scorer(scorer: Any, estimator: Any, y: Any) -> Loss:

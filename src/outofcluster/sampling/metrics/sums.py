@@ -10,8 +10,8 @@ whose denominator is 0 is 0; an average over classes leaves out those that neith
 variance :math:`1 - \sum (e-\bar e)^2 / \sum (y-\bar y)^2`, the root of a mean of squares, and weighted means of record
 losses, :math:`\sum wℓ/\sum w`.
 
-*Calibration.* The slope b and the intercept a of :math:`\operatorname{logit} P(y=1) = a + b \operatorname{logit} π` with
-π the predicted probability; for the intercept b is held at 1 (calibration in the large). A slope below 1 is that of a
+*Calibration.* Slope b and intercept a of :math:`\operatorname{logit} P(y=1) = a + b \operatorname{logit} π`, where
+π is the predicted probability; for the intercept b is held at 1 (calibration in the large). A slope below 1 shows a
 model that is too sure of itself, which leakage hides, so a greater slope counts as better and is shown as it is. The
 intercept is shown as its absolute value, an error around 0: over folds its signs would cancel. A normal prior of
 standard deviation 10 around b = 1 and a = 0 keeps both finite where the classes are separated; probabilities are
@@ -266,11 +266,11 @@ class WeightedMean:
     losses : callable
         Of predictions: one loss per record.
     uses : str
-        The predictions that it needs.
+        The name under which predictions keep these losses.
     """
 
     losses: Callable[[Predictions], Array]
-    uses: str | None = None
+    uses: str
     costly: bool = False
 
     def undefined(self, target: NDArray[Any]) -> str:
@@ -281,7 +281,10 @@ class WeightedMean:
         self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]
     ) -> tuple[float, list[Array]]:
         """The mean, and the mean without each unit."""
-        losses = self.losses(predictions)
+        # A set of stored predictions holds the losses already.
+        losses = vars(predictions).get(self.uses)
+        if losses is None:
+            losses = vars(predictions)[self.uses] = self.losses(predictions)
         w = np.ones(len(losses)) if weight is None else weight
         above, below = float(w @ losses), float(w.sum())
         value = above / below
