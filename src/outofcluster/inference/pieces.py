@@ -18,13 +18,17 @@ find teach less, it is too large.
 
 *Together.* The cuts may be wrong by a relative error with standard deviation α = 1/2, and the choice of pieces by one
 of β = 1/5. With :math:`s_A^2` the Monte-Carlo variance of the curve's optimism and :math:`s_B^2` the variance of O_B,
-by the influences of the held-out clusters and by the fits,
+by the influences of the held-out clusters and by the fits, but at least :math:`γ^2 O_A^2/m`,
 
 .. math:: O = (1-w) O_A + w O_B, \qquad
           w = \frac{s_A^2 + α^2 O_A^2}{s_A^2 + α^2 O_A^2 + s_B^2 + β^2 O_B^2} .
 
-The interval has :math:`w(1-w)(O_A - O_B)^2 + w^2 β^2 O_B^2` in it for the choice between the two. Both estimates vanish
-at ρ0 = 0. Where no piece is found w is 0, and the curve stands alone.
+m is the number of clusters that lose a piece. Most of them gain little and a few gain much, so that a sample of few
+clusters in which no large gain occurs has a small mean *and* a small spread. The gains of clusters vary by about
+γ = 1.4 times their mean, and the least variance is what such gains with the mean of the curve's would have.
+
+The interval has :math:`w(1-w)(O_A - O_B)^2 + w^2 β^2 O_B^2` in it for the choice between the two, and what the least
+variance adds. Both estimates vanish at ρ0 = 0. Where no piece is found w is 0, and the curve stands alone.
 """
 
 from __future__ import annotations
@@ -33,8 +37,8 @@ from dataclasses import dataclass
 
 __all__ = ["TwoReadings"]
 
-_OF_CUTS, _OF_PIECES = 0.5, 0.2
-"""α and β: relative errors of the imitated cuts, and of the choice of pieces."""
+_OF_CUTS, _OF_PIECES, _OF_GAINS = 0.5, 0.2, 1.4
+"""α, β and γ: relative errors of the imitated cuts and of the choice of pieces, and the relative spread of gains."""
 
 
 @dataclass(frozen=True)
@@ -47,19 +51,27 @@ class TwoReadings:
         The two estimates.
     curve_variance, pieces_variance : float
         Variance of each from noise.
+    n_clusters : int
+        Held-out clusters that lose a piece.
     """
 
     by_curve: float
     by_pieces: float
     curve_variance: float
     pieces_variance: float
+    n_clusters: int
 
     @property
     def weight(self) -> float:
         """w: how much the estimate by pieces counts."""
         of_curve = self.curve_variance + (_OF_CUTS * self.by_curve) ** 2
-        of_pieces = self.pieces_variance + (_OF_PIECES * self.by_pieces) ** 2
+        of_pieces = self.pieces_variance + self._unseen + (_OF_PIECES * self.by_pieces) ** 2
         return of_curve / (of_curve + of_pieces) if of_curve > 0 else 0.0
+
+    @property
+    def _unseen(self) -> float:
+        """What is missing to the least variance of the estimate by pieces."""
+        return max((_OF_GAINS * self.by_curve) ** 2 / max(self.n_clusters, 1) - self.pieces_variance, 0.0)
 
     @property
     def value(self) -> float:
@@ -69,5 +81,5 @@ class TwoReadings:
     @property
     def choice(self) -> float:
         """Variance of the choice between the two."""
-        apart = self.by_curve - self.by_pieces
-        return self.weight * (1 - self.weight) * apart**2 + (self.weight * _OF_PIECES * self.by_pieces) ** 2
+        apart, of_pieces = self.by_curve - self.by_pieces, self._unseen + (_OF_PIECES * self.by_pieces) ** 2
+        return self.weight * (1 - self.weight) * apart**2 + self.weight**2 * of_pieces
