@@ -4,12 +4,14 @@ import json
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import GroupKFold
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 import outofcluster as ooc
 from outofcluster._base.exceptions import FitError, InputError
+from outofcluster.auditing.comparison import chance_in_words, chance_of_change
 
 rng = np.random.default_rng(0)
 groups = np.repeat(np.arange(60), 4)
@@ -122,6 +124,112 @@ def test_correcting_may_change_the_ranking():
     at_rate = [found.audits[name].at_leakage(rate).corrected.value for name in models]
     assert at_rate[0] == pytest.approx(at_rate[1], abs=1e-4)
     assert "Correcting changes the ranking." in str(found)
+
+
+# --- the chance that the order changes ------------------------------------------------------------------
+
+
+def pair_variances(covariance):
+    own = np.diag(covariance)
+    return own[:, None] + own - 2 * covariance
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_the_chance_of_another_order_is_that_of_a_simulation(count):
+    """Corrected losses drawn from a normal distribution with a common part, and ordered."""
+    own = np.random.default_rng(count)
+    factor = own.standard_normal((count, count + 2))
+    covariance = 0.02 * factor @ factor.T + 3.0
+    values = np.sort(0.3 * own.standard_normal(count))
+    drawn = values + own.standard_normal((200_000, count)) @ np.linalg.cholesky(covariance).T
+    expected = (np.diff(drawn) < 0).any(axis=1).mean()
+    assert 0.05 < expected < 0.99
+    assert chance_of_change(np.diff(values), pair_variances(covariance)) == pytest.approx(expected, abs=0.006)
+
+
+def test_the_chance_where_nothing_is_open():
+    nothing = np.zeros((3, 3))
+    assert chance_of_change(np.array([0.1, 0.2]), nothing) == 0.0
+    assert chance_of_change(np.array([0.1, -0.2]), nothing) == 1.0
+    assert chance_of_change(np.array([0.0]), np.ones((2, 2))) == 0.5
+    assert np.isnan(chance_of_change(np.array([0.1]), np.full((2, 2), np.nan)))
+    # Variances that no joint distribution has, because each is corrected for noise on its own.
+    odd = np.array([[0, 1, 9.0], [1, 0, 1], [9.0, 1, 0]])
+    assert 0 < chance_of_change(np.array([0.5, 0.5]), odd) < 1
+    words = {0.0: "0 %", 0.001: "below 0.5 %", 0.123: "12 %", 0.9999: "above 99.5 %", 1.0: "100 %", np.nan: "not known"}
+    assert [chance_in_words(chance) for chance in words] == list(words.values())
+
+
+@pytest.mark.slow
+def test_the_chance_is_right_over_data_sets():
+    """True values with a known distribution, seen with noise: the chances come true as often as they say."""
+    own = np.random.default_rng(0)
+    truth = own.standard_normal((4000, 3))
+    spread = np.array([[0.5, 0.2, 0.2], [0.2, 0.5, 0.2], [0.2, 0.2, 0.5]])
+    seen = truth + own.standard_normal((4000, 3)) @ np.linalg.cholesky(spread).T
+    after = np.linalg.inv(np.linalg.inv(spread) + np.eye(3))
+    means = seen @ (after @ np.linalg.inv(spread)).T
+    chances, changed = [], []
+    for mean, true, places in zip(means, truth, np.argsort(means + 0.3 * own.standard_normal((4000, 3))), strict=True):
+        variances = pair_variances(after)[np.ix_(places, places)]
+        chances.append(chance_of_change(np.diff(mean[places]), variances))
+        changed.append((np.diff(true[places]) < 0).any())
+    assert np.mean(chances) == pytest.approx(np.mean(changed), abs=0.03)
+
+
+def test_the_chance_of_two_models_is_that_of_their_difference(ridges):
+    first, second = ridges.naive_ranking
+    difference = ridges.difference(first, second)
+    gap = -difference.corrected.value / np.hypot(difference.corrected.se_data, difference.corrected.se_monte_carlo)
+    assert ridges.chance_of_change == difference.chance_of_change == pytest.approx(ndtr(-gap))
+    assert ridges.difference(second, first).chance_of_change == pytest.approx(ridges.chance_of_change)
+    assert f"cross-validation shows is {chance_in_words(ridges.chance_of_change)}." in str(ridges)
+    assert json.loads(ridges.to_json())["chance_of_change"] == ridges.chance_of_change
+
+
+# --- any metric -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def scored():
+    models = {"linear": LogisticRegression(), "neighbours": KNeighborsClassifier(5), "twin": LogisticRegression()}
+    options = {"scoring": ["roc_auc", "neg_brier_score"], "n_fits": 120, "unmix": False}
+    return compare(models, label, **options)
+
+
+def test_models_are_compared_by_any_metric_in_its_own_sign(scored):
+    assert scored.metric.label == "AUC"
+    values = [scored.audits[name].corrected.value for name in scored.ranking]
+    assert values == sorted(values, reverse=True)
+    assert all(0.4 < value < 1 for value in values)
+    naive = [scored.audits[name].naive.value for name in scored.naive_ranking]
+    assert naive == sorted(naive, reverse=True)
+    difference = scored.difference("linear", "neighbours")
+    for name in ("naive", "corrected"):
+        found = getattr(difference, name)
+        one, other = (getattr(scored.audits[model], name).value for model in ("linear", "neighbours"))
+        assert found.value == pytest.approx(one - other)
+        assert found.interval[0] < found.value < found.interval[1]
+    twins = scored.difference("linear", "twin")
+    assert (twins.corrected.value, twins.corrected.se_data) == pytest.approx((0, 0), abs=1e-9)
+    assert str(scored).startswith("AUC, greater is better")
+    assert 0 <= scored.chance_of_change <= 1
+
+
+def test_several_metrics_are_several_comparisons(scored):
+    assert list(scored.metrics) == ["roc_auc", "neg_brier_score"]
+    brier = scored.metrics["neg_brier_score"]
+    values = [brier.audits[name].corrected.value for name in brier.ranking]
+    assert values == sorted(values)
+    assert "By Brier score, cross-validation puts " in str(scored)
+    assert json.loads(scored.to_json())["metrics"]["neg_brier_score"]["ranking"] == list(brier.ranking)
+
+
+def test_loss_and_scoring_together_are_refused():
+    with pytest.raises(InputError, match="scoring must be left out where loss is given"):
+        compare({"a": LogisticRegression(), "b": KNeighborsClassifier()}, label, loss="brier", scoring="roc_auc")
+    with pytest.raises(InputError, match="roc_auc"):
+        compare({"a": LogisticRegression(), "b": KNeighborsClassifier()}, label, scoring="roc_acu")
 
 
 def test_what_is_written(ridges):

@@ -288,11 +288,46 @@ def test_models_by_name(name, classes, last, steps):
 
 @pytest.mark.usefixtures("records")
 def test_losses_by_name(run, tmp_path):
-    for given, name in (("log_loss", "log_loss"), ("roc_auc", "minus roc_auc_score")):
+    for given, name in (("log_loss", "log_loss"), ("roc_auc", "roc_auc")):
         words = ("--model", "logistic", "--loss", given, "--folds", "3", "--fits", "60", "--json", "out.json")
         status, _, err = run("audit", "records.csv", *PLAIN, *words)
         assert status == 0, err
         assert numbers(tmp_path / "out.json")[0].loss == name
+
+
+@pytest.mark.usefixtures("records")
+def test_metrics_by_name(run, tmp_path):
+    words = ("--model", "logistic", "--folds", "3", "--fits", "60", "--leakage", "0.1", "--json", "out.json")
+    scoring = ("--scoring", "roc_auc, neg_brier_score", "--scoring", "f1")
+    status, out, err = run("audit", "records.csv", *PLAIN, *words, *scoring, "--report", "out.html")
+    assert status == 0, err
+    summary, _ = numbers(tmp_path / "out.json")
+    assert [one.metric.name for one in summary.metrics] == ["roc_auc", "neg_brier_score", "f1"]
+    said = " ".join(out.split())
+    assert said.find("AUC ") < said.find("Brier score") < said.find("F1 ")
+    assert summary.headline.startswith("AUC 0.")
+    assert "minus" not in out.lower()
+    assert "Brier score" in (tmp_path / "out.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("--scoring", "roc_acu"),
+            "--scoring must be a metric, such as roc_auc, got 'roc_acu'; did you mean 'roc_auc'?",
+        ),
+        (("--scoring", "roc_auc,"), "--scoring must be a metric, such as roc_auc, got ''."),
+        (("--scoring", "roc_auc", "--loss", "brier"), "--loss must be left out where --scoring is given"),
+        (("--loss", "breir"), "did you mean 'brier'?"),
+    ],
+)
+@pytest.mark.usefixtures("records")
+def test_metrics_that_are_refused(run, words, message):
+    status, _, err = run("audit", "records.csv", *PLAIN, *words)
+    assert status == 2
+    assert message in err
+    assert err.count("\n") == 1
 
 
 @pytest.mark.slow

@@ -117,7 +117,7 @@ class ComparisonDisplay:
             Itself, with ``ax_`` and ``figure_``.
         """
         count, better = len(self.models), "greater" if self.metric.greater_is_better else "smaller"
-        ax = axes(ax, size=(6.6, max(2.4, 1.5 + 0.5 * count)))
+        ax = axes(ax, size=(6.6, max(2.6, 1.7 + 0.5 * count)))
         tidy(ax, grid="x")
         y = np.arange(count, dtype=float)
         apart = 0.14 if self.corrected else 0.0
@@ -137,7 +137,8 @@ class ComparisonDisplay:
         if self.corrected:
             title = f"Correcting {changes} the ranking"
         if self.chance_of_change is not None:
-            title += f"; the chance of another order is {chance_in_words(self.chance_of_change)}"
+            chance = chance_in_words(self.chance_of_change)
+            title += f"\nChance that cross-validation shows a wrong order: {chance}"
         head(ax, title, ("cross-validated", "corrected"))
         self.ax_, self.figure_ = ax, ax.figure
         return self
