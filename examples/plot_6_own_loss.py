@@ -46,14 +46,12 @@ brier = ooc.audit(model, X, y, groups=groups, leakage=leakage, loss="brier", cv=
 print(brier.corrected, brier.bias)
 
 # %%
-# Scorers
+# Metrics
 # -------
-# A scikit-learn scorer works as well; its loss is minus its score. It looks at all held-out records at once, so single
-# records have no loss of their own, and the interval cannot tell which records make the score vary. Prefer a loss per
-# record where there is one.
-from sklearn.metrics import get_scorer  # noqa: E402
-
-area = ooc.audit(
-    model, X, y, groups=groups, leakage=leakage, loss=get_scorer("roc_auc"), cv=4, n_fits=160, random_state=0
-)
-print(f"area under the curve: {-area.naive.value:.3f} as it is, {-area.corrected.value:.3f} corrected")
+# Any metric of scikit-learn works as well, shown in its own sign and name, and several are measured from the same fits.
+# A metric such as AUC looks at all held-out records at once; what each cluster adds to it is found by leaving the
+# cluster out.
+scoring = ["roc_auc", "average_precision"]
+area = ooc.audit(model, X, y, groups=groups, leakage=leakage, scoring=scoring, cv=4, n_fits=160, random_state=0)
+for name, own in area.metrics.items():
+    print(f"{name}: {own.naive} as it is, {own.corrected} corrected, optimism {own.optimism}")
