@@ -38,9 +38,12 @@ than the normal one.
 
 *The optimism.* Corrected less naive is :math:`O = \sum_f ω_f \sum_i o_{fi} b_{fi}`, a difference of losses of the same
 records after training on the same clusters. Its influences are those of corrected less those of naive,
-:math:`D_c = \sum_i o_i (\bar T_{ic} + \bar E_{ic})`, in which the loss that a unit has at every level cancels, since the
-weights o sum to 0. The naive loss comes from no resample, so that the Monte-Carlo variance, the choice of a curve and
+:math:`D_c = \sum_i o_i (\bar T_{ic} + \bar E_{ic})`, in which the loss that a unit has at every level cancels, since
+the weights o sum to 0. The naive loss comes from no resample, so that the Monte-Carlo variance, the choice of a curve and
 the leakage rate are the same as those of corrected. ν is that of these influences, from weights o in the place of w.
+A curve that averages shapes shrinks the optimism towards none where the losses hardly fall, and o shrinks along with it,
+though other units might have shown a fall. So the variance of the data is at least that of the optimism of a straight
+line through the levels of the full size, which shrinks nothing.
 The interval is cut so that naive plus optimism stays within the range of the loss. A resampled interval takes
 :math:`O^*` of the moved losses, with ξ scaled by what the rule above leaves of the optimism's own variance.
 
@@ -63,7 +66,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -71,10 +74,11 @@ from scipy.special import ndtri, stdtrit
 
 from outofcluster._base.validation import Array
 from outofcluster.curves.base import Curve
+from outofcluster.curves.polynomial import PolynomialCurve
 from outofcluster.inference.estimates import Estimate
 from outofcluster.inference.pooled import Optimism, Pooled
 
-__all__ = ["Confidence", "Uncertainty", "paired_uncertainty", "resample", "uncertainty"]
+__all__ = ["Confidence", "Uncertainty", "optimism_uncertainty", "paired_uncertainty", "resample", "uncertainty"]
 
 _RELIABLE = 0.25
 """Share of the variance between units that must be left once Monte-Carlo noise is taken out."""
@@ -98,6 +102,8 @@ class Uncertainty:
         Variance over the curves that the method averages.
     rate_effect : float
         How far the estimate moves when the leakage rate moves by one standard error.
+    least : float
+        The least that the variance between units can be once the noise is taken out.
     """
 
     influence: Array
@@ -105,6 +111,7 @@ class Uncertainty:
     monte_carlo: float
     choice: float = 0.0
     rate_effect: float = 0.0
+    least: float = 0.0
 
     @cached_property
     def between_units(self) -> float:
@@ -130,7 +137,8 @@ class Uncertainty:
     @property
     def data(self) -> float:
         """Variance from everything but the fits: the data, the choice of a curve, the leakage rate."""
-        return self.between_units * self.remaining + self.choice + self.rate_effect**2
+        # In this order, NaN stays what it is.
+        return max(self.between_units * self.remaining, self.least) + self.choice + self.rate_effect**2
 
 
 def uncertainty(pooled: Pooled, optimism: Optimism, *, rate_effect: float = 0.0, of_naive: bool = True) -> Uncertainty:
@@ -159,6 +167,29 @@ def uncertainty(pooled: Pooled, optimism: Optimism, *, rate_effect: float = 0.0,
         optimism.choice,
         rate_effect,
     )
+
+
+def optimism_uncertainty(pooled: Pooled, optimism: Optimism, rates: Array, *, rate_effect: float = 0.0) -> Uncertainty:
+    """The uncertainty of an optimism alone, at least that of a straight line.
+
+    Parameters
+    ----------
+    pooled : Pooled
+        The losses and influences.
+    optimism : Optimism
+        The optimism.
+    rates : array
+        The leakage rate of each fold.
+    rate_effect : float
+        How far the optimism moves when the leakage rate moves by one standard error.
+
+    Returns
+    -------
+    Uncertainty
+    """
+    line = uncertainty(pooled, pooled.solve(PolynomialCurve(1), rates), of_naive=False)
+    own = uncertainty(pooled, optimism, rate_effect=rate_effect, of_naive=False)
+    return replace(own, least=line.between_units * line.remaining)
 
 
 def paired_uncertainty(
