@@ -64,7 +64,7 @@ def test_real_pieces_count_more_than_imitated_cuts(result):
 def test_a_default_audit_fits_a_hundred_models_more_and_a_number_of_fits_is_kept(result):
     assert sum(fold.n_fits for fold in result.samples.folds) == 500
     assert sum(fold.n_fits for fold in audited(n_fits=300).samples.folds) == 300
-    few = audited(n_fits=200)
+    few = audited(n_fits=100)
     assert all(fold.without_pieces is None for fold in few.samples.folds)
     off = audited(unmix=False)
     assert all(fold.without_pieces is None for fold in off.samples.folds)
