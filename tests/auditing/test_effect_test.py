@@ -1,6 +1,7 @@
-"""The leakage test: disjoint folds that fit, Welch's numbers, words that claim no more than was shown, level, power."""
+"""The leakage test: pairs of models, the paper's disjoint folds and Welch's numbers, words that claim no more."""
 
 import json
+from dataclasses import replace
 from math import comb
 
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import GroupShuffleSplit, LeaveOneGroupOut
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 from outofcluster._base.exceptions import FitError, InputError
 from outofcluster.auditing.effect_test import detectable_effect, evaluate_effect, leakage_test
@@ -35,11 +37,12 @@ class Recorder(RegressorMixin, BaseEstimator):
     """Its one feature is the number of the row: it keeps the rows it is fitted to and asked for."""
 
     def fit(self, X, y):
+        self.place_ = len(used)
         used.append((X[:, 0].astype(int), None))
         return self
 
     def predict(self, X):
-        used[-1] = (used[-1][0], X[:, 0].astype(int))
+        used[self.place_] = (used[self.place_][0], X[:, 0].astype(int))
         return np.zeros(len(X))
 
 
@@ -57,7 +60,9 @@ def rows_used(groups, cv, seed=0):
     used.clear()
     n = len(groups)
     target = np.random.default_rng(seed).standard_normal(n)
-    result = leakage_test(Recorder(), np.arange(n)[:, None], target, groups=groups, cv=cv, random_state=seed)
+    result = leakage_test(
+        Recorder(), np.arange(n)[:, None], target, groups=groups, cv=cv, method="welch", random_state=seed
+    )
     return result, list(used), target
 
 
@@ -140,7 +145,7 @@ def test_few_records_lower_the_number_of_folds_and_too_few_are_refused():
 
 
 def test_one_split_is_welchs_test():
-    result = leakage_test(LinearRegression(), X, value, groups=groups, cv=one_split, random_state=1)
+    result = leakage_test(LinearRegression(), X, value, groups=groups, cv=one_split, method="welch", random_state=1)
     assert result.n_folds == 1
     z, zv = result.losses_train[0], result.losses_validation[0]
     expected = stats.ttest_ind(z, zv, equal_var=False, alternative="greater")
@@ -182,21 +187,120 @@ def test_losses_without_spread():
     assert json.loads(json.dumps(more.to_dict(), allow_nan=False))["statistic"] is None
 
 
-def test_the_words():
-    size = FoldSizes(2, 2, 20, 10)
+def paired_losses(difference, error=0.01, df=30.0, units="clusters"):
     noise = np.array([[0.01, -0.01]] * 3)
-    found = str(evaluate_effect(EffectLosses(0.4 + noise, 0.2 + noise, size), "zero_one", alpha=0.05))
-    assert found.startswith("A cluster effect was found: training on records of the validation clusters lowers their")
-    assert "e(p0) > e(1)" in found
-    assert "does not show that leakage happened" in found
-    assert "0.4 trained on other clusters, 0.2 trained on the validation clusters, difference 0.2." in found
-    assert "6 + 6 models of 20 records, each scored on 10, over 3 splits." in found
-    result = evaluate_effect(EffectLosses(0.2 + noise, 0.2 + noise, size), "zero_one", alpha=0.05)
+    numbers = np.array([difference, error, df, 31.0])
+    return EffectLosses(0.2 + difference + noise, 0.2 + noise, FoldSizes(2, 2, 20, 10), numbers, units)
+
+
+def test_the_words():
+    found = str(evaluate_effect(paired_losses(0.2), "zero_one", alpha=0.05))
+    assert found.startswith("A cluster effect was found: models are better on clusters that they were trained on.")
+    assert "This does not show that a score is inflated" in found
+    assert "the optimism of an audit says by how much" in found
+    assert "0.4 by models of other clusters, 0.2 by models of the same clusters, difference 0.2." in found
+    assert "3 pairs of models of 20 records; the units are 31 clusters." in found
+    result = evaluate_effect(paired_losses(0.0), "zero_one", alpha=0.05)
     text = str(result)
     assert text.startswith("No cluster effect was found")
     assert "This does not show that there is none" in text
     assert f"an effect of {result.detectable:.3g} would have been found with a probability of 80%" in text
-    assert "over one split." in str(evaluate_effect(EffectLosses(noise[:1], noise[:1], size), "zero_one", alpha=0.05))
+    better = evaluate_effect(replace(paired_losses(0.2), train=-np.ones((3, 2)), validation=-2 * np.ones((3, 2))),
+                             "roc_auc", greater_is_better=True)  # fmt: skip
+    assert "1 by models of other clusters, 2 by models of the same clusters" in str(better)
+
+
+def test_the_papers_test_says_its_power():
+    size, noise = FoldSizes(2, 2, 20, 10), np.array([[0.01, -0.01]] * 3)
+    weak = evaluate_effect(EffectLosses(0.201 + noise, 0.2 + noise, size), "zero_one")
+    strong = evaluate_effect(EffectLosses(0.4 + noise, 0.2 + noise, size), "zero_one")
+    assert weak.method == strong.method == "welch"
+    assert weak.power < 0.2 < 0.99 < strong.power
+    for result in (weak, strong):
+        said = f"p = {result.pvalue:.2g}, power {result.power:.0%} against the effect that was measured"
+        assert said in str(result)
+        assert said in result.sentence
+    assert "the paper's test, 6 + 6 models of 20 records, each scored on 10." in str(strong)
+
+
+# --- pairs of models ----------------------------------------------------------------------------------
+
+
+def test_the_paired_test_is_students_test_of_its_numbers():
+    result = evaluate_effect(paired_losses(0.02, error=0.01, df=12.5), "zero_one")
+    assert result.statistic == pytest.approx(2.0)
+    assert result.pvalue == pytest.approx(stats.t.sf(2.0, 12.5))
+    assert result.power == pytest.approx(stats.nct.sf(stats.t.ppf(0.95, 12.5), 12.5, 2.0), rel=1e-6)
+    assert (result.units, result.n_units, result.method) == ("clusters", 31, "paired")
+
+
+def test_each_model_knows_one_half_of_one_arm():
+    """Of both models: as many records, no cluster in common, and none of the records that are scored."""
+    used.clear()
+    result = leakage_test(Recorder(), np.arange(400)[:, None], value, groups=groups, random_state=0)
+    assert len(used) == 2 * result.n_folds == 60
+    for (train, scored), (other, again) in zip(used[::2], used[1::2], strict=True):
+        assert len(train) == len(other) == len(set(train)) == len(set(other)) == 100
+        assert not set(groups[train]) & set(groups[other])
+        assert set(scored) == set(again)
+        assert not set(scored) & (set(train) | set(other))
+        assert len(scored) == 200
+        assert np.all(np.bincount(groups[scored]) == 10)
+    assert result.difference == pytest.approx(0, abs=1e-12)
+    assert (result.units, result.n_units) == ("clusters", 20)
+
+
+def test_clusters_that_are_never_held_out_train_both_models():
+    used.clear()
+    leakage_test(Recorder(), np.arange(400)[:, None], value, groups=groups, cv=one_split, random_state=0)
+    for (train, scored), (other, _) in zip(used[::2], used[1::2], strict=True):
+        assert set(range(200)) <= set(train) & set(other)
+        assert min(scored) >= 200
+
+
+def test_a_single_held_out_cluster_is_compared_with_the_others():
+    large = np.repeat([0, 1, 2, 3], 100)
+    used.clear()
+    split = [(np.arange(300), np.arange(300, 400))]
+    result = leakage_test(Recorder(), np.arange(400)[:, None], value, groups=large, cv=split, random_state=0)
+    assert (result.units, result.n_units) == ("records", 400)
+    for (train, _), (other, _) in zip(used[::2], used[1::2], strict=True):
+        assert set(large[train]) == {3}
+        assert set(large[other]) <= {0, 1, 2}
+        assert len(train) == len(other) == 50
+
+
+def test_the_difference_is_that_of_the_mean_losses_and_the_error_that_of_the_clusters():
+    rng = np.random.default_rng(3)
+    levels = rng.standard_normal(20)[groups]
+    features = np.column_stack([rng.standard_normal(20)[groups], rng.standard_normal(400)])
+    result = leakage_test(KNeighborsRegressor(1), features, levels, groups=groups, random_state=0)
+    assert result.difference == pytest.approx((result.losses_train - result.losses_validation).mean())
+    assert result.rejected
+    assert result.df == pytest.approx(19)
+    assert result.losses_train.shape == (30, 2)
+
+
+def test_too_few_clusters_or_records_are_refused():
+    with pytest.raises(InputError, match=r"at least two clusters with two records or more .* got 0"):
+        leakage_test(LinearRegression(), X, value, groups=np.arange(400), cv=5)
+    with pytest.raises(InputError, match="at least 5 records of held-out clusters with two records or more, got 2"):
+        leakage_test(LinearRegression(), X[:10], value[:10], groups=np.arange(10) // 2, cv=2)
+
+
+def test_metrics_that_are_no_mean_over_records():
+    rng = np.random.default_rng(0)
+    features = np.column_stack([rng.standard_normal(20)[groups], rng.standard_normal(400)])
+    label = (rng.standard_normal(20) > 0).astype(int)[groups]
+    auc = leakage_test(KNeighborsClassifier(5), features, label, groups=groups, scoring="roc_auc", random_state=0)
+    brier, same = (
+        leakage_test(KNeighborsClassifier(5), features, label, groups=groups, random_state=0, **{by: metric})
+        for by, metric in (("loss", "brier"), ("scoring", "neg_brier_score"))
+    )
+    assert auc.rejected
+    assert auc.greater_is_better
+    assert brier.rejected
+    assert same.pvalue == brier.pvalue
 
 
 def test_plain_numbers():
@@ -224,17 +328,23 @@ def test_the_same_for_any_number_of_workers_and_the_seed_matters():
 def test_every_training_fold_has_two_classes():
     rare = np.arange(400) % 10 == 0
     used.clear()
-    result = leakage_test(RecordingClassifier(), X, rare, groups=groups, random_state=0)
+    result = leakage_test(RecordingClassifier(), X, rare, groups=groups, method="welch", random_state=0)
     assert len(used) == 2 * result.losses_train.size
     assert all(len(classes) == 2 for classes in used)
+    used.clear()
+    leakage_test(RecordingClassifier(), X, rare, groups=groups, random_state=0)
+    assert all(len(classes) == 2 for classes in used)
     # A scorer may need both classes in the validation folds as well.
-    scored = leakage_test(GaussianNB(), X, y, groups=groups, loss=get_scorer("roc_auc"), random_state=0)
-    assert scored.loss == "minus roc_auc_score"
+    options = {"groups": groups, "loss": get_scorer("roc_auc"), "method": "welch", "random_state": 0}
+    scored = leakage_test(GaussianNB(), X, y, **options)
+    assert scored.loss == "roc_auc"
     assert (scored.losses_train <= 0).all()
-    scored = leakage_test(GaussianNB(), X, rare, groups=groups, cv=2, loss=get_scorer("roc_auc"), random_state=0)
+    scored = leakage_test(GaussianNB(), X, rare, cv=2, **options)
     assert scored.sizes.n_scored >= 20
     with pytest.raises(InputError, match="y must hold at least two classes on both sides of a fold of cv"):
-        leakage_test(GaussianNB(), X, groups < 4, groups=groups, cv=one_split)
+        leakage_test(GaussianNB(), X, groups < 4, groups=groups, cv=one_split, method="welch")
+    with pytest.raises(InputError, match="y must hold two classes in random halves of the held-out clusters"):
+        leakage_test(GaussianNB(), X, np.arange(400) == 0, groups=groups, cv=[(range(20, 400), range(20))])
 
 
 @pytest.mark.parametrize(
@@ -252,6 +362,7 @@ def test_records_and_labels_of_any_kind(records):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
+        ({"method": "t"}, "method must be 'paired' or 'welch', got 't'."),
         ({"alpha": 0}, "alpha must be a finite number above 0, got 0."),
         ({"alpha": 1.5}, "alpha must lie between 0 and 1, got 1.5."),
         ({"random_state": -1}, "random_state must be a whole number at least 0, got -1."),
@@ -282,6 +393,8 @@ def test_an_estimator_that_cannot_be_cloned_or_that_fails():
     with pytest.raises(InputError, match="estimator must be one that scikit-learn can clone, got Odd"):
         leakage_test(Odd(), X, value, groups=groups)
     with pytest.raises(FitError, match="The estimator failed on a training fold: ValueError: Input X contains NaN"):
+        leakage_test(LinearRegression(), np.full_like(X, np.nan), value, groups=groups, method="welch")
+    with pytest.raises(FitError, match="The estimator failed on 100 records: ValueError: Input X contains NaN"):
         leakage_test(LinearRegression(), np.full_like(X, np.nan), value, groups=groups)
 
 

@@ -20,6 +20,7 @@ from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.summary import MetricSummary, Summary
 from outofcluster.inference.estimates import Estimate, Sensitivity
+from outofcluster.inference.pooled import Pooled
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
 from outofcluster.sampling.metrics.facts import MetricFacts, known_facts
 
@@ -332,7 +333,7 @@ def test_frames(result, results):
     assert models.columns.tolist() == ["split", "trained_on", "loss"]
     assert len(models) == 2 * result.test.losses_train.size
     means = models.groupby("trained_on")["loss"].mean()
-    assert means["other clusters"] - means["validation clusters"] == pytest.approx(result.test.difference)
+    assert means["other clusters"] - means["the same clusters"] == pytest.approx(result.test.difference)
 
 
 def test_frames_without_pandas(result, monkeypatch):
@@ -395,7 +396,9 @@ def test_the_text_of_other_audits(results):
     assert "10 % of the held-out records have a piece of their cluster in training" in text
     text = " ".join(str(results("units")).split())
     assert "for these held-out clusters: they allow for other records of these clusters only" in text
-    assert "no-test: " in str(results("no test"))
+    untested = results("no rate")
+    samples = replace(untested.samples, effect=None, effect_problem="too few records.")
+    assert "no-test: " in str(replace(untested, pooled=Pooled(samples, untested.units)))
 
 
 def said(summary, value, low, high, **changes):
@@ -517,7 +520,7 @@ def test_a_leakage_test_and_back(result):
     assert flat[0] != flat[1]
     assert flat[0] != "test"
     assert LeakageTest.from_dict(result.summary.test) == result.test
-    with pytest.raises(InputError, match=r"data must follow schema 1, .* got 7, of unknown origin"):
+    with pytest.raises(InputError, match=r"data must follow schema 2, .* got 7, of unknown origin"):
         LeakageTest.from_dict(result.test.to_dict() | {"schema": 7})
     with pytest.raises(InputError, match="data of a leakage test must be as to_dict gives it, but 'sizes' is missing"):
         LeakageTest.from_dict({key: value for key, value in result.test.to_dict().items() if key != "sizes"})
@@ -530,9 +533,11 @@ def test_the_leakage_test_in_one_sentence():
     assert found.sentence.endswith("): there is something for leakage to act on.")
     none = evaluate_effect(EffectLosses(0.2 + noise, 0.2 + noise, size), "zero_one", alpha=0.05)
     found = f"one of {none.detectable:.3g} would have been found with a probability of 80%."
-    assert none.sentence == f"No cluster effect was found (p = 0.5); {found}"
+    assert none.sentence.startswith("No cluster effect was found (p = 0.5, power 5%")
+    assert none.sentence.endswith(f"); {found}")
     flat = evaluate_effect(EffectLosses(0 * noise, 0 * noise, size), "zero_one", alpha=0.05)
-    assert flat.sentence == "No cluster effect was found (p = 1), from losses that do not vary."
+    assert flat.sentence.startswith("No cluster effect was found (p = 1, power 0%")
+    assert flat.sentence.endswith("), from losses that do not vary.")
 
 
 # --- notebooks --------------------------------------------------------------------------------------------

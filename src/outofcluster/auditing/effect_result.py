@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from math import copysign, inf, isfinite
+from math import copysign, inf, isfinite, nan
 from typing import Any, Self
 
 import numpy as np
@@ -27,7 +27,7 @@ from outofcluster.sampling.audit_samples import FoldSizes
 
 __all__ = ["POWER", "LeakageTest"]
 
-_SCHEMA = 1
+_SCHEMA = 2
 
 POWER = 0.8
 """Probability with which a detectable effect is found."""
@@ -46,17 +46,26 @@ class LeakageTest:
     rejected : bool
         Whether the p-value is at most ``alpha``.
     difference : float
-        Mean of z minus mean of z': by how much training on records of the validation clusters lowers their loss.
+        By how much training on records of held-out clusters lowers their loss.
     detectable : float
-        Difference that folds as noisy as these would have shown with a probability of 80 %.
-    losses_train, losses_validation : array of shape (n_folds, folds of a split)
-        z and z': mean losses of the models trained on T̂ and on V̂.
+        Difference that losses as noisy as these would have shown with a probability of 80 %.
+    losses_train, losses_validation : array of shape (n_folds, models)
+        Mean losses of models on held-out records: of models that were trained on other clusters, and of models that
+        were trained on other records of the same clusters.
     sizes : FoldSizes
-        Number and size of the folds of each split.
+        Number of models of each kind in a drawing, the records that each is trained on, and those that are scored.
     n_folds : int
-        Splits that were used.
+        Drawings of pairs of models; for the paper's test the splits that were used.
     alpha, loss : float, str
-        Level of the test, and name of the loss.
+        Level of the test, and name of the loss or metric.
+    method : {"paired", "welch"}
+        The test with power, or the paper's own.
+    units, n_units : str, int
+        The independent units, "clusters" or "records", and their number; "models" for the paper's test.
+    power : float
+        Probability with which the test finds an effect as large as the one it measured.
+    greater_is_better : bool
+        Whether the losses are those of a metric of which more is better, with the sign turned.
     """
 
     statistic: float
@@ -71,16 +80,27 @@ class LeakageTest:
     sizes: FoldSizes
     n_folds: int
     loss: str
+    method: str = "paired"
+    units: str = "clusters"
+    n_units: int = 0
+    power: float = nan
+    greater_is_better: bool = False
+
+    @property
+    def _chance(self) -> str:
+        """The p-value, and the power of the paper's test beside it."""
+        power = f", power {self.power:.0%} against the effect that was measured" if self.method == "welch" else ""
+        return f"p = {self.pvalue:.2g}{power}"
 
     @property
     def sentence(self) -> str:
         """The outcome in one sentence."""
         if self.rejected:
-            return f"A cluster effect was found (p = {self.pvalue:.2g}): there is something for leakage to act on."
+            return f"A cluster effect was found ({self._chance}): there is something for leakage to act on."
         if not isfinite(self.detectable):
-            return f"No cluster effect was found (p = {self.pvalue:.2g}), from losses that do not vary."
+            return f"No cluster effect was found ({self._chance}), from losses that do not vary."
         return (
-            f"No cluster effect was found (p = {self.pvalue:.2g}); one of {self.detectable:.3g} would have been found "
+            f"No cluster effect was found ({self._chance}); one of {self.detectable:.3g} would have been found "
             f"with a probability of {POWER:.0%}."
         )
 
@@ -135,6 +155,11 @@ class LeakageTest:
                 sizes=FoldSizes(**{name: whole(size) for name, size in data["sizes"].items()}),
                 n_folds=whole(data["n_folds"]),
                 loss=text(data["loss"]),
+                method=text(data["method"]),
+                units=text(data["units"]),
+                n_units=whole(data["n_units"]),
+                power=number(data["power"]),
+                greater_is_better=flag(data["greater_is_better"]),
             )
 
     @classmethod
@@ -161,7 +186,7 @@ class LeakageTest:
         pandas.DataFrame
             One row per model, with the columns split, trained_on and loss.
         """
-        kinds = {"other clusters": self.losses_train, "validation clusters": self.losses_validation}
+        kinds = {"other clusters": self.losses_train, "the same clusters": self.losses_validation}
         rows = [
             (split, kind, float(loss))
             for kind, losses in kinds.items()
@@ -189,36 +214,61 @@ class LeakageTest:
     def __eq__(self, other: object) -> bool:
         return self.to_dict() == other.to_dict() if isinstance(other, LeakageTest) else NotImplemented
 
-    def __str__(self) -> str:
+    @property
+    def _means(self) -> tuple[float, float]:
+        """Mean losses of both kinds of models, as the metric shows them."""
+        sign = -1 if self.greater_is_better else 1
+        return sign * float(self.losses_train.mean()), sign * float(self.losses_validation.mean())
+
+    @property
+    def _lines(self) -> tuple[str, str, str, str]:
+        """The verdict, what it does not show, the losses, and the numbers of the test."""
         power = f"an effect of {self.detectable:.3g} would have been found with a probability of {POWER:.0%}"
         if not isfinite(self.detectable):
             power = "the losses do not vary, which leaves unknown what effect would have been found"
-        verdict = (
-            "A cluster effect was found: training on records of the validation clusters lowers their loss, e(p0) > e(1)"
-            ".\nSo there is something for leakage to act on: any error of the clustering makes the score optimistic."
-            "\nThis does not show that leakage happened, nor how much: that depends on the errors of the clustering."
-            if self.rejected
-            else "No cluster effect was found: training on records of the validation clusters did not lower their loss "
-            f"by more than chance explains.\nThis does not show that there is none: with these sizes {power}."
+        if self.rejected:
+            verdict = "A cluster effect was found: models are better on clusters that they were trained on."
+            limit = (
+                "So there is something for leakage to act on. This does not show that a score is inflated: that "
+                "depends on the errors of the clustering, and the optimism of an audit says by how much."
+            )
+        else:
+            verdict = (
+                "No cluster effect was found: models are not better on clusters that they were trained on, by more "
+                "than chance explains."
+            )
+            limit = f"This does not show that there is none: with these records {power}."
+        other, own = self._means
+        losses = (
+            f"Mean on held-out records ({self.loss}): {other:.4g} by models of other clusters, {own:.4g} by models of "
+            f"the same clusters, difference {self.difference:.3g}."
         )
-        number, splits = self.losses_train.size, "one split" if self.n_folds == 1 else f"{self.n_folds} splits"
-        return (
-            f"{verdict}\nMean loss ({self.loss}): {self.losses_train.mean():.4g} trained on other clusters, "
-            f"{self.losses_validation.mean():.4g} trained on the validation clusters, difference {self.difference:.3g}."
-            f"\nWelch's t = {self.statistic:.3g} with {self.df:.3g} degrees of freedom, one-sided p = {self.pvalue:.2g}"
-            f", level {self.alpha:g}; {number} + {number} models of {self.sizes.n_train} records, each scored on "
-            f"{self.sizes.n_scored}, over {splits}."
+        name = "Student's" if self.method == "paired" else "Welch's"
+        models = (
+            f"{self.n_folds} pairs of models of {self.sizes.n_train} records; the units are {self.n_units} {self.units}"
+            if self.method == "paired"
+            else f"the paper's test, {self.losses_train.size} + {self.losses_train.size} models of "
+            f"{self.sizes.n_train} records, each scored on {self.sizes.n_scored}"
         )
+        numbers_of_test = (
+            f"{name} t = {self.statistic:.3g} with {self.df:.3g} degrees of freedom, one-sided {self._chance}, level "
+            f"{self.alpha:g}; {models}."
+        )
+        return verdict, limit, losses, numbers_of_test
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines)
 
     def _repr_html_(self) -> str:
+        other, own = self._means
         rows = [
-            ("other clusters", f"{self.losses_train.mean():.4g}", str(self.losses_train.size)),
-            ("the validation clusters", f"{self.losses_validation.mean():.4g}", str(self.losses_validation.size)),
+            ("other clusters", f"{other:.4g}", str(self.losses_train.size)),
+            ("the same clusters", f"{own:.4g}", str(self.losses_validation.size)),
         ]
-        header = ("trained on", f"mean loss ({self.loss})", "models")
-        *sentences, _, numbers_of_test = str(self).split("\n")
+        header = ("trained on", f"mean on held-out records ({self.loss})", "models")
+        _, limit, _, numbers_of_test = self._lines
         return fragment(
             element("p", element("strong", self.sentence)),
             table(header, rows),
-            *(element("p", line) for line in (sentences[-1], numbers_of_test)),
+            *(element("p", line) for line in (limit, numbers_of_test)),
         )

@@ -1,28 +1,39 @@
-r"""Is there a cluster effect for leakage to act on? The paper's hypothesis test (Section 4), over one split or many.
+r"""Is there a cluster effect for leakage to act on? A test with power, and the paper's own test by its name.
 
-With z and z' the mean validation losses of models trained on records of T̂ and of V̂, m of each kind in each of K splits
-(:mod:`outofcluster.sampling.effect` says how they are drawn), and s², s'² their variances around the means of their own
-split, the test of e(p0) ≤ e(1) against e(p0) > e(1) rejects when
+*What it answers.* Whether training on records of the held-out clusters makes a model better on them. If it does,
+errors of the clustering make a cross-validated score optimistic. Whether they do, and by how much, depends on the
+leakage rate: that is what the optimism of an audit says.
+
+*The paired test*, which is the default: the effect Δ over its standard error, by Student's distribution, one-sided
+(:mod:`outofcluster.sampling.effect` derives both).
+
+*The paper's test* (Section 4), ``method="welch"``. With z and z' the mean validation losses of models trained on
+records of T̂ and of V̂, m of each kind in each of K splits (:mod:`outofcluster.sampling.disjoint_folds` says how they
+are drawn), and s², s'² their variances around the means of their own split, the test of e(p0) ≤ e(1) against e(p0) >
+e(1) rejects when
 
 .. math:: T = \frac{\bar z - \bar z'}{\sqrt{(s^2 + s'^2)/(Km)}} > t_{1-α,ν}, \qquad
           ν = K(m-1)\,\frac{(s^2+s'^2)^2}{s^4 + s'^4} ,
 
-which is Welch's test for K = 1. (The paper's null hypothesis is to be read as e_0 = e(p0).)
+which is Welch's test for K = 1. (The paper's null hypothesis is to be read as e_0 = e(p0).) It fits few models to
+small disjoint folds, so that its power is low; the power against the effect that it measured is printed beside its
+p-value.
 """
 
 from __future__ import annotations
 
 from math import comb, sqrt
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from scipy.special import nctdtrinc, stdtr, stdtrit
+from scipy.special import nctdtr, nctdtrinc, stdtr, stdtrit
 
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.randomness import RandomState, seed_of
-from outofcluster._base.validation import check_integer, check_number
+from outofcluster._base.validation import check_choice, check_integer, check_number
 from outofcluster.auditing.effect_result import POWER, LeakageTest
 from outofcluster.sampling.audit_samples import EffectLosses
+from outofcluster.sampling.disjoint_folds import sample_disjoint_folds
 from outofcluster.sampling.effect import sample_effect
 from outofcluster.sampling.task import Task, check_n_jobs
 from outofcluster.split.folds import make_folds
@@ -41,14 +52,19 @@ def leakage_test(
     groups: Any,
     cv: Any = None,
     loss: Any = None,
+    scoring: Any = None,
+    pos_label: Any = None,
+    method: Literal["paired", "welch"] = "paired",
     alpha: float = ALPHA,
     params: dict[str, Any] | None = None,
     n_jobs: int | None = None,
     random_state: RandomState = None,
 ) -> LeakageTest:
-    """Test whether training on records of the validation clusters lowers their loss.
+    """Test whether training on records of the held-out clusters makes the model better on them.
 
-    If it does, errors of the clustering make a cross-validated score optimistic. Their rate need not be known.
+    If it does, there is something for leakage to act on. Whether a score is inflated, and by how much, is another
+    question, which the optimism of `audit` answers. No leakage rate is needed. `audit` runs the same test: for the same
+    seed its ``test`` has the same p-value.
 
     Parameters
     ----------
@@ -60,10 +76,15 @@ def leakage_test(
     groups : array of shape (n,)
         Observed cluster of every record.
     cv : int, splitter or iterable, optional
-        Splits that keep every cluster on one side, by default 5 folds; few large validation sides serve best.
+        Splits that keep every cluster on one side, by default 5 folds. They say which clusters are held out.
     loss : str, callable or scorer, optional
         "zero_one" (default for classifiers), "squared_error" (for regressors), "absolute_error", "log_loss", "brier", a
         function of (y_true, y_pred), or a scikit-learn scorer.
+    scoring, pos_label : optional
+        A metric in the place of ``loss``, as in `audit`, and the label that counts as positive.
+    method : {"paired", "welch"}
+        "paired" fits 30 pairs of models, each of which knows clusters that the other does not. "welch" is the paper's
+        test, which has less power.
     alpha : float, default=0.05
         Level of the test.
     params : dict, optional
@@ -81,25 +102,35 @@ def leakage_test(
     --------
     Ten clusters, each with a level of its own that one of the features gives away:
 
+    >>> import numpy as np
+    >>> import outofcluster as ooc
     >>> from sklearn.ensemble import RandomForestRegressor
-    >>> from outofcluster import leakage_test
     >>> rng = np.random.default_rng(0)
     >>> groups = np.repeat(np.arange(10), 40)
     >>> X = np.column_stack([rng.standard_normal(10)[groups], rng.standard_normal(400)])
     >>> y = rng.standard_normal(10)[groups] + 0.3 * rng.standard_normal(400)
-    >>> test = leakage_test(RandomForestRegressor(n_estimators=10), X, y, groups=groups, random_state=0)
+    >>> test = ooc.leakage_test(RandomForestRegressor(n_estimators=10), X, y, groups=groups, random_state=0)
     >>> print(test)
-    A cluster effect was found: training on records of the validation clusters lowers their loss, e(p0) > e(1).
+    A cluster effect was found: models are better on clusters that they were trained on.
     ...
     """
     level = _check_probability("alpha", alpha)
-    seed = seed_of(random_state)
+    check_choice("method", method, ("paired", "welch"))
+    root = np.random.SeedSequence(seed_of(random_state))
     check_n_jobs(n_jobs)
-    task = Task.check(estimator, X, y, groups=groups, loss=loss, params=params)
+    task = Task.check(
+        estimator, X, y, groups=groups, loss=loss, scoring=scoring, pos_label=pos_label, params=params
+    ).of_metric(0)
     folds = make_folds(X, y, groups, cv)
-    return evaluate_effect(
-        sample_effect(task, folds, seed=np.random.SeedSequence(seed), n_jobs=n_jobs), task.loss.name, alpha=level
-    )
+    facts = task.loss.facts
+    if method == "welch":
+        losses = sample_disjoint_folds(task, folds, seed=root, n_jobs=n_jobs)
+        return evaluate_effect(losses, facts.name, alpha=level, greater_is_better=facts.greater_is_better)
+    # The third child of the seed, as in `audit`.
+    sampled = sample_effect(task, folds, seed=root.spawn(3)[2], n_jobs=n_jobs)[0]
+    if isinstance(sampled, str):
+        raise InputError(sampled)
+    return evaluate_effect(sampled, facts.name, alpha=level, greater_is_better=facts.greater_is_better)
 
 
 def detectable_effect(
@@ -111,7 +142,7 @@ def detectable_effect(
     alpha: float = 0.05,
     power: float = POWER,
 ) -> float:
-    """Difference of the mean losses that Welch's test finds with a wanted probability (noncentral t distribution).
+    """Difference of the mean losses that the paper's test finds with a wanted probability (noncentral t distribution).
 
     Parameters
     ----------
@@ -159,33 +190,67 @@ def _detectable(error: float, df: float, alpha: float, power: float) -> float:
     return error * float(nctdtrinc(df, 1 - power, stdtrit(df, 1 - alpha)))
 
 
-def evaluate_effect(losses: EffectLosses, loss: str, *, alpha: float = ALPHA) -> LeakageTest:
+def evaluate_effect(
+    losses: EffectLosses, loss: str, *, alpha: float = ALPHA, greater_is_better: bool = False
+) -> LeakageTest:
     """The test for a cluster effect on losses that were sampled for it.
 
     Parameters
     ----------
     losses : EffectLosses
-        Losses of models trained on T̂ and on V̂.
+        Losses of models trained on other clusters, and on the held-out clusters themselves.
     loss : str
-        Name of the loss.
+        Name of the loss or metric.
     alpha : float, default=0.05
         Level of the test.
+    greater_is_better : bool, default=False
+        Whether the losses are those of a metric of which more is better, with the sign turned.
 
     Returns
     -------
     LeakageTest
     """
-    z, zv, sizes = losses.train, losses.validation, losses.sizes
+    z, zv = losses.train, losses.validation
     k, m = z.shape
-    # Variances of the means of all, from the spread around the means of the splits.
-    a, b = (float(side.var(axis=1, ddof=1).mean()) / side.size for side in (z, zv))
-    error, df = _welch(a, b, k * (m - 1), k * (m - 1))
-    difference, rounding = float(z.mean() - zv.mean()), 1e-12 * float(np.abs([z, zv]).max())
+    paired = len(losses.numbers) > 0
+    if paired:
+        difference, error, df, units = (float(number) for number in losses.numbers)
+    else:
+        # Variances of the means of all, from the spread around the means of the splits.
+        a, b = (float(side.var(axis=1, ddof=1).mean()) / side.size for side in (z, zv))
+        error, df = _welch(a, b, k * (m - 1), k * (m - 1))
+        difference, units = float(z.mean() - zv.mean()), 2.0 * k * m
+    rounding = 1e-12 * float(np.abs([z, zv]).max())
     if error > rounding:
         statistic, detectable = difference / error, _detectable(error, df, alpha, max(POWER, alpha))
         pvalue = float(stdtr(df, -statistic))
+        power = _power(statistic, df, alpha)
     else:
-        # No spread at all: what a permutation test says, the chance that random labels are sorted as these are.
+        # No spread at all: the chance that random signs, or random labels of the models, are as these are.
         statistic, detectable = 0.0 if abs(difference) <= rounding else float(np.copysign(np.inf, difference)), np.nan
-        pvalue = float(comb(2 * m, m)) ** -k if statistic > 0 else 1.0
-    return LeakageTest(statistic, df, pvalue, pvalue <= alpha, alpha, difference, detectable, z, zv, sizes, k, loss)
+        chance = 0.5**units if paired else float(comb(2 * m, m)) ** -k
+        pvalue, power = (chance, 1.0) if statistic > 0 else (1.0, 0.0)
+    return LeakageTest(
+        statistic=statistic,
+        df=df,
+        pvalue=pvalue,
+        rejected=pvalue <= alpha,
+        alpha=alpha,
+        difference=difference,
+        detectable=detectable,
+        losses_train=z,
+        losses_validation=zv,
+        sizes=losses.sizes,
+        n_folds=k,
+        loss=loss,
+        method="paired" if paired else "welch",
+        units=losses.units if paired else "models",
+        n_units=int(units),
+        power=power,
+        greater_is_better=greater_is_better,
+    )
+
+
+def _power(statistic: float, df: float, alpha: float) -> float:
+    """Probability that the test finds an effect as large as the measured one."""
+    return float(1 - nctdtr(df, max(statistic, 0.0), stdtrit(df, 1 - alpha)))

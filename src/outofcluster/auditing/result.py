@@ -200,7 +200,9 @@ class Audit:
     @cached_property
     def test(self) -> LeakageTest | None:
         """Whether there is a cluster effect for leakage to act on; None where there are too few records to say."""
-        return None if self.samples.effect is None else evaluate_effect(self.samples.effect, self.loss)
+        if self.samples.effect is None:
+            return None
+        return evaluate_effect(self.samples.effect, self.metric.name, greater_is_better=self.metric.greater_is_better)
 
     @cached_property
     def curve(self) -> Curve | None:

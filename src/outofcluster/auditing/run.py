@@ -11,7 +11,6 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -73,7 +72,7 @@ _FITS_TO_UNMIX, _FITS_OF_A_PART = 150, 2
 _FITS_FOR_PIECES, _FITS_OF_PIECES = 60, 100
 """Fits of a fold from which a fifth is worth spending on models without likely pieces, and those of all folds that the
 default adds for them."""
-_LEAST_CAUGHT, _LEAST_PIECES, _MOST_LEFT_OUT = 0.4, 10, 0.4
+_LEAST_CAUGHT, _LEAST_PIECES, _MOST_LEFT_OUT = 0.5, 20, 0.4
 """Share of imitated pieces that must be found, clusters that must be left out over all folds, and the share of a fold's
 training records that may be left out, for models without likely pieces to tell something."""
 _FITS_FOR_SIZES = 100
@@ -233,10 +232,7 @@ def audit(
     own = store.part("own", lambda: _by_fold(fold_losses(task, folds, seed=own_seed, parts=parts, n_jobs=n_jobs)))
     n_random = max(2, len(folds))
     random = store.part("random", lambda: _random(task, n_random, random_seed, n_jobs))
-    effects = [
-        store.part(f"effect{_ending(place)}", partial(_effect, task.of_metric(place), folds, test_seed, n_jobs))
-        for place in range(len(task.losses))
-    ]
+    effects = store.part("effect", lambda: _effects(task, folds, test_seed, n_jobs))
     samples = dict[int, tuple[FoldSamples, ...]]()
     with bar:
         for job in jobs:
@@ -255,8 +251,8 @@ def audit(
         AuditSamples(
             folds=_of_common_sizes(tuple(by_metric[place] for by_metric in samples.values())),
             random_folds=RandomFolds(random[f"rows{_ending(place)}"], random[f"losses{_ending(place)}"]),
-            effect=_read_effect(effect),
-            effect_problem=str(effect["problem"]) if "problem" in effect else "",
+            effect=_read_effect(effects, place),
+            effect_problem=str(effects.get(f"problem{_ending(place)}", "")),
             left_out=left_out,
             error_model=model,
             metric=each.facts,
@@ -264,7 +260,7 @@ def audit(
             if design.sides or entities
             else (),
         )
-        for place, (each, effect) in enumerate(zip(task.losses, effects, strict=True))
+        for place, each in enumerate(task.losses)
     )
     by_data = None
     if design.sides:
@@ -604,22 +600,26 @@ def _random(task: Task, n_folds: int, seed: np.random.SeedSequence, n_jobs: int 
     }
 
 
-def _effect(task: Task, folds: tuple[Fold, ...], seed: np.random.SeedSequence, n_jobs: int | None) -> dict[str, Any]:
-    """The losses for the test for a cluster effect, or why there are none."""
+def _effects(task: Task, folds: tuple[Fold, ...], seed: np.random.SeedSequence, n_jobs: int | None) -> dict[str, Any]:
+    """The losses for the test for a cluster effect by every metric, or why there are none."""
     try:
-        own_seed = np.random.SeedSequence(int(seed.generate_state(1)[0]))
-        losses = sample_effect(task, folds, seed=own_seed, n_jobs=n_jobs)
+        by_metric: Sequence[EffectLosses | str] = sample_effect(task, folds, seed=seed, n_jobs=n_jobs)
     except (FitError, InputError) as error:
-        return {"problem": np.array(str(error))}
-    return {
-        "train": losses.train,
-        "validation": losses.validation,
-        "sizes": np.array(list(vars(losses.sizes).values())),
-    }
+        by_metric = [str(error)] * len(task.losses)
+    arrays = dict[str, Any]()
+    for place, own in enumerate(by_metric):
+        named: dict[str, Any] = {"problem": np.array(own)} if isinstance(own, str) else dict(vars(own))
+        if isinstance(own, EffectLosses):
+            named |= {"sizes": np.array(list(vars(own.sizes).values())), "units": np.array(own.units)}
+        arrays |= {f"{name}{_ending(place)}": array for name, array in named.items()}
+    return arrays
 
 
-def _read_effect(arrays: Mapping[str, Any]) -> EffectLosses | None:
-    if "problem" in arrays:
+def _read_effect(arrays: Mapping[str, Any], place: int) -> EffectLosses | None:
+    def of(name: str) -> Any:
+        return arrays[f"{name}{_ending(place)}"]
+
+    if f"problem{_ending(place)}" in arrays:
         return None
-    sizes = FoldSizes(*(int(size) for size in arrays["sizes"]))
-    return EffectLosses(arrays["train"], arrays["validation"], sizes)
+    sizes = FoldSizes(*(int(size) for size in of("sizes")))
+    return EffectLosses(of("train"), of("validation"), sizes, of("numbers"), str(of("units")))

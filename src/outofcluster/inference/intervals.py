@@ -36,20 +36,20 @@ distribution where it has one. Then the curve is fitted anew. ξ is scaled so th
 variance is what the rule above leaves. The ends are quantiles of the draws, widened as Student's distribution is wider
 than the normal one.
 
-*The optimism.* Corrected less naive is :math:`O = \sum_f ω_f \sum_i o_{fi} b_{fi}`, a difference of losses of the same
-records after training on the same clusters. Its influences are those of corrected less those of naive,
+*The optimism.* Corrected less naive is :math:`O = \sum_f ω_f \sum_i o_{fi} b_{fi}`, a difference of losses of the
+same records after training on the same clusters. Its influences are those of corrected less those of naive,
 :math:`D_c = \sum_i o_i (\bar T_{ic} + \bar E_{ic})`, in which the loss that a unit has at every level cancels, since
-the weights o sum to 0. The naive loss comes from no resample, so that the Monte-Carlo variance, the choice of a curve and
-the leakage rate are the same as those of corrected. ν is that of these influences, from weights o in the place of w.
-A curve that averages shapes shrinks the optimism towards none where the losses hardly fall, and o shrinks along with it,
-though other units might have shown a fall. So the variance of the data is at least that of the optimism of a straight
-line through the levels of the full size, which shrinks nothing.
-The interval is cut so that naive plus optimism stays within the range of the loss. A resampled interval takes
-:math:`O^*` of the moved losses, with ξ scaled by what the rule above leaves of the optimism's own variance.
+the weights o sum to 0. The naive loss comes from no resample, so that the Monte-Carlo variance, the choice of a curve
+and the leakage rate are the same as those of corrected. ν is that of these influences, from weights o in the place of
+w. A curve that averages shapes shrinks the optimism towards none where the losses hardly fall, and o shrinks along
+with it, though other units might have shown a fall. So the variance of the data is at least that of the optimism of a
+straight line through the levels of the full size, which shrinks nothing. The interval is cut so that naive plus
+optimism stays within the range of the loss. A resampled interval takes :math:`O^*` of the moved losses, with ξ scaled
+by what the rule above leaves of the optimism's own variance.
 
 *Paired.* Models that were audited with the same random numbers share replicates: replicate r at level i trains every
-model on the same records. The difference of two estimates has the influences :math:`D_c^A - D_c^B`, in which what makes
-a cluster hard for both cancels, and the Monte-Carlo variance
+model on the same records. The difference of two estimates has the influences :math:`D_c^A - D_c^B`, in which what
+makes a cluster hard for both cancels, and the Monte-Carlo variance
 
 .. math:: \sum_f ω_f^2 \sum_i \Bigl( \frac{o_A^2 σ_A^2}{t_A} + \frac{o_B^2 σ_B^2}{t_B}
           - \frac{2 m\, o_A o_B σ_{AB}}{t_A t_B} \Bigr)

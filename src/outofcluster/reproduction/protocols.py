@@ -229,7 +229,14 @@ def _test(study: Study, bunch: Bunch, split: tuple[Any, Any], groups: Any, seed:
     model = learner(study.loss)
     with quiet():
         return leakage_test(
-            model, bunch.data, bunch.target, groups=groups, cv=[split], loss=study.loss, random_state=seed
+            model,
+            bunch.data,
+            bunch.target,
+            groups=groups,
+            cv=[split],
+            loss=study.loss,
+            method="welch",
+            random_state=seed,
         )
 
 

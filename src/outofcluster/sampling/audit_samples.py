@@ -30,6 +30,7 @@ __all__ = ["AuditSamples", "EffectLosses", "FoldSamples", "FoldSizes", "RandomFo
 _KIND, _FORMAT = "audit samples", 2
 _OF_ENTITIES = ("train_clusters", "held_out_clusters", "probability", "n_records")
 _OF_SIDES = ("rows", "ratio", "resembles")
+_OF_EFFECT = ("train", "validation", "numbers")
 _OPTIONAL = ("second", "unmixed", "without_pieces")
 _COUNTS = ("index", "n_train", "n_train_clusters")
 
@@ -205,11 +206,27 @@ class FoldSizes:
 
 @dataclass(frozen=True, eq=False)
 class EffectLosses:
-    """Losses of the models trained on T̂ and on V̂: one row per split, one column per training fold."""
+    """Losses of models on held-out records whose clusters did not train them, and on those whose clusters did.
+
+    Attributes
+    ----------
+    train, validation : array
+        Mean losses of models trained on other clusters, and on the clusters themselves: one row per drawing of the
+        models (a split of the paper's test), one column per model.
+    sizes : FoldSizes
+        Models of each kind, and their records.
+    numbers : array of shape (4,) or (0,)
+        By how much clusters that train lower their own loss, the standard error of that, its degrees of freedom, and
+        the number of independent units; empty for the paper's test, which needs the losses only.
+    units : {"clusters", "records"}
+        The independent units.
+    """
 
     train: Array
     validation: Array
     sizes: FoldSizes
+    numbers: Array = field(default_factory=lambda: np.zeros(0))
+    units: str = "records"
 
 
 @dataclass(frozen=True, eq=False)
@@ -374,7 +391,7 @@ class AuditSamples:
             "random_losses": self.random_folds.losses,
         }
         if self.effect is not None:
-            arrays |= {"effect_train": self.effect.train, "effect_validation": self.effect.validation}
+            arrays |= {f"effect_{name}": getattr(self.effect, name) for name in _OF_EFFECT}
         folds = []
         for place, fold in enumerate(self.folds):
             runs = []
@@ -398,6 +415,7 @@ class AuditSamples:
         about = {
             "folds": folds,
             "effect": None if self.effect is None else plain(self.effect.sizes),
+            "effect_units": None if self.effect is None else self.effect.units,
             "effect_problem": self.effect_problem,
             "left_out": {str(index): reason for index, reason in self.left_out.items()},
             "error_model": self.error_model,
@@ -443,7 +461,8 @@ class AuditSamples:
             folds.append(FoldSamples(**counts, **own, samples=runs[0], smaller=tuple(runs[1:]), **optional))
         effect = None
         if about["effect"] is not None:
-            effect = EffectLosses(arrays["effect_train"], arrays["effect_validation"], FoldSizes(**about["effect"]))
+            train, validation, numbers = (arrays[f"effect_{name}"] for name in _OF_EFFECT)
+            effect = EffectLosses(train, validation, FoldSizes(**about["effect"]), numbers, about["effect_units"])
         return cls(
             folds=tuple(folds),
             random_folds=RandomFolds(arrays["random_rows"], arrays["random_losses"]),

@@ -24,14 +24,14 @@ from outofcluster._base.exceptions import FitError
 from outofcluster._base.validation import Array
 from outofcluster.sampling.audit_samples import RandomFolds
 from outofcluster.sampling.fitting import fit_clone, one_blas_thread, take_rows
-from outofcluster.sampling.losses import Loss
+from outofcluster.sampling.losses import Loss, shared_predictions
 from outofcluster.sampling.metrics.partitions import Partition, pseudo_losses
 from outofcluster.sampling.metrics.predictions import Predictions, StoredPredictions
 from outofcluster.sampling.metrics.recomputed import OfModel, OfPredictions
 from outofcluster.sampling.task import Task
 from outofcluster.split.folds import Fold
 
-__all__ = ["fold_losses", "random_fold_losses"]
+__all__ = ["fold_losses", "pseudo_losses_of", "random_fold_losses"]
 
 _MOST_UNITS = 2000
 """Units that are left out in turn of a metric that is computed anew."""
@@ -141,7 +141,7 @@ def _pool(
     rows = np.concatenate([folds[place].validation for place in places])
     joined = StoredPredictions.joined([predictions[place] for place in places])
     ends = np.cumsum([len(folds[place].validation) for place in places])[:-1]
-    for kind, losses in _pseudo(task, loss, joined, rows).items():
+    for kind, losses in pseudo_losses_of(task, loss, joined, rows).items():
         for place, own in zip(places, np.split(losses, ends), strict=True):
             by_fold[place][f"pooled_{kind}"] = own
 
@@ -156,8 +156,7 @@ def _one_fold(
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     held_out, targets = take_rows(task.X, fold.validation), take_rows(task.y, fold.validation)
-    classes = next((loss.classes for loss in task.losses if loss.classes is not None), None)
-    predictions = Predictions(model, held_out, targets, classes)
+    predictions = shared_predictions(task.losses, model, held_out, targets)
     by_metric = [_own_losses(task, loss, predictions, fold.validation, parts) for loss in task.losses]
     pooled = [
         loss.measure.uses
@@ -174,13 +173,13 @@ def _own_losses(
         return {"own": loss.records(predictions, predictions.X, predictions.y)}
     if loss.undefined(predictions.target):
         return {"own": np.zeros(0)}
-    losses = _pseudo(task, loss, predictions, rows)
+    losses = pseudo_losses_of(task, loss, predictions, rows)
     result = {"own": losses.get("clusters", losses["records"]), "records": losses["records"]}
     places = [] if parts is None else [np.flatnonzero(parts == part) for part in np.unique(parts)]
     if any(loss.undefined(predictions.target[own]) for own in places):
         return result
     for own in places:
-        for kind, values in _pseudo(task, loss, _some(loss, predictions, own), rows[own]).items():
+        for kind, values in pseudo_losses_of(task, loss, _some(loss, predictions, own), rows[own]).items():
             result.setdefault(f"parts_{kind}", np.zeros(len(rows)))[own] = values
     return result
 
@@ -194,7 +193,7 @@ def _some(loss: Loss, predictions: Predictions, rows: NDArray[np.int64]) -> Pred
     return Predictions(predictions.model, X, y, predictions.all_classes)
 
 
-def _pseudo(task: Task, loss: Loss, predictions: Predictions, rows: NDArray[np.int64]) -> Losses:
+def pseudo_losses_of(task: Task, loss: Loss, predictions: Predictions, rows: NDArray[np.int64]) -> Losses:
     """Pseudo losses of records, by the kind of units."""
     partitions = {"records": Partition(np.arange(len(rows)), len(rows))}
     if task.clusters is not None:

@@ -1,57 +1,78 @@
-r"""The fits behind the test for a cluster effect: models trained on records of T̂ and of V̂, each scored on its own fold.
+r"""The fits behind the test for a cluster effect: pairs of models that know different clusters.
 
-For a split T̂, V̂: m training folds of n' records from T̂ and m from V̂, each with a validation fold of its own of n_V
-records from V̂, all disjoint (the paper's Section 4). The test of their losses is described in
-:mod:`outofcluster.auditing.effect_test`.
+A *drawing* puts the held-out clusters in two arms of about as many records, at random, and cuts every cluster in two
+halves, at random. Model 1 trains on the first halves of arm 1, model 2 on those of arm 2, on equally many records, and
+both on the clusters that no fold holds out. Both score the second halves of all clusters. With
+:math:`u_v = ℓ_2(v) - ℓ_1(v)` the difference of the losses of record v, the effect is
 
-Decisions. *One record, one role:* over all splits of a cross-validation no record is used twice. The V̂s of a k-fold are
-disjoint, and what one of them leaves unused trains models for the other splits. So without a cluster effect, when
-records are independent, all losses are independent and have one distribution, and K splits keep the level as one does.
-Splits that shared records would be dependent, and tests that allow for this (by twice the mean of the p-values, for
-example) have less power. *Equally many folds of both kinds:* z̄ - z̄' is then symmetric without a cluster effect, also
-for skewed losses, for which a t test is not exact. *Drawn at random, not by class:* V̂'s shares of the
-classes differ by chance from those of T̂, and a stratified training fold would know them, which would look like an
-effect where there is none. A draw in which a training fold of a classifier (with a scorer, also a validation fold) has
-a single class is drawn again as a whole.
+.. math:: Δ = \tfrac12\Bigl(\operatorname*{mean}_{v \in \text{arm } 1} u_v - \operatorname*{mean}_{v \in \text{arm } 2}
+          u_v\Bigr) ,
 
-*Sizes* are the same in all splits. m is the smallest number, at least 2, with 2K(m-1) ≥ 10 degrees of freedom: more and
-smaller folds gain little over that, and n' should be as close as possible to the size that a model is really trained
-on. The splits with the largest V̂ are used, at most 25 of them. Their number, n' and n_V are those that make K m n_V n'
-largest: records scored, times records trained on. Where nothing fits, m is lowered, down to 2.
+half the sum of what the clusters of both arms gain from training. That one model is better than the other on all
+records cancels. Where clusters are alike, the scored records are independent of the models and u has the same law in
+both arms: Δ has mean 0 exactly, for every learner and loss. It is averaged over many drawings.
+
+*The standard error.* :math:`d_c`, the part of the sum that is made of the records of cluster c, over all drawings:
+Σ_c d_c = Δ. What cluster c learns from cluster c' has a random sign, that of their arms in the drawing, and averages
+out over the drawings; what it learns from itself stays, and is independent of other clusters. So clusters are the
+units,
+
+.. math:: \operatorname{Var} Δ = \frac{K}{K-1} \sum_c (d_c - Δ\,n_c/n)^2 ,
+
+with :math:`(\sum n_c)^2/\sum n_c^2 - 1` degrees of freedom, n_c the records of cluster c.
+
+*Few clusters.* With fewer than ten clusters (by that effective number) the signs do not average out, and the records
+are the units. That record v gains from record w and w from v is then the same fact seen twice, in two drawings that
+exchange the halves. In the sum over records of :math:`d_v^2` it counts once per record, in the variance of the sum
+twice as much: :math:`\operatorname{Var} Δ = 2\sum_v (d_v - \bar d)^2`. Where some clusters are never held out, as in
+a single split, they are the other arm.
+
+*Metrics that are no mean over records* have pseudo losses (:mod:`outofcluster.sampling.metrics.partitions`) in the
+place of ℓ. Several metrics are scored from the same fits.
 """
 
 from __future__ import annotations
 
-from itertools import product
-from math import ceil
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import FitError, InputError
+from outofcluster._base.validation import Array
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
+from outofcluster.sampling.baselines import pseudo_losses_of
 from outofcluster.sampling.fitting import fit_clone, one_blas_thread, take_rows
+from outofcluster.sampling.losses import Loss
+from outofcluster.sampling.metrics.predictions import Predictions
 from outofcluster.sampling.task import Task
 from outofcluster.split.folds import Fold
 
 __all__ = ["sample_effect"]
 
 Rows = NDArray[np.int64]
-Folds = tuple[Fold, ...]
 
-_LEAST, _DEGREES, _MOST_SPLITS, _MAX_DRAWS = 5, 10, 25, 100
+_DRAWINGS = 30
+"""Pairs of models."""
+_FEW = 10.0
+"""Effective number of held-out clusters from which on clusters are the units."""
+_LEAST = 5
+"""Records that each arm must train on, and have scored."""
+_MAX_DRAWS = 100
+_BALANCED_OF = 10
+"""Random arms of which the most balanced ones are taken."""
 
-_SHARES = (1.0, 0.97, 0.94, 0.9, 0.8, 0.7, 0.6, 0.5, 0.35, 0.25)
-"""Shares of the records for which sizes are tried in turn, since splits may compete for the same records."""
 
-
-def sample_effect(task: Task, folds: Folds, *, seed: np.random.SeedSequence, n_jobs: int | None = None) -> EffectLosses:
-    """Draw the folds, fit the models and score them.
+def sample_effect(
+    task: Task, folds: tuple[Fold, ...], *, seed: np.random.SeedSequence, n_jobs: int | None = None
+) -> list[EffectLosses | str]:
+    """Draw arms and halves, fit the models and score them.
 
     Parameters
     ----------
     task : Task
-        The checked estimator, records and loss.
+        The checked estimator, records and metrics.
     folds : tuple of Fold
         The splits of the cross-validation.
     seed : SeedSequence
@@ -61,118 +82,209 @@ def sample_effect(task: Task, folds: Folds, *, seed: np.random.SeedSequence, n_j
 
     Returns
     -------
-    EffectLosses
+    list of EffectLosses or str
+        One for each metric; a string says why there is none.
     """
     from joblib import Parallel, delayed
 
-    target, labels = np.asarray(task.y), None
+    assert task.clusters is not None
+    design = _Design.of(task.clusters, folds)
+    drawing_seed, *seeds = seed.spawn(1 + _DRAWINGS)
+    rng = np.random.default_rng(drawing_seed)
+    drawings = [_draw_usable(task, design, rng) for _ in range(_DRAWINGS)]
+    scored = Parallel(n_jobs=n_jobs)(
+        delayed(_fit_and_score)(task, drawing, design.units, child)
+        for drawing, child in zip(drawings, seeds, strict=True)
+    )
+    return [
+        _effect(task, loss, design, drawings, [losses[place] for losses in scored])
+        for place, loss in enumerate(task.losses)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Design:
+    """Which clusters are compared.
+
+    Attributes
+    ----------
+    clusters : array of int
+        Cluster of every record.
+    sizes : array of int
+        Records of every cluster that the folds use.
+    held_out : array of int
+        Clusters that are scored.
+    others : array of int
+        The other arm where there are few of those and clusters that no fold holds out; empty for random arms.
+    common : array of int
+        Records that train both models.
+    units : {"clusters", "records"}
+        The independent units.
+    """
+
+    clusters: Rows
+    rows: Rows
+    sizes: Rows
+    held_out: Rows
+    others: Rows
+    common: Rows
+    units: str
+
+    @classmethod
+    def of(cls, clusters: Rows, folds: tuple[Fold, ...]) -> _Design:
+        """The design that the folds allow."""
+        rows = np.unique(np.concatenate([side for fold in folds for side in (fold.train, fold.validation)]))
+        sizes = np.bincount(clusters[rows], minlength=int(clusters.max()) + 1)
+        scored = np.unique(clusters[np.concatenate([fold.validation for fold in folds])])
+        held_out = scored[sizes[scored] >= 2]
+        never = np.setdiff1d(np.flatnonzero(sizes), scored)
+        few = len(held_out) == 0 or sizes[held_out].sum() ** 2 / (sizes[held_out] ** 2).sum() < _FEW
+        others = never if few else never[:0]
+        if len(held_out) == 0 or (len(held_out) < 2 and len(others) == 0):
+            raise InputError(
+                "groups must hold at least two clusters with two records or more for the test for a cluster effect, "
+                f"got {len(held_out)}."
+            )
+        common = rows[np.isin(clusters[rows], never)] if len(others) == 0 else rows[:0]
+        design = cls(clusters, rows, sizes, held_out, others, common, "records" if few else "clusters")
+        arms = [held_out, others] if len(others) else [held_out]
+        least = min(int(sizes[arm].sum()) for arm in arms) // (2 if len(others) else 4)
+        if least < _LEAST:
+            raise InputError(
+                f"cv must leave each model of the test for a cluster effect at least {_LEAST} records of held-out "
+                f"clusters with two records or more, got {least}; more records are needed."
+            )
+        return design
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawing:
+    """Rows that train each of the two models, the rows that both score, and which of these are in the first arm."""
+
+    training: tuple[Rows, Rows]
+    scored: Rows
+    first: NDArray[np.bool_]
+
+
+def _draw_usable(task: Task, design: _Design, rng: np.random.Generator) -> _Drawing:
+    """A drawing whose models see two classes, and whose scored records define every metric, if there is one."""
+    target = np.asarray(task.y)
+    labels = None
     if task.classifier and (target.ndim == 1 or target.shape[1] == 1):
         labels = np.unique(target, return_inverse=True)[1].ravel()
-    rng = np.random.default_rng(seed.spawn(1)[0])
-    sizes, pairs = _draw(folds, len(target), labels, task.loss.kind == "per_resample", rng)
-    losses = Parallel(n_jobs=n_jobs)(
-        delayed(_fit_and_score)(task, train, scored, child)
-        for (train, scored), child in zip(pairs, seed.spawn(len(pairs)), strict=True)
-    )
-    by_side = np.array(losses, dtype=float).reshape(-1, 2, sizes.n_train_folds)
-    return EffectLosses(by_side[:, 0], by_side[:, 1], sizes)
+    usable = None
+    for _ in range(_MAX_DRAWS):
+        drawing = _draw(design, rng)
+        enough = min(int(drawing.first.sum()), int((~drawing.first).sum())) >= 2
+        mixed = labels is None or all(np.ptp(labels[rows]) > 0 for rows in drawing.training)
+        if enough and mixed:
+            usable = drawing
+            if not any(loss.undefined(take_rows(task.y, drawing.scored)) for loss in task.losses):
+                return drawing
+    if usable is None:
+        raise InputError(
+            "y must hold two classes in random halves of the held-out clusters for the test for a cluster effect, "
+            f"got none in {_MAX_DRAWS} draws."
+        )
+    return usable
 
 
-def _fit_and_score(task: Task, train: Rows, scored: Rows, seed: np.random.SeedSequence) -> float:
-    try:
-        with one_blas_thread():
-            model = fit_clone(task.estimator, task.X, task.y, train, task.params, np.random.default_rng(seed))
-        return task.loss.resample(model, take_rows(task.X, scored), take_rows(task.y, scored))
-    except InputError:
-        raise
-    except Exception as error:
-        raise FitError(f"The estimator failed on a training fold: {type(error).__name__}: {error}", None) from error
+def _draw(design: _Design, rng: np.random.Generator) -> _Drawing:
+    clusters, sizes = design.clusters, design.sizes
+    # A cluster of an odd number of records has one more in either half.
+    trains = (sizes + rng.integers(0, 2, len(sizes))) // 2
+    shuffled = rng.permutation(design.rows)
+    shuffled = shuffled[np.argsort(clusters[shuffled], kind="stable")]
+    place = np.arange(len(shuffled)) - (np.cumsum(sizes) - sizes)[clusters[shuffled]]
+    in_training = place < trains[clusters[shuffled]]
+    arm = np.zeros(len(sizes), dtype=np.int64)
+    if len(design.others):
+        arm[design.held_out], arm[design.others] = 1, 2
+    else:
+        arm[design.held_out] = _balanced(trains[design.held_out], rng)
+    own = arm[clusters[shuffled]]
+    sides = [rng.permutation(shuffled[in_training & (own == side)]) for side in (1, 2)]
+    count = min(map(len, sides))
+    first, second = (np.concatenate([side[:count], design.common]) for side in sides)
+    scored = np.sort(shuffled[~in_training & (own > 0)])
+    return _Drawing((first, second), scored, arm[clusters[scored]] == 1)
 
 
-def _draw(
-    folds: Folds, n: int, labels: Rows | None, both: bool, rng: np.random.Generator
-) -> tuple[FoldSizes, list[tuple[Rows, Rows]]]:
-    """Sizes, and the rows of every training fold with those of its validation fold: by split, those from T̂ first."""
-    if labels is not None:
-        folds = tuple(f for f in folds if np.ptp(labels[f.train]) > 0 and np.ptp(labels[f.validation]) > 0)
-        if not folds:
-            raise InputError("y must hold at least two classes on both sides of a fold of cv, got no such fold.")
-    folds = tuple(sorted(folds, key=lambda fold: -len(fold.validation)))[:_MOST_SPLITS]
-    for lowered, share in product(range(_DEGREES // 2), _SHARES):
-        k, sizes = _plan(folds, n, labels, both, lowered, share)
-        for _ in range(_MAX_DRAWS if k else 0):
-            pairs = _deal(folds[:k], n, sizes, rng)
-            if pairs is None:
-                break
-            # Two classes in every training fold, or in both kinds of folds.
-            mixed = (rows for pair in pairs for rows in (pair if both else pair[:1]))
-            if labels is None or all(np.ptp(labels[rows]) > 0 for rows in mixed):
-                return sizes, pairs
-    least = min(_least((fold,), 2, labels) for fold in folds)
-    needed = FoldSizes(2, 2, least, least if both else _LEAST)
-    raise InputError(
-        f"cv must leave at least {needed.from_validation} validation and {needed.from_train} training records per "
-        f"split (training folds of {needed.n_train} records, validation folds of {needed.n_scored}), got at most "
-        f"{len(folds[0].validation)} and {max(len(fold.train) for fold in folds)}; use fewer folds or more records."
-    )
+def _balanced(counts: Rows, rng: np.random.Generator) -> Rows:
+    """Two arms, 1 and 2, of half of the clusters each and of about as many records."""
+    arms = [rng.permutation(len(counts)) for _ in range(_BALANCED_OF)]
+    half = len(counts) // 2 + (int(rng.integers(0, 2)) if len(counts) % 2 else 0)
+    order = min(arms, key=lambda order: abs(int(counts[order[:half]].sum()) - int(counts[order[half:]].sum())))
+    arm = np.full(len(counts), 2)
+    arm[order[:half]] = 1
+    return arm
 
 
-def _plan(folds: Folds, n: int, labels: Rows | None, both: bool, lowered: int, share: float) -> tuple[int, FoldSizes]:
-    """Splits to use, and the sizes with the largest K m n_V n' that a share of the records allows; 0 if none fit."""
-    best, plan = 1, (0, FoldSizes(0, 0, 0, 0))
-    used = np.zeros(n, dtype=bool)
-    for k, last in enumerate(folds, start=1):
-        used[last.train] = used[last.validation] = True
-        m = ceil(1 + _DEGREES / 2 / k) - lowered
-        least, most = _least(folds[:k], m, labels), min(len(fold.train) for fold in folds[:k]) // max(m, 2)
-        if m < 2 or most < least:
+def _fit_and_score(
+    task: Task, drawing: _Drawing, units: str, seed: np.random.SeedSequence
+) -> list[tuple[Array, Array] | str]:
+    """The losses of the scored records by either model, for every metric; or why a metric has none."""
+    X, y = take_rows(task.X, drawing.scored), take_rows(task.y, drawing.scored)
+    classes = next((loss.classes for loss in task.losses if loss.classes is not None), None)
+    predictions = list[Predictions]()
+    for rows, child in zip(drawing.training, seed.spawn(2), strict=True):
+        try:
+            with one_blas_thread():
+                model = fit_clone(task.estimator, task.X, task.y, rows, task.params, np.random.default_rng(child))
+        except Exception as error:
+            raise FitError(
+                f"The estimator failed on {len(rows)} records: {type(error).__name__}: {error}", None
+            ) from error
+        predictions.append(Predictions(model, X, y, classes))
+    by_metric = list[tuple[Array, Array] | str]()
+    for loss in task.losses:
+        problem = loss.undefined(y)
+        if problem:
+            by_metric.append(problem)
             continue
-        n_train = np.unique(np.geomspace(least, most, 300).astype(int))
-        of_validation, of_all = int(share * len(last.validation)) // m, int(share * used.sum()) // (2 * k * m)
-        scored = np.minimum((of_validation - n_train) // 2, of_all - n_train)
-        merit = np.where(scored >= (least if both else _LEAST), k * m * scored * n_train, 0)
-        i = int(merit.argmax())
-        if merit[i] >= best:
-            best, plan = int(merit[i]), (k, FoldSizes(m, m, int(n_train[i]), int(scored[i])))
-    return plan
+        first, second = (_losses(task, loss, own, drawing.scored, units) for own in predictions)
+        by_metric.append((first, second))
+    return by_metric
 
 
-def _least(folds: Folds, m: int, labels: Rows | None) -> int:
-    """Size of the smallest training folds with which every second draw or so has two classes in all of them."""
-    n_train = _LEAST
-    if labels is not None:
-        sides = [labels[rows] for fold in folds for rows in (fold.train, fold.validation)]
-        shares = [np.bincount(side) / len(side) for side in sides]
-        while m * sum(float((share**n_train).sum()) for share in shares) > 0.5:
-            n_train += max(1, n_train // 20)
-    return n_train
+def _losses(task: Task, loss: Loss, predictions: Predictions, rows: Rows, units: str) -> Array:
+    if loss.measure is None:
+        return loss.records(predictions, predictions.X, predictions.y)
+    losses: Array = pseudo_losses_of(task, loss, predictions, rows)[units]
+    return losses
 
 
-def _deal(folds: Folds, n: int, sizes: FoldSizes, rng: np.random.Generator) -> list[tuple[Rows, Rows]] | None:
-    """Give every record one role at most; None if the records do not suffice."""
-    # A record that several splits would validate on goes to one of them, each with the same probability.
-    home, seen = np.full(n, -1), np.zeros(n)
-    for i, fold in enumerate(folds):
-        seen[fold.validation] += 1
-        home[fold.validation[rng.random(len(fold.validation)) * seen[fold.validation] < 1]] = i
-    own = [rng.permutation(np.flatnonzero(home == i))[: sizes.from_validation] for i in range(len(folds))]
-    if min(map(len, own)) < sizes.from_validation:
-        return None
-    free = np.ones(n, dtype=bool)
-    free[np.concatenate(own)] = False
-    # Training records are dealt in four rounds, each to the split with the fewest free records first, so that none is
-    # left with nothing and each gets a sample of all its T̂.
-    taken: list[Rows] = [np.zeros(0, dtype=np.int64) for _ in folds]
-    for share in np.diff(np.linspace(0, sizes.from_train, 5).round().astype(int)):
-        for i in np.argsort([free[fold.train].sum() for fold in folds], kind="stable"):
-            pool = folds[i].train[free[folds[i].train]]
-            if len(pool) < share:
-                return None
-            taken[i] = np.concatenate([taken[i], rng.permutation(pool)[:share]])
-            free[taken[i]] = False
-    pairs: list[tuple[Rows, Rows]] = []
-    for from_train, from_validation in zip(taken, own, strict=True):
-        inner, scored = np.split(from_validation, [sizes.n_validation_folds * sizes.n_train])
-        training = np.concatenate([rng.permutation(from_train), inner]).reshape(-1, sizes.n_train)
-        pairs.extend(zip(training, scored.reshape(-1, sizes.n_scored), strict=True))
-    return pairs
+def _effect(task: Task, loss: Loss, design: _Design, drawings: list[_Drawing], scored: list[Any]) -> EffectLosses | str:
+    """The effect by one metric with its standard error, from the losses of all drawings."""
+    gains, knowing, other = np.zeros(len(design.clusters)), list[list[float]](), list[list[float]]()
+    for drawing, losses in zip(drawings, scored, strict=True):
+        if isinstance(losses, str):
+            return f"The metric is not defined for some halves of the held-out clusters: {losses}"
+        first, (one, two) = drawing.first, losses
+        means = [[float(own[side].mean()) for side in (first, ~first)] for own in (one, two)]
+        knowing.append([means[0][0], means[1][1]])
+        other.append([means[1][0], means[0][1]])
+        u = two - one
+        middle = (u[first].mean() + u[~first].mean()) / 2
+        gains[drawing.scored] += np.where(first, 1 / first.sum(), -1 / (~first).sum()) * (u - middle) / 2
+    gains /= len(drawings)
+    difference = float(gains.sum())
+    compared = np.concatenate([design.held_out, design.others])
+    if design.units == "clusters":
+        of_units, counts = np.bincount(design.clusters, gains, len(design.sizes))[compared], design.sizes[compared]
+        factor = len(compared) / (len(compared) - 1)
+        df = float(counts.sum() ** 2 / (counts**2).sum()) - 1
+    else:
+        rows = design.rows[np.isin(design.clusters[design.rows], compared)]
+        of_units, counts = gains[rows], np.ones(len(rows), dtype=np.int64)
+        factor, df = 2.0, len(rows) / 2 - 1
+    left = of_units - difference * counts / counts.sum()
+    error = float(np.sqrt(factor * (left**2).sum()))
+    sizes = FoldSizes(
+        2,
+        2,
+        int(np.median([len(drawing.training[0]) for drawing in drawings])),
+        int(np.median([len(drawing.scored) for drawing in drawings])) // 2,
+    )
+    numbers = np.array([difference, error, df, len(of_units)], dtype=float)
+    return EffectLosses(np.array(other), np.array(knowing), sizes, numbers, design.units)

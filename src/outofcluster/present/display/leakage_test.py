@@ -13,17 +13,17 @@ from outofcluster.present.words import loss_name
 
 __all__ = ["LeakageTestDisplay"]
 
-_KINDS = ("other clusters", "validation clusters")
+_KINDS = ("other clusters", "the same clusters")
 
 
 @dataclass(eq=False)
 class LeakageTestDisplay:
-    """Losses of models trained on other clusters, and of models trained on the validation clusters.
+    """Losses on held-out records of models trained on other clusters, and of models trained on the same clusters.
 
     Attributes
     ----------
     losses_train, losses_validation : array
-        Mean loss of every model trained on other clusters, and of every model trained on the validation clusters.
+        Mean loss of every model on clusters that it was not trained on, and on clusters that it was trained on.
     rejected : bool
         Whether a cluster effect was found.
     pvalue : float
@@ -42,7 +42,7 @@ class LeakageTestDisplay:
     >>> X = np.random.default_rng(0).standard_normal((200, 2))
     >>> test = ooc.leakage_test(Ridge(), X, X[:, 0], groups=np.repeat(np.arange(20), 10), random_state=0)
     >>> LeakageTestDisplay.from_test(test).frame()["trained_on"].unique().tolist()
-    ['other clusters', 'validation clusters']
+    ['other clusters', 'the same clusters']
     """
 
     losses_train: Array
