@@ -255,7 +255,8 @@ def with_candidates(rng: Rng, n: int = 150, k: int = 5) -> tuple[Leakage, float]
     # Records 0 to n-1, and three clusters of one record each as the candidates of each of them.
     groups, left, right = np.arange(4 * n), np.repeat(np.arange(n), 3), np.arange(n, 4 * n)
     m = rng.dirichlet([0.3, 0.3, 0.3, 1.5], n)
-    estimate = Leakage.from_pair_probabilities(left, right, m[:, :3].ravel(), groups=groups, cv=k)
+    candidates = {"groups": groups, "ids": groups, "cv": k, "of": "train"}
+    estimate = Leakage.from_pair_probabilities(left, right, m[:, :3].ravel(), **candidates)
     # A match is two records, each of which leaks in the folds that hold the other one and not itself.
     matched = (rng.random(n) < m[:, :3].sum(axis=1)).sum()
     return estimate, float(2 * matched / k / (4 * n))

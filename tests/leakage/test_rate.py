@@ -61,13 +61,17 @@ def test_audited_records_give_the_average_over_all_assignments_to_folds(k, of):
 
 def test_audited_records_by_hand():
     # h is 1 for the true cluster 1 and 2 for 2, "c" "d" "e" holding 2.
-    assert Leakage.from_true_groups(true, approximate).rate == pytest.approx((2 * 0.2 + 4 * (1 - 0.8**2)) / 10)
+    p0 = Leakage.from_true_groups(true, approximate, of="train")
+    assert p0.rate == pytest.approx((2 * 0.2 + 4 * (1 - 0.8**2)) / 10)
     rho0 = Leakage.from_true_groups(true, approximate, of="validation")
     assert rho0.rate == pytest.approx((2 * 0.8 + 4 * (1 - 0.2**2)) / 10)
     assert rho0.of == "validation"
     # Ratio estimator over four true clusters.
     residual = np.array([-3 * 0.184, 2 * (0.2 - 0.184), 4 * (0.36 - 0.184), -0.184])
-    assert Leakage.from_true_groups(true, approximate).std == pytest.approx(np.sqrt(4 / 3 * (residual**2).sum()) / 10)
+    assert p0.std == pytest.approx(np.sqrt(4 / 3 * (residual**2).sum()) / 10)
+    both = Leakage.from_true_groups(true, approximate)
+    assert (both.train, both.validation) == (p0, rho0)
+    assert (both.rate, both.std, both.of) == (rho0.rate, rho0.std, "validation")
 
 
 @pytest.mark.parametrize("of", SIDES)
@@ -100,8 +104,10 @@ def test_fixed_splits_are_counted(of):
 )
 def test_a_splitter_counts_by_its_validation_share(cv, share):
     wanted = (2 * share + 4 * (1 - (1 - share) ** 2)) / 10
-    assert Leakage.from_true_groups(true, approximate, cv=cv).rate == pytest.approx(wanted)
-    assert Leakage.from_pair_probabilities([0], [3], [0.5], groups=approximate, cv=cv).rate == pytest.approx(share / 10)
+    assert Leakage.from_true_groups(true, approximate, cv=cv).train.rate == pytest.approx(wanted)
+    # Cluster "a" has three records and "b" one: if they belong together, all four leak.
+    by_pairs = Leakage.from_pair_probabilities([0], [3], [0.5], groups=approximate, cv=cv)
+    assert by_pairs.train.rate == pytest.approx(0.5 * 4 * share / 10)
 
 
 def test_a_splitter_keeps_its_random_state():
@@ -111,13 +117,16 @@ def test_a_splitter_keeps_its_random_state():
 
 
 def test_an_audit_that_finds_nothing_or_too_little():
-    clean = Leakage.from_true_groups(np.repeat(np.arange(100), 3), np.repeat(np.arange(100), 3))
+    clean = Leakage.from_true_groups(np.repeat(np.arange(100), 3), np.repeat(np.arange(100), 3), of="train")
     assert clean.rate == 0
     # At most 3.69 of 100 clusters are cut at this level, exact for a Poisson count of 0, and each leaks 1/5.
     assert clean.interval() == (0, pytest.approx(0.2 / 100 * stats.chi2(2).ppf(0.975) / 2))
-    one = Leakage.from_true_groups([1, 1, 1], ["a", "a", "b"])
+    one = Leakage.from_true_groups([1, 1, 1], ["a", "a", "b"], of="train")
     assert one.std is None
     assert one.rate == pytest.approx(0.2)
+    # Where all leak alike the standard error is not 0.
+    alike = Leakage.from_true_groups([1, 1, 2, 2], ["a", "b", "c", "d"], of="train")
+    assert alike.std == pytest.approx(0.2 / 3)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +138,9 @@ def test_labels_of_any_kind(labels):
     wanted = Leakage.from_true_groups(true, approximate)
     same_labels = labels[true] if hasattr(labels, "dtype") else [labels[t] for t in true]
     assert Leakage.from_true_groups(same_labels, approximate.tolist()) == wanted
-    assert Leakage.from_true_groups(pd.Series(same_labels, index=range(5, 15)), pd.Series(approximate)) == wanted
+    index = range(5, 15)
+    assert Leakage.from_true_groups(pd.Series(same_labels, index=index), pd.Series(approximate, index=index)) == wanted
+    assert Leakage.from_true_groups(pd.Series(same_labels, index=index), approximate) == wanted
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6)), min_size=2, max_size=30), st.integers(2, 8))
@@ -146,8 +157,8 @@ def test_rates_are_shares_and_grow_with_splitting(labels, k):
         assert after.rate >= before.rate - 1e-12
         low, high = before.interval()
         assert 0 <= low <= before.rate <= high <= 1
-    fewer_folds = Leakage.from_true_groups(entity, groups, cv=k).rate
-    assert fewer_folds >= Leakage.from_true_groups(entity, groups, cv=k + 1).rate - 1e-12
+    fewer_folds = Leakage.from_true_groups(entity, groups, cv=k).train.rate
+    assert fewer_folds >= Leakage.from_true_groups(entity, groups, cv=k + 1).train.rate - 1e-12
 
 
 def belongs(odds):
@@ -157,32 +168,33 @@ def belongs(odds):
 
 
 def brute_pairs(left, right, m, groups, own, other):
-    """Mean of q over the rows ``own`` for candidates among the rows ``other``, written as loops."""
+    """Mean of q over the rows ``own`` for clusters among the rows ``other``, written as loops."""
     total = 0.0
+    there = {groups[v] for v in other}
     for j in own:
         best = {}
         for one, two, p in zip(left, right, m, strict=True):
             for a, v in ((one, two), (two, one)):
-                if a == j and v in other and groups[v] != groups[j]:
+                if groups[a] == groups[j] and groups[v] in there and groups[v] != groups[j]:
                     best[groups[v]] = max(best.get(groups[v], 0), p)
         total += belongs(np.inf if p == 1 else p / (1 - p) for p in best.values())
     return total / len(own)
 
 
-def random_pairs(seed, n_pairs=14, ones=True):
+def random_pairs(seed, n_pairs=14):
     rng = np.random.default_rng(seed)
     groups = np.array([0, 0, 1, 1, 2, 3, 3, 4])
-    left, right = rng.integers(0, 8, n_pairs), rng.integers(0, 8, n_pairs)
+    every = np.array([(i, j) for i in range(8) for j in range(i)])
+    left, right = rng.permuted(every[rng.choice(len(every), n_pairs, replace=False)], axis=1).T
     m = rng.beta(0.5, 1, n_pairs)
-    if ones:
-        m[:2] = 1, 0
+    m[:2] = 1, 0
     return left, right, m, groups
 
 
 @pytest.mark.parametrize("of", SIDES)
 @pytest.mark.parametrize("seed", range(5))
 def test_pairs_over_fixed_splits(seed, of):
-    left, right, m, groups = random_pairs(seed)
+    left, right, m, groups = random_pairs(seed, 9)
     # Rows may be left out of a split, here 7.
     pairs = [([0, 1, 4], [2, 3, 5, 6]), ([2, 3, 5], [0, 1, 4])]
     wanted = [brute_pairs(left, right, m, groups, *(p if of == "train" else p[::-1])) for p in pairs]
@@ -205,8 +217,8 @@ def test_pairs_over_folds_are_the_average_over_all_assignments(seed, k, of):
             if own.any():
                 leaked += brute_pairs(left, right, m, groups, rows[own], set(rows[other])) * own.sum()
             size += own.sum()
-    estimate = Leakage.from_pair_probabilities(left, right, m, groups=groups, cv=k, of=of)
-    assert estimate.rate == pytest.approx(leaked / size, rel=1e-9)
+    estimate = Leakage.from_pair_probabilities(left, right, m, groups=groups, cv=k)
+    assert getattr(estimate, of).rate == pytest.approx(leaked / size, rel=1e-9)
 
 
 @given(
@@ -226,48 +238,55 @@ def test_a_record_with_many_candidates_stays_within_its_bounds(m, k, of):
         low += chance * max(present, default=0)
         high += chance * min(1, sum(present))
     others = sum(share * p for p in m)
-    estimate = Leakage.from_pair_probabilities([0] * d, range(1, d + 1), m, groups=range(d + 1), cv=k, of=of)
+    estimate = Leakage.from_pair_probabilities(
+        [0] * d, range(1, d + 1), m, groups=range(d + 1), ids=range(d + 1), cv=k, of=of
+    )
     assert estimate.rate * (d + 1) - others == pytest.approx(wanted, abs=1e-10)
     assert low - 1e-10 <= estimate.rate * (d + 1) - others <= high + 1e-10
 
 
 def test_pairs_that_do_not_count():
     groups = ["a", "a", "b", "c"]
-    wanted = Leakage.from_pair_probabilities([0], [2], [0.4], groups=groups)
-    assert wanted.rate == pytest.approx(2 * 0.4 / 5 / 4)
-    # Inside a cluster, the same pair turned round and less probable, a less probable record of the same cluster.
-    more = Leakage.from_pair_probabilities([0, 0, 2, 3], [2, 1, 0, 3], [0.4, 0.9, 0.3, 0.7], groups=groups)
+    wanted = Leakage.from_pair_probabilities([0], [2], [0.4], groups=groups, of="train")
+    assert wanted.rate == pytest.approx(3 * 0.4 / 5 / 4)
+    # Inside a cluster, the same pair turned round, a record with itself, a less probable pair of the same clusters.
+    more = Leakage.from_pair_probabilities(
+        [0, 0, 2, 3, 1], [2, 1, 0, 3, 2], [0.4, 0.9, 0.4, 0.7, 0.3], groups=groups, of="train"
+    )
     assert more == wanted
     inside = Leakage.from_pair_probabilities([0, 2], [1, 3], [0.9, 0.9], groups=groups, cv=[([2, 3], [0, 1])])
     assert (inside.rate, inside.std) == (0, 0)
 
 
 def test_the_standard_error_of_pairs_by_hand():
-    # Between "a" and "b": rows 0 and 1 with 2; each way they match together. Between "a" and "c": one pair.
-    estimate = Leakage.from_pair_probabilities([0, 1, 0], [2, 2, 3], [0.4, 0.2, 0.1], groups=["a", "a", "b", "c"])
-    together = np.array([np.sqrt(0.24) * 2 + np.sqrt(0.16), 2 * np.sqrt(0.09)]) / 5 / 4
-    assert estimate.std == pytest.approx(np.sqrt((together**2).sum()))
-    certain = Leakage.from_pair_probabilities([0], [2], [1.0], groups=["a", "a", "b", "c"])
-    assert (certain.rate, certain.std) == (pytest.approx(2 / 5 / 4), 0)
+    # Between "a" and "b": three records, which match together, and with them "a" and "c".
+    options = {"groups": ["a", "a", "b", "c"], "of": "train", "blocking_recall": 1}
+    estimate = Leakage.from_pair_probabilities([0, 1, 0], [2, 2, 3], [0.4, 0.2, 0.1], **options)
+    together = np.array([3 * np.sqrt(0.24), 3 * np.sqrt(0.09)]) / 5 / 4
+    # The two candidates of "a" may exclude each other or not.
+    low, high = np.array([2 * 0.4 + 0.4 + 0.1, 2 * 0.5 + 0.4 + 0.1]) / 5 / 4
+    assert estimate.std == pytest.approx(np.hypot(np.sqrt((together**2).sum()), (high - low) / 4))
+    certain = Leakage.from_pair_probabilities([0], [2], [1.0], **options)
+    assert (certain.rate, certain.std) == (pytest.approx(3 / 5 / 4), 0)
 
 
 def test_precision_and_recall():
     # 1000 links, 900 of them true, which is 3/4 of all true pairs: 300 missed.
     counts = {"n_links": 1000, "n_records": 3000, "validation_share": 0.2}
-    p0 = Leakage.from_precision_recall(0.9, 0.75, **counts)
+    p0 = Leakage.from_precision_recall(0.9, 0.75, **counts).train
     assert (p0.rate, p0.std) == (pytest.approx(2 * 0.2 * 300 / 3000), None)
     rho0 = Leakage.from_precision_recall(0.9, 0.75, **counts, mates=2, of="validation")
     assert rho0.rate == pytest.approx(2 * 0.8 * 300 / 3000 / 2)
     assert Leakage.from_precision_recall(0.9, 1.0, **counts).rate == 0
-    both = Leakage.from_precision_recall(0.9, 0.75, **counts, precision_std=0.01, recall_std=0.02)
+    both = Leakage.from_precision_recall(0.9, 0.75, **counts, precision_std=0.01, recall_std=0.02).train
 
     def rate(precision, recall):
-        return Leakage.from_precision_recall(precision, recall, **counts).rate
+        return Leakage.from_precision_recall(precision, recall, **counts).train.rate
 
     by_precision = (rate(0.9001, 0.75) - rate(0.8999, 0.75)) / 0.0002 * 0.01
     by_recall = (rate(0.9, 0.7501) - rate(0.9, 0.7499)) / 0.0002 * 0.02
     assert both.std == pytest.approx(np.hypot(by_precision, by_recall), rel=1e-5)
-    alone = Leakage.from_precision_recall(0.9, 0.75, **counts, recall_std=0.02)
+    alone = Leakage.from_precision_recall(0.9, 0.75, **counts, recall_std=0.02).train
     assert alone.std == pytest.approx(abs(by_recall), rel=1e-5)
 
 
@@ -347,7 +366,39 @@ def rates(precision=0.9, recall=0.9, **options):
         ),
         (lambda: Leakage.from_true_groups(true, [*approximate[:9], None]), r"missing labels, got groups\[9\] = None"),
         (lambda: Leakage.from_true_groups(true, None), "groups must give the cluster of every record, got None"),
-        (lambda: Leakage.from_true_groups(true, ["a"] * 10), "groups must hold at least two clusters, got 1 over 10"),
+        (
+            lambda: Leakage.from_true_groups(pd.Series(true), pd.Series(approximate, index=range(1, 11))),
+            "groups must have the same index as true_groups, got 1 for 0 in row 0; align them first",
+        ),
+        (
+            lambda: Leakage.from_true_groups(true, approximate, drawn="people"),
+            "drawn must be 'entities' or 'records' or 'clusters', got 'people'",
+        ),
+        (
+            lambda: Leakage.from_true_groups(true, approximate, sampled=true == 1),
+            "sampled must be None for drawn='entities'",
+        ),
+        (
+            lambda: Leakage.from_true_groups(true, approximate, drawn="records", sampled=[0, 1]),
+            r"sampled must say True or False for each of the 10 records, got int64 of shape \(2,\)",
+        ),
+        (
+            lambda: Leakage.from_true_groups(true, approximate, drawn="records", sampled=true > 9),
+            "sampled must be True for at least one record",
+        ),
+        (
+            lambda: Leakage.from_true_groups(true, approximate, drawn="clusters", sampled=true == 1),
+            "sampled must be True for all records of a drawn cluster",
+        ),
+        (
+            lambda: Leakage.from_true_groups(true, approximate, cv=[([3, 9], [0])], drawn="records", sampled=true == 3),
+            "sampled must mark records on the validation side of every split",
+        ),
+        (lambda: Leakage(0.1, other=Leakage(0.2)), "other must be the rate of the other side alone, got Leakage"),
+        (lambda: Leakage(0.1, at_least=2), "at_least must be True or False, got 2"),
+        (lambda: Leakage.from_dict([1]), "data of a Leakage must be as to_dict gives it"),
+        (lambda: Leakage.from_dict({"rate": 0.1, "size": 3}), "data of a Leakage must be as to_dict gives it"),
+        (lambda: Leakage.from_dict({"std": 0.1}), "data of a Leakage must be as to_dict gives it"),
         (
             lambda: Leakage.from_true_groups(true, approximate, of="all"),
             "of must be 'train' or 'validation', got 'all'",

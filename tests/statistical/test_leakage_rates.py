@@ -35,7 +35,7 @@ def test_audits_of_a_sample_of_clusters(n_entities, of):
 def test_audits_with_few_or_no_events():
     """About 1.5 cut clusters an audit: a fifth of the audits find none."""
     rng = np.random.default_rng(2)
-    truth = Leakage.from_true_groups(*link(rng, 100_000, cut=0.02)).rate
+    truth = Leakage.from_true_groups(*link(rng, 100_000, cut=0.02)).train.rate
     audits = [audited(rng, 80, "train", cut=0.02) for _ in range(COUNT)]
     assert 0.1 < np.mean([audit.rate == 0 for audit in audits]) < 0.3
     assert covered(audits, truth) >= 0.9

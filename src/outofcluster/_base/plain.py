@@ -22,6 +22,8 @@ __all__ = ["check_schema", "data_frame", "flag", "number", "numbers", "plain", "
 
 def plain(value: Any) -> Any:
     """Dataclasses become dicts, arrays and tuples become lists, and numbers that are not finite become None."""
+    if hasattr(value, "__plain__") and not isinstance(value, type):  # It says itself which of its fields matter.
+        return plain(value.__plain__())
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, np.ndarray | np.generic):

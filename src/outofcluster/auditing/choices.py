@@ -52,7 +52,7 @@ def choose_error_model(error_model: Any, leakage: Any, folds: Sequence[Fold], cl
     if error_model != "auto":
         raise InputError(f"error_model must be 'auto' or 'records' or 'fragments', got {error_model!r}.")
     first = leakage[0] if isinstance(leakage, Sequence) and len(leakage) else leakage
-    if isinstance(first, Leakage):
+    if isinstance(first, Leakage) and first.other is None:
         by_rate: ErrorModel = "records" if first.of == "train" else "fragments"
         return by_rate, f"the rate is a share of the {first.of} records"
     if looks_linked([clusters[fold.validation] for fold in folds]):
@@ -143,6 +143,7 @@ def read_leakage(leakage: Any, error_model: str, n_folds: int) -> tuple[Leakage,
     rates = []
     for value in values:
         rate = value if isinstance(value, Leakage) else Leakage(check_number("leakage", value, least=0), of=side)
+        rate = getattr(rate, side) or rate  # The side that the error model asks for, where it is known.
         if rate.rate > LARGEST_RATE:
             raise InputError(
                 f"leakage must be at most {LARGEST_RATE}, beyond which nothing can be told, got {rate.rate:g}."

@@ -192,6 +192,8 @@ def _show(rate_of: Callable[[Any], Leakage], json_path: str | None) -> None:
             out.print(f"    audit with: --error-model {error_model} --leakage {leakage.rate:.3g}{std}", markup=False)
     if json_path is not None:
         plain = {name: {"rate": rate.rate, "std": rate.std, "of": rate.of} for name, rate in rates.items()}
+        for name in (name for name, rate in rates.items() if rate.at_least):
+            plain[name]["at_least"] = True
         write_json(json_path, json.dumps(plain, indent=2, allow_nan=False))
 
 

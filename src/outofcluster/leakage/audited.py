@@ -8,51 +8,148 @@ for a record j whose true cluster is spread over :math:`h_j` *other* approximate
 
 a training record is safe when all the other pieces train too, a validation record when all are held out with it.
 
-The standard error is that of a ratio estimator with true clusters as independent units. It is for the average over
-folds; the luck of one assignment to folds is not in it.
+**How the audited records were drawn.** All records of an entity e of :math:`n_e` records leak alike, with probability
+:math:`L_e`, so the rate is :math:`\sum n_e L_e / \sum n_e` over all entities.
+
+- *Entities* drawn at random, all their records looked up: the same ratio over the sample. Its bias is of the order of
+  one over their number.
+- *Records* drawn at random, all records of their entities looked up. Entity e is hit by :math:`m_e` of the m drawn
+  records, and is expected to be hit in proportion to :math:`n_e`. The weights of Hansen and Hurwitz, hits over size,
+  undo that: with :math:`m_e/n_e`,
+
+  .. math:: \frac{\sum_e (m_e/n_e)\, n_e L_e}{\sum_e (m_e/n_e)\, n_e} = \frac1m \sum_{j\ \text{drawn}} L_{e(j)} ,
+
+  a mean over drawn records, which is unbiased. Where it is not known which records were drawn, every entity counts as
+  hit once, :math:`m_e = 1`, which is right while few entities are hit twice.
+- *Linked clusters* drawn at random, all records of the entities that they touch looked up: the ratio over the records
+  of the drawn clusters, with linked clusters as units. Without the mates in other clusters, splits are seen only where
+  both pieces were drawn by chance, and the rate is a lower bound.
+
+The standard error is that of a ratio estimator whose independent units are the true clusters, or the linked ones
+where those were drawn. It is for the average over folds; the luck of one assignment to folds is not in it. Populations
+count as large: no correction for a finite one is made, which is conservative.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from outofcluster._base.validation import Array
-from outofcluster.leakage.splits import Side, below_one, check_side, counted_and_other, read_split
-from outofcluster.split.folds import Clusters, Rows, check_labels
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.validation import Array, check_choice
+from outofcluster.leakage.errors import LinkageErrors, count_errors
+from outofcluster.leakage.splits import Side, below_one, counted_and_other, read_split, same_index
+from outofcluster.split.folds import Clusters, Fold, Rows, check_labels
+from outofcluster.split.pieces import PieceLaw
 
-__all__ = ["rate_of_audited_records"]
+__all__ = ["Audited", "look_at_audited_records"]
 
 
-def rate_of_audited_records(true_groups: Any, groups: Any, cv: Any, of: Side) -> tuple[float, float | None]:
-    """The rate and its standard error; see :meth:`outofcluster.Leakage.from_true_groups` for the arguments."""
-    check_side(of)
-    clusters = Clusters.of(groups, None)
-    true = _codes(check_labels("true_groups", true_groups, len(clusters.codes)))
+@dataclass(frozen=True, eq=False)
+class Audited:
+    """What audited records say.
+
+    Attributes
+    ----------
+    rates : dict
+        Rate and standard error of each side.
+    at_least : bool
+        Whether the rates are lower bounds.
+    pieces : PieceLaw
+        How entities are cut.
+    errors : LinkageErrors
+        Splits and merges.
+    """
+
+    rates: dict[Side, tuple[float, float | None]]
+    at_least: bool
+    pieces: PieceLaw
+    errors: LinkageErrors
+
+
+def look_at_audited_records(
+    true_groups: Any, groups: Any, cv: Any, drawn: Any, sampled: Any, sides: tuple[Side, ...]
+) -> Audited:
+    """Both rates, the pieces and the errors; see :meth:`outofcluster.Leakage.from_true_groups` for the arguments."""
+    check_choice("drawn", drawn, ("entities", "records", "clusters"))
+    same_index(("true_groups", true_groups), ("groups", groups))
+    labels = check_labels("groups", groups, None)
+    codes, names = _codes(labels)
+    true, _ = _codes(check_labels("true_groups", true_groups, len(codes)))
+    clusters = Clusters(labels, codes, names, codes)
     split = read_split(cv, clusters)
+    size = np.bincount(true)
+    # How much each record counts, and for how many entities each entity stands.
+    if sampled is None:
+        counts: Array = 1 / size[true] if drawn == "records" else np.ones(len(true))
+    elif drawn == "entities":
+        raise InputError("sampled must be None for drawn='entities', where all records of drawn entities are audited.")
+    else:
+        counts = _check_mask(sampled, len(true)).astype(float)
+        if drawn == "clusters" and not np.array_equal(counts, (np.bincount(codes, counts) > 0)[codes]):
+            raise InputError("sampled must be True for all records of a drawn cluster, or for none, got some of them.")
+    entities = np.bincount(true, counts) / size
+    share = split if isinstance(split, float) else float(np.mean([_share(fold) for fold in split]))
+    units = codes if drawn == "clusters" else true
+    return Audited(
+        {of: _rate(true, codes, split, of, counts, units) for of in sides},
+        drawn == "clusters" and sampled is None,
+        PieceLaw.of(true, codes, entities, share),
+        count_errors(true, codes, counts, entities),
+    )
+
+
+def _rate(
+    true: Rows, codes: Rows, split: float | tuple[Fold, ...], of: Side, counts: Array, units: Rows
+) -> tuple[float, float | None]:
+    """The rate of one side and its standard error."""
     # For each split, the rows that are counted and the probability with which each of them leaks.
     pools: list[tuple[Any, Array]]
     if isinstance(split, float):
         # The chance that another piece lies on the same side, and so does no harm.
         harmless = 1 - split if of == "train" else split
-        pieces = np.unique(np.stack([true, clusters.codes], axis=1), axis=0)[:, 0]
+        pieces = np.unique(np.stack([true, codes], axis=1), axis=0)[:, 0]
         pools, one_cut = [(slice(None), 1 - harmless ** (np.bincount(pieces)[true] - 1.0))], 1 - harmless
     else:
         sides = [counted_and_other(fold, of) for fold in split]
         pools, one_cut = [(rows, np.isin(true[rows], true[other]).astype(float)) for rows, other in sides], 1.0
-    rate, influence = 0.0, np.zeros(true.max() + 1)
+    rate, influence = 0.0, np.zeros(units.max() + 1)
     for rows, leaks in pools:
-        rate += float(leaks.mean()) / len(pools)
-        influence += np.bincount(true[rows], leaks - leaks.mean(), len(influence)) / (len(leaks) * len(pools))
-    count = len(np.unique(np.concatenate([true[rows] for rows, _ in pools])))
+        weight = counts[rows]
+        if not weight.any():
+            raise InputError(f"sampled must mark records on the {of} side of every split, got none on that of one.")
+        mean = float(weight @ leaks / weight.sum())
+        rate += mean / len(pools)
+        influence += np.bincount(units[rows], weight * (leaks - mean), len(influence)) / (weight.sum() * len(pools))
+    count = len(np.unique(np.concatenate([units[rows][counts[rows] > 0] for rows, _ in pools])))
     if below_one(rate, "true_groups") == 0:
         return rate, one_cut / count
-    return rate, None if count < 2 else math.sqrt(count / (count - 1) * float(influence @ influence))
+    if count < 2:
+        return rate, None
+    # Where all leak alike the spread says nothing; one unit more that does not leak would change the rate so much.
+    return rate, math.sqrt(count / (count - 1) * float(influence @ influence)) or rate / (count + 1)
 
 
-def _codes(labels: Any) -> Rows:
-    """Labels of any kind as numbers, in the order in which they first occur."""
+def _codes(labels: Any) -> tuple[Rows, list[Any]]:
+    """Labels of any kind as numbers, in the order in which they first occur, and the labels in that order."""
     numbers: dict[Any, int] = {}
-    return np.array([numbers.setdefault(label, len(numbers)) for label in labels.tolist()], dtype=np.int64)
+    codes = np.array([numbers.setdefault(label, len(numbers)) for label in labels.tolist()], dtype=np.int64)
+    return codes, list(numbers)
+
+
+def _check_mask(sampled: Any, n: int) -> Any:
+    mask = np.asarray(sampled)
+    if mask.dtype != bool or mask.shape != (n,):
+        raise InputError(
+            f"sampled must say True or False for each of the {n} records, got {mask.dtype} of shape {mask.shape}."
+        )
+    if not mask.any():
+        raise InputError("sampled must be True for at least one record, got none.")
+    return mask
+
+
+def _share(fold: Fold) -> float:
+    return len(fold.validation) / (len(fold.train) + len(fold.validation))

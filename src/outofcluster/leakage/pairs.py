@@ -1,35 +1,56 @@
 r"""The leakage rate that follows from the match probabilities of a linkage tool.
 
-Pair probabilities give :math:`m_{jk}`, that record j belongs with approximate cluster k: the largest over k's records.
-With odds :math:`o = m/(1-m)` and j belonging to at most one of the clusters on the other side, it leaks with
-probability :math:`q_j = S/(1+S)`, :math:`S = \sum_k o_{jk}` over the other side. For K folds each k is there with
-probability s (φ, the validation share, for p0 and 1-φ for rho0), independently, and
-:math:`1/(1+S) = \int_0^1 u^S du` gives the average
+**Pairs of clusters.** Approximate clusters A and B belong to one true cluster with probability :math:`m_{AB}`, the
+largest over their pairs of records: if one record of A matches a record of B, all of A leaks to B. With odds
+:math:`o = m/(1-m)` and A belonging with at most one of the clusters on the other side, it leaks with probability
+:math:`q_A = S/(1+S)`, :math:`S = \sum_B o_{AB}` over the other side. For K folds each B is there with probability s (φ,
+the validation share, for p0 and 1-φ for rho0), independently, and :math:`1/(1+S) = \int_0^1 u^S du` gives the average
 
-.. math:: q_j = 1 - \int_0^1 \prod_k (1 - s + s\,u^{o_{jk}})\, du \qquad (= s\,m_{jk}\ \text{for one candidate}) ,
+.. math:: q_A = 1 - \int_0^1 \prod_B (1 - s + s\,u^{o_{AB}})\, du \qquad (= s\,m_{AB}\ \text{for one candidate}) ,
 
 between the averages of max m and of min(1, Σ m). Decision: only candidates on a fold's other side compete, as in a
-fixed split. Sharing out one unit of probability over all candidates, :math:`s \sum_k o/(1+\sum_k o)`, contradicts
-calibration: two candidates at ½ would leak s·⅔, where calibrated ones leak between s - s²/2 and s.
+fixed split. Sharing out one unit of probability over all candidates, :math:`s \sum_B o/(1+\sum_B o)`, contradicts
+calibration: two candidates at ½ would leak s·⅔, where calibrated ones leak between s - s²/2 and s. The rate is the
+mean of q over records, clusters counting by their records.
 
-The standard error is for the average over folds; the luck of one assignment to folds is not in it.
+**Pairs that were never compared.** Blocking compares a share b of the true pairs of records, its recall. With
+:math:`Σ m` the matches among the compared pairs, :math:`Σ m · (1-b)/b` true pairs were not compared. This is mostly far
+more than what lies below the threshold: most true pairs are linked, so a recall of 0.9 hides one for every nine of
+them. Some of these pairs do no harm, as their records are in one approximate cluster by way of others: the pairs inside
+clusters that were not compared, times the mean m of those that were. Others lie between clusters A and B of which other
+pairs were compared, so that they are in :math:`q_A` already: :math:`|A||B|` less the number compared, times their mean
+m, and at most (1-b)/b times those compared. The rest, U, is not seen. It leaks the share of records that
+:func:`outofcluster.leakage.precision_recall.leaked_by_missed_pairs` gives, and the two parts combine as if independent,
+1 - (1-seen)(1-unseen). Without b the result is a lower bound.
+
+**Recalibration.** Pairs that somebody reviewed count as they were found, and teach an intercept and a slope of the
+log-odds of all others, as in :mod:`outofcluster.leakage.review`.
+
+**The standard error** adds the variances of the matches, all records of a pair of clusters matching together or not at
+all; of what is not known about several candidates, a quarter of the distance between the two bounds above; of the
+number of pairs not compared, true pairs coming in whole clusters; of b; and of the recalibration, by the delta method.
+It is for the average over folds; the luck of one assignment to folds is not in it.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from numpy.typing import NDArray
+from scipy.special import expit, logit
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, check_vector
-from outofcluster.leakage.splits import Side, below_one, check_side, counted_and_other, read_split
-from outofcluster.split.folds import Clusters, Rows
+from outofcluster._base.validation import Array, check_number, check_share, check_vector, short
+from outofcluster.leakage.precision_recall import leaked_by_missed_pairs
+from outofcluster.leakage.review import recalibrate
+from outofcluster.leakage.splits import Side, below_one, counted_and_other, read_split, same_index
+from outofcluster.split.folds import Clusters, Fold, Rows, check_labels
 
-__all__ = ["Candidates", "rate_of_pairs"]
+__all__ = ["Candidates", "PairRates", "Pairs", "rates_of_pairs", "read_ids"]
 
 # Nodes and weights on (0, 1) that stay exact for odds from tiny to huge: u = expit(π sinh s) (double exponential),
 # with -log(u) in place of u so that nothing is lost near 1.
@@ -38,48 +59,124 @@ _DECAY = np.logaddexp(0, -np.pi * np.sinh(_STEP))
 _WEIGHT = expit(np.pi * np.sinh(_STEP)) * expit(-np.pi * np.sinh(_STEP)) * np.cosh(_STEP)
 _WEIGHT /= _WEIGHT.sum()
 
+_LIKELY, _MANY_LIKELY, _MOSTLY = 0.95, 20, 0.9
+"""Row numbers are doubted if so many pairs are so likely, and more than this share of them lies across clusters."""
+_CERTAIN = 1e-9
+"""Probabilities are kept so far away from 0 and 1 before they become log-odds."""
+_STEP_OF_THETA = 1e-4
+"""Step of the numerical derivatives with respect to the recalibration."""
 
-def rate_of_pairs(left: Any, right: Any, probability: Any, groups: Any, cv: Any, of: Side) -> tuple[float, float]:
-    """The rate and its standard error; see :meth:`outofcluster.Leakage.from_pair_probabilities` for the arguments."""
-    parts = _read_candidates(left, right, probability, groups, cv, of)
-    rate = sum(float(part.leaks().sum()) / part.size for part in parts) / len(parts)
-    units = np.concatenate([part.unit for part in parts])
-    spread = [part.share / part.size * np.sqrt(part.m * (1 - part.m)) for part in parts]
-    together = np.bincount(np.unique(units, return_inverse=True)[1], np.concatenate(spread)) / len(parts)
-    return below_one(rate, "probability"), math.sqrt(float(together @ together))
+PairRates = dict[Side, tuple[float, float]]
+
+
+def rates_of_pairs(
+    left: Any,
+    right: Any,
+    probability: Any,
+    groups: Any,
+    cv: Any,
+    sides: tuple[Side, ...],
+    ids: Any = None,
+    blocking_recall: Any = None,
+    reviewed: Any = None,
+) -> PairRates:
+    """Rates and standard errors; see :meth:`outofcluster.Leakage.from_pair_probabilities` for the arguments."""
+    recall = _read_recall(blocking_recall)
+    pairs, split = _read_pairs(left, right, probability, groups, cv, ids)
+    answers = None if reviewed is None else _read_review(reviewed, pairs.n_listed)
+    if answers is None:
+        return {of: _rate(pairs, split, of, recall) for of in sides}
+    known, leaked = answers
+    log_odds = logit(np.clip(pairs.m, _CERTAIN, 1 - _CERTAIN))
+    place = {row: i for i, row in enumerate(pairs.listed.tolist())}
+    rows = np.array([place[row] for row in known if row in place], dtype=np.int64)
+    answer = np.array([leaked[i] for i, row in enumerate(known) if row in place], dtype=float)
+    theta, spread = recalibrate(log_odds[rows], answer)
+
+    def corrected(theta: Array) -> Pairs:
+        m = np.where(pairs.m > 0, expit(theta[0] + theta[1] * log_odds), 0.0)
+        m[rows] = answer
+        return replace(pairs, m=m)
+
+    rates: PairRates = {}
+    for of in sides:
+        rate, std = _rate(corrected(theta), split, of, recall)
+        moved = [
+            _rate(corrected(theta + step), split, of, recall)[0] - _rate(corrected(theta - step), split, of, recall)[0]
+            for step in _STEP_OF_THETA * np.eye(2)
+        ]
+        gradient = np.array(moved) / (2 * _STEP_OF_THETA)
+        rates[of] = rate, math.hypot(std, math.sqrt(float(gradient @ spread @ gradient)))
+    return rates
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Checked pairs of records, each once: rows, probabilities, and the clusters of all records."""
+
+    one: Rows
+    two: Rows
+    m: Array
+    listed: Rows
+    """Place of each pair among those that the user gave."""
+    n_listed: int
+    codes: Rows
+
+    @property
+    def across(self) -> NDArray[np.bool_]:
+        """Which pairs lie between two approximate clusters."""
+        apart: NDArray[np.bool_] = self.codes[self.one] != self.codes[self.two]
+        return apart
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """For the records of one side, the clusters that they may belong with: sorted by record, each pair once."""
+    """For the clusters of one side, the clusters that they may belong with: sorted by cluster, each pair once."""
 
     size: int  # records of the side
     share: float  # probability that a candidate is on the other side; 1 where only those that are there are listed
-    record: Rows
+    cluster: Rows
+    records: Array  # records of that cluster on this side
     m: Array
-    unit: Rows  # number of the pair of approximate clusters, the same both ways
+    unit: Rows  # number of the pair of clusters, the same both ways
 
     @classmethod
-    def of(cls, record: Rows, other: Rows, m: Array, codes: Rows, size: int, share: float) -> Candidates:
-        """Candidates of pairs of records with their probabilities; the most probable pair of a cluster counts."""
-        own, cluster = codes[record], codes[other]
-        order = np.lexsort((m, cluster, record))
-        record, own, cluster, m = record[order], own[order], cluster[order], m[order]
+    def of(cls, pairs: Pairs, records: Array, share: float, there: NDArray[np.bool_] | None = None) -> Candidates:
+        """Candidates of the clusters that have ``records`` on this side, among those that are on the other side."""
+        apart = pairs.across
+        one, two = pairs.codes[pairs.one[apart]], pairs.codes[pairs.two[apart]]
+        own, other, m = np.concatenate([one, two]), np.concatenate([two, one]), np.tile(pairs.m[apart], 2)
+        if there is not None:
+            across = (records[own] > 0) & there[other]
+            own, other, m = own[across], other[across], m[across]
+        order = np.lexsort((m, other, own))
+        own, other, m = own[order], other[order], m[order]
         # The last of equal pairs is the most probable one.
         last = np.ones(len(m), dtype=bool)
-        last[:-1] = (record[1:] != record[:-1]) | (cluster[1:] != cluster[:-1])
-        unit = np.minimum(own, cluster) * (int(codes.max()) + 1) + np.maximum(own, cluster)
-        return cls(size, share, record[last], m[last], unit[last])
+        last[:-1] = (own[1:] != own[:-1]) | (other[1:] != other[:-1])
+        own, other, m = own[last], other[last], m[last]
+        unit = np.minimum(own, other) * len(records) + np.maximum(own, other)
+        return cls(int(records.sum()), share, own, records[own], m, unit)
 
-    def leaks(self) -> Array:
-        """The probability of leaking for each record that has candidates."""
+    def bounds(self) -> tuple[float, float]:
+        """That share if the most probable candidate alone counts, and if candidates exclude each other."""
         if len(self.m) == 0:
-            return np.zeros(0)
-        _, start, count = np.unique(self.record, return_index=True, return_counts=True)
+            return 0.0, 0.0
+        _, start = np.unique(self.cluster, return_index=True)
+        records = self.records[start] / self.size
+        largest, together = np.maximum.reduceat(self.m, start), np.add.reduceat(self.m, start)
+        return float(self.share * largest @ records), float(np.minimum(self.share * together, 1) @ records)
+
+    def leaked(self) -> float:
+        """The expected share of the side's records that leak."""
+        if len(self.m) == 0:
+            return 0.0
+        _, start, count = np.unique(self.cluster, return_index=True, return_counts=True)
         with np.errstate(divide="ignore"):
             odds = self.m / (1 - self.m)
         if self.share == 1:
-            return -np.expm1(-np.log1p(np.add.reduceat(odds, start)))
+            leaks = -np.expm1(-np.log1p(np.add.reduceat(odds, start)))
+            return float(leaks @ self.records[start]) / self.size
         leaks = self.share * self.m[start]
         several = count > 1
         if several.any():
@@ -89,37 +186,239 @@ class Candidates:
             for decay, weight in zip(_DECAY, _WEIGHT, strict=True):
                 safe += weight * np.multiply.reduceat(1 + self.share * np.expm1(-odds * decay), first)
             leaks[several] = 1 - safe
-        return leaks
+        return float(leaks @ self.records[start]) / self.size
 
 
-def _read_candidates(left: Any, right: Any, probability: Any, groups: Any, cv: Any, of: Side) -> list[Candidates]:
-    """Checked pairs as candidates: one set for random folds, or one for each fixed split."""
-    check_side(of)
+def _rate(
+    pairs: Pairs, split: float | tuple[Fold, ...], of: Side, recall: tuple[float, float] | None
+) -> tuple[float, float]:
+    """The rate of one side and its standard error."""
+    sizes = np.bincount(pairs.codes).astype(float)
+    if isinstance(split, float):
+        share = split if of == "train" else 1 - split
+        parts = [Candidates.of(pairs, sizes, share)]
+        shares = [share]
+    else:
+        parts, shares = [], []
+        for rows, other in (counted_and_other(fold, of) for fold in split):
+            records = np.bincount(pairs.codes[rows], minlength=len(sizes)).astype(float)
+            there = np.bincount(pairs.codes[other], minlength=len(sizes)) > 0
+            parts.append(Candidates.of(pairs, records, 1.0, there))
+            shares.append(len(other) / (len(rows) + len(other)))
+    rate = sum(part.leaked() for part in parts) / len(parts)
+    units = np.concatenate([part.unit for part in parts])
+    spread = [part.share * part.records / part.size * np.sqrt(part.m * (1 - part.m)) for part in parts]
+    together = np.bincount(np.unique(units, return_inverse=True)[1], np.concatenate(spread)) / len(parts)
+    low, high = np.mean([part.bounds() for part in parts], axis=0)
+    std = math.hypot(math.sqrt(float(together @ together)), (high - low) / 4)
+    if recall is not None:
+        rate, std = _with_unseen(pairs, sizes, float(np.mean(shares)), rate, std, *recall)
+    return below_one(rate, "probability"), std
+
+
+def _with_unseen(
+    pairs: Pairs, sizes: Array, share: float, seen: float, std: float, recall: float, recall_std: float
+) -> tuple[float, float]:
+    """The rate with the pairs that blocking never compared, and its standard error."""
+    across = pairs.across
+    inside_compared, matched = int((~across).sum()), float(pairs.m.sum())
+    pairs_inside = float((sizes * (sizes - 1) / 2).sum())
+    if recall < 1 and pairs_inside > 0 and inside_compared == 0:
+        raise InputError(
+            "probability must list the pairs inside clusters too where blocking_recall is below 1, got none of them: "
+            "all matches that blocking compared are needed to know how many it missed."
+        )
+    # Pairs that were not compared, but need not be: the clusters that they lie in, or between, were.
+    missing = (1 - recall) / recall
+    inside = float(pairs.m[~across].mean()) if inside_compared else 0.0
+    elsewhere = (pairs_inside - inside_compared) * inside + _between(pairs, sizes, missing)
+
+    def unseen(missed: float) -> float:
+        missed = max(missed - elsewhere, 0.0)
+        return leaked_by_missed_pairs(sizes, missed, matched + elsewhere + missed, share) if missed else 0.0
+
+    in_one_entity = float(((sizes * (sizes - 1) / 2) ** 2).sum()) / pairs_inside if pairs_inside else 1.0
+    spread = math.hypot(
+        math.sqrt(matched / recall * missing * max(in_one_entity, 1.0)), matched / recall**2 * recall_std
+    )
+    hidden = unseen(matched * missing)
+    hidden_std = (unseen(matched * missing + spread) - unseen(matched * missing - spread)) / 2
+    return 1 - (1 - seen) * (1 - hidden), math.hypot((1 - hidden) * std, (1 - seen) * hidden_std)
+
+
+def _between(pairs: Pairs, sizes: Array, missing: float) -> float:
+    """True pairs that were not compared, between clusters of which other pairs were; at most as many as expected."""
+    across = pairs.across
+    one, two = pairs.codes[pairs.one[across]], pairs.codes[pairs.two[across]]
+    unit = np.minimum(one, two) * len(sizes) + np.maximum(one, two)
+    units, place, compared = np.unique(unit, return_inverse=True, return_counts=True)
+    together = np.bincount(place, pairs.m[across]) / compared
+    low, high = np.divmod(units, len(sizes))
+    return float(together @ np.minimum(sizes[low] * sizes[high] - compared, compared * missing))
+
+
+def _read_recall(blocking_recall: Any) -> tuple[float, float] | None:
+    """The recall and its standard error, from a number, a pair, or the result of `capture_recapture`."""
+    if blocking_recall is None:
+        return None
+    value, std = blocking_recall, 0.0
+    if hasattr(blocking_recall, "recall"):
+        value, std = blocking_recall.recall, blocking_recall.std
+    elif isinstance(blocking_recall, tuple | list):
+        if len(blocking_recall) != 2:
+            raise InputError(
+                f"blocking_recall must be a number or a pair (recall, standard error), got {short(blocking_recall)}."
+            )
+        value, std = blocking_recall
+    return check_share("blocking_recall", value, "(0, 1]"), check_number("blocking_recall's std", std, least=0)
+
+
+def _read_pairs(
+    left: Any, right: Any, probability: Any, groups: Any, cv: Any, ids: Any
+) -> tuple[Pairs, float | tuple[Fold, ...]]:
+    """Checked pairs, each once, and the validation share or the splits."""
     clusters = Clusters.of(groups, None)
     codes, n = clusters.codes, len(clusters.codes)
+    same_index(("left", left), ("right", right), ("probability", probability))
     m = check_vector("probability", probability)
     if m.min() < 0 or m.max() > 1:
         i = int(np.flatnonzero((m < 0) | (m > 1))[0])
         raise InputError(f"probability must lie in [0, 1], got probability[{i}] = {m[i]:g}.")
-    one, two = _check_records("left", left, len(m), n), _check_records("right", right, len(m), n)
-    # Each pair counts both ways, unless it lies inside one cluster.
-    record, other, m = np.concatenate([one, two]), np.concatenate([two, one]), np.concatenate([m, m])
-    apart = codes[record] != codes[other]
-    record, other, m = record[apart], other[apart], m[apart]
+    if ids is None:
+        _doubt_names(left, right)
+        one, two = _check_records("left", left, len(m), n), _check_records("right", right, len(m), n)
+    else:
+        places = read_ids(ids, n)
+        one, two = _find("left", left, len(m), places), _find("right", right, len(m), places)
+    pairs = _once(one, two, m, codes)
     split = read_split(cv, clusters)
-    if isinstance(split, float):
-        return [Candidates.of(record, other, m, codes, n, split if of == "train" else 1 - split)]
-    parts = []
-    for rows, other_rows in (counted_and_other(fold, of) for fold in split):
-        across = np.isin(record, rows) & np.isin(other, other_rows)
-        parts.append(Candidates.of(record[across], other[across], m[across], codes, len(rows), 1.0))
-    return parts
+    across = pairs.across
+    if not across.any():
+        raise InputError(
+            f"probability must list pairs across clusters, got {len(m)} pairs that are all inside one: they are links, "
+            "and what leaks are the pairs below the threshold; ask the tool for pairs down to small probabilities."
+        )
+    likely = pairs.m >= _LIKELY
+    if ids is None and likely.sum() >= _MANY_LIKELY and across[likely].mean() > _MOSTLY:
+        raise InputError(
+            f"left and right must hold row numbers where ids is None, but {int((likely & across).sum())} of the "
+            f"{int(likely.sum())} pairs with probability {_LIKELY:g} or more lie across clusters, as if they were ids; "
+            "give ids=, which may be the row numbers themselves."
+        )
+    return pairs, split
+
+
+def _once(one: Rows, two: Rows, m: Array, codes: Rows) -> Pairs:
+    """Each pair once, without records paired with themselves; other probabilities for the same pair are refused."""
+    listed = np.flatnonzero(one != two)
+    low, high = np.minimum(one, two)[listed], np.maximum(one, two)[listed]
+    order = np.lexsort((high, low))
+    low, high, listed = low[order], high[order], listed[order]
+    again = np.zeros(len(low), dtype=bool)
+    again[1:] = (low[1:] == low[:-1]) & (high[1:] == high[:-1])
+    other = np.flatnonzero(again & (m[listed] != np.roll(m[listed], 1)))
+    if len(other):
+        first, second = sorted(listed[other[0] - 1 : other[0] + 1])
+        raise InputError(
+            f"probability must be the same wherever a pair is listed, got {m[first]:g} in row {first} and "
+            f"{m[second]:g} in row {second} for the same two records."
+        )
+    keep = np.sort(listed[~again])
+    return Pairs(one[keep], two[keep], m[keep], keep, len(m), codes)
+
+
+def _read_review(reviewed: Any, count: int) -> tuple[list[int], list[bool]]:
+    """Places of the reviewed pairs, and whether they match."""
+    answers: list[tuple[Any, Any]]
+    if isinstance(reviewed, Mapping):
+        answers = list(reviewed.items())
+    else:
+        values = list(reviewed)
+        if len(values) != count:
+            raise InputError(
+                f"reviewed must map pairs to answers, or have one value for each of the {count} pairs, "
+                f"got {len(values)}."
+            )
+        answers = [pair for pair in enumerate(values) if not _missing(pair[1])]
+    if not answers:
+        raise InputError("reviewed must hold an answer for at least one pair, got none.")
+    for place, answer in answers:
+        if isinstance(place, bool) or not isinstance(place, int | np.integer) or not 0 <= place < count:
+            raise InputError(f"reviewed must name pairs by their place, 0 to {count - 1}, got {short(place)}.")
+        if not isinstance(answer, bool | np.bool_):
+            raise InputError(f"reviewed must say True or False for each pair, got {short(answer)} for pair {place}.")
+    return [int(place) for place, _ in answers], [bool(answer) for _, answer in answers]
+
+
+def _missing(answer: Any) -> bool:
+    return answer is None or type(answer).__name__ == "NAType" or (isinstance(answer, float) and answer != answer)
+
+
+def _doubt_names(*columns: Any) -> None:
+    for values in columns:
+        name = str(getattr(values, "name", "") or "")
+        if "id" in name.lower().split("_"):
+            raise InputError(
+                f"ids must be given, the name of every record in the data's order, since the pairs are named by "
+                f"the column {name!r}, and not by row numbers."
+            )
 
 
 def _check_records(name: str, rows: Any, count: int, n: int) -> Rows:
     array = np.asarray(rows)
     if array.dtype.kind not in "iu" or array.shape != (count,):
-        raise InputError(f"{name} must hold one row number for each of {count} pairs, got {array.dtype} {array.shape}.")
+        raise InputError(
+            f"{name} must hold one row number for each of {count} pairs, got {array.dtype} {array.shape}; "
+            "for other names of records give ids=."
+        )
     if array.min() < 0 or array.max() >= n:
-        raise InputError(f"{name} must hold rows between 0 and {n - 1}, got {array[(array < 0) | (array >= n)][0]}.")
+        raise InputError(
+            f"{name} must hold rows between 0 and {n - 1}, got {array[(array < 0) | (array >= n)][0]}; "
+            "for other names of records give ids=."
+        )
     return array.astype(np.int64)
+
+
+def read_ids(ids: Any, n: int | None) -> dict[Any, int]:
+    """The row of every record by its name; names that are missing or occur twice are refused.
+
+    Parameters
+    ----------
+    ids : sequence
+        The name of every record, in the data's order.
+    n : int or None
+        Number of records, if known.
+
+    Returns
+    -------
+    dict
+    """
+    names = _names("ids", ids, n)
+    places = {name: row for row, name in enumerate(names)}
+    if len(places) < len(names):
+        twice = next(name for row, name in enumerate(names) if places[name] != row)
+        raise InputError(f"ids must name every record once, got {short(twice)} several times.")
+    return places
+
+
+def _names(name: str, values: Any, n: int | None) -> list[Any]:
+    """Names of records as Python values; tuples stay tuples."""
+    listed = values.tolist() if hasattr(values, "tolist") else list(values)
+    if any(isinstance(value, tuple | list) for value in listed):
+        if n is not None and len(listed) != n:
+            raise InputError(f"{name} must hold one label for each of the {n} records, got {len(listed)}.")
+        return [tuple(value) if isinstance(value, list) else value for value in listed]
+    checked: list[Any] = check_labels(name, values, n).tolist()
+    return checked
+
+
+def _find(name: str, values: Any, count: int, places: dict[Any, int]) -> Rows:
+    """Rows of the records that are named."""
+    names = _names(name, values, None)
+    if len(names) != count:
+        raise InputError(f"{name} must name one record for each of {count} pairs, got {len(names)}.")
+    get: Callable[[Any], int] = places.__getitem__
+    try:
+        return np.fromiter(map(get, names), dtype=np.int64, count=count)
+    except KeyError as error:
+        raise InputError(f"{name} must name records of ids, got {short(error.args[0])}, which is not one.") from None

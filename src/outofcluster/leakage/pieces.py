@@ -10,7 +10,8 @@ same odds θ whatever its size, and the size of the piece that stays in V̂ unif
 
 .. math:: n_s = u_s + \min\Bigl(n_s, θ \sum_{t > s} \frac{u_t}{t - 1}\Bigr) ,
 
-which is solved from the largest size down. θ follows from rho0 (by root finding), and the rate among the scored
+which is solved from the largest size down; where the law of the pieces is known, the probability that the kept piece
+has s records takes the place of 1/(t - 1). θ follows from rho0 (by root finding), and the rate among the scored
 records is that of the clusters of two records or more, each of which scores half of its records on average. Where
 there are too few small clusters to explain all of rho0, the rest is spread evenly over all sizes.
 """
@@ -22,13 +23,14 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from outofcluster._base.validation import Array
+from outofcluster.split.pieces import PieceLaw
 
-__all__ = ["scored_rate"]
+__all__ = ["PieceLaw", "scored_rate"]
 
 _LARGEST_ODDS = 4.0
 
 
-def scored_rate(sizes: NDArray[np.int64], rate: float) -> float:
+def scored_rate(sizes: NDArray[np.int64], rate: float, law: PieceLaw | None = None) -> float:
     """The share of leaked records among those that sampling scores.
 
     Parameters
@@ -37,6 +39,8 @@ def scored_rate(sizes: NDArray[np.int64], rate: float) -> float:
         Records in each approximate cluster of V̂.
     rate : float
         rho0, the share of V̂'s records whose cluster also trains, below 1.
+    law : PieceLaw, optional
+        How entities are cut; by default the size of the kept piece is uniform.
 
     Returns
     -------
@@ -62,22 +66,24 @@ def scored_rate(sizes: NDArray[np.int64], rate: float) -> float:
     records = np.arange(len(counts)) * counts
     n_records = records.sum()
     odds = _LARGEST_ODDS
-    if _leaked(counts, odds).sum() / n_records > rate:
-        odds = brentq(lambda x: _leaked(counts, x).sum() / n_records - rate, 0, _LARGEST_ODDS, xtol=1e-12)
-    leaked = _leaked(counts, odds)
+    if _leaked(counts, odds, law).sum() / n_records > rate:
+        odds = brentq(lambda x: _leaked(counts, x, law).sum() / n_records - rate, 0, _LARGEST_ODDS, xtol=1e-12)
+    leaked = _leaked(counts, odds, law)
     rest = max(rate - leaked.sum() / n_records, 0.0)
     evenly = rest / (1 - leaked.sum() / n_records) if rest > 1e-9 else 0.0
     explained = float(leaked[2:].sum() / records[2:].sum()) if records[2:].any() else 0.0
     return explained + (1 - explained) * evenly
 
 
-def _leaked(counts: Array, odds: float) -> Array:
+def _leaked(counts: Array, odds: float, law: PieceLaw | None) -> Array:
     """Records in leaked clusters, by the cluster's size, for the odds that an entity is split."""
     whole = counts.copy()
-    pieces = 0.0
+    pieces = np.zeros(len(counts))
     for size in range(len(counts) - 1, 0, -1):
-        whole[size] = max(counts[size] - odds * pieces, 0.0)
-        if size > 1:
-            pieces += whole[size] / (size - 1)
+        whole[size] = max(counts[size] - odds * pieces[size], 0.0)
+        if size > 1 and whole[size] > 0:
+            # By the size of the piece that is kept, from 1 to size - 1.
+            chance = 1 / (size - 1) if law is None else law.probabilities(size)[::-1]
+            pieces[1:size] += whole[size] * chance
     leaked: Array = np.arange(len(counts)) * (counts - whole)
     return leaked

@@ -6,45 +6,133 @@ Precision P and recall R over pairs give :math:`M = L·P(1-R)/R` missed pairs fo
 
 with N records, φ the validation share (1 - φ in its place for rho0), and μ the mean number of mates that a leaked
 record has on the other side. The standard error follows by the delta method.
+
+**Mates from the clusters.** With μ = 1 every missed pair leaks two records of its own. But an entity of ten that loses
+one record misses nine pairs and leaks ten records. Linkage mostly loses single records, so suppose that each record
+of an entity of t records is on its own with probability c. A pair is then linked with probability (1-c)², so
+:math:`c = 1 - \sqrt{R}`. With s the probability that another piece is on the other side (φ or 1 - φ), a record that
+is with the rest leaks with probability :math:`1 - (1-sc)^{t-1}`; one on its own, whose mates are the rest, where there
+is one, and others on their own, with
+
+.. math:: 1 - (1-s)\bigl[(1-sc)^{t-1} - ((1-s)c)^{t-1}\bigr] - ((1-s)c)^{t-1} .
+
+Their mean over records is the rate, and μ is what makes the formula above agree with it. The numbers of entities of t
+records follow from the sizes of the approximate clusters of two records or more, which are what the losses leave of
+them (binomial), from the largest size down.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
+
+import numpy as np
+from scipy.stats import binom
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import check_integer, check_number, check_share
-from outofcluster.leakage.splits import Side, check_side
+from outofcluster._base.validation import Array, check_integer, check_number, check_share
+from outofcluster.leakage.splits import Side
+from outofcluster.split.folds import Clusters
 
-__all__ = ["rate_of_missed_pairs"]
+__all__ = ["leaked_by_missed_pairs", "rates_of_missed_pairs"]
 
 
-def rate_of_missed_pairs(
+def rates_of_missed_pairs(
     precision: float,
     recall: float,
-    n_links: float,
-    n_records: int,
+    n_links: float | None,
+    n_records: int | None,
     validation_share: float,
-    mates: float,
-    of: Side,
+    mates: float | None,
+    groups: Any,
+    sides: tuple[Side, ...],
     precision_std: float | None,
     recall_std: float | None,
-) -> tuple[float, float | None]:
-    """The rate and its standard error; see :meth:`outofcluster.Leakage.from_precision_recall` for the arguments."""
-    check_side(of)
+) -> dict[Side, tuple[float, float | None]]:
+    """Rates and standard errors; see :meth:`outofcluster.Leakage.from_precision_recall` for the arguments."""
     precision, recall = check_share("precision", precision), check_share("recall", recall, "(0, 1]")
+    sizes = None if groups is None else np.bincount(Clusters.of(groups, None).codes).astype(float)
+    if sizes is None and (n_links is None or n_records is None):
+        name = "n_links" if n_links is None else "n_records"
+        raise InputError(f"{name} must be a number, or groups given, from which it is counted, got None for both.")
+    if sizes is not None:
+        n_links = float((sizes * (sizes - 1) / 2).sum()) if n_links is None else n_links
+        n_records = int(sizes.sum()) if n_records is None else n_records
     links, n = check_number("n_links", n_links, least=0), check_integer("n_records", n_records, least=1)
     held_out = check_share("validation_share", validation_share, "(0, 1)")
-    scale = 2 * (held_out if of == "train" else 1 - held_out) / (check_number("mates", mates, least=1) * n) * links
     missed = (1 - recall) / recall
-    rate = scale * precision * missed
-    if rate >= 1:
-        raise InputError(
-            f"recall must leave fewer missed pairs than the {n} records can be part of, got {recall:g}, "
-            f"which with {links:g} links implies {links * precision * missed:.6g} of them."
-        )
-    if precision_std is None and recall_std is None:
-        return rate, None
-    by_precision = scale * missed * check_number("precision_std", precision_std or 0.0, least=0)
-    by_recall = scale * precision / recall**2 * check_number("recall_std", recall_std or 0.0, least=0)
-    return rate, math.hypot(by_precision, by_recall)
+    rates: dict[Side, tuple[float, float | None]] = {}
+    for of in sides:
+        share = held_out if of == "train" else 1 - held_out
+        own = 1.0 if mates is None else check_number("mates", mates, least=1)
+        if mates is None and sizes is not None and links * precision * missed > 0:
+            pairs = links * precision * missed
+            own = 2 * share * pairs / (n * leaked_by_missed_pairs(sizes, pairs, links * precision + pairs, share))
+        scale = 2 * share / (own * n) * links
+        rate = scale * precision * missed
+        if rate >= 1:
+            raise InputError(
+                f"recall must leave fewer missed pairs than the {n} records can be part of, got {recall:g}, "
+                f"which with {links:g} links implies {links * precision * missed:.6g} of them."
+            )
+        std = None
+        if precision_std is not None or recall_std is not None:
+            by_precision = scale * missed * check_number("precision_std", precision_std or 0.0, least=0)
+            by_recall = scale * precision / recall**2 * check_number("recall_std", recall_std or 0.0, least=0)
+            std = math.hypot(by_precision, by_recall)
+        rates[of] = rate, std
+    return rates
+
+
+def leaked_by_missed_pairs(sizes: Array, missed: float, true_pairs: float, share: float) -> float:
+    """The share of the records that leak where so many true pairs of records are missed.
+
+    Parameters
+    ----------
+    sizes : array
+        Records of each approximate cluster.
+    missed, true_pairs : float
+        True pairs across clusters, and all true pairs.
+    share : float
+        Probability that another piece of a record's entity is on the other side.
+
+    Returns
+    -------
+    float
+        Below 1.
+
+    Examples
+    --------
+    Pairs of records, a tenth of which are missed: all their records leak if the other piece is on the other side.
+
+    >>> import numpy as np
+    >>> from outofcluster.leakage.precision_recall import leaked_by_missed_pairs
+    >>> sizes = np.array([2] * 90 + [1] * 20)
+    >>> round(leaked_by_missed_pairs(sizes, 10, 100, 0.8), 3)
+    0.08
+    """
+    alone = 1 - math.sqrt(max(1 - missed / true_pairs, 0.0))
+    n = float(sizes.sum())
+    if not (sizes > 1).any():
+        return min(2 * share * missed / n, 1 - 1e-9)
+    entities, count = _entities(sizes, alone)
+    others = entities - 1.0
+    safe = (1 - share * alone) ** others
+    all_alone = ((1 - share) * alone) ** others
+    leaks = (1 - alone) * (1 - safe) + alone * (1 - (1 - share) * (safe - all_alone) - all_alone)
+    return min(float(count @ (entities * leaks)) / n, 1 - 1e-9)
+
+
+def _entities(sizes: Array, alone: float) -> tuple[Array, Array]:
+    """Sizes of two or more that entities have, and how many have them, if their records are lost one by one."""
+    seen, clusters = np.unique(sizes[sizes > 1], return_counts=True)
+    count = np.zeros(len(seen))
+    pieces = np.zeros(len(seen))
+    # From the largest size down: what larger entities leave is taken off.
+    for place in range(len(seen) - 1, -1, -1):
+        count[place] = max(clusters[place] - pieces[place], 0.0) / max((1 - alone) ** seen[place], 1e-6)
+        pieces += count[place] * binom.pmf(seen, seen[place], 1 - alone)
+    # Sizes do not fit exactly, so the number follows from all records in clusters of two or more.
+    one_or_none = binom.pmf(1, seen, 1 - alone)
+    kept = float(count @ ((1 - alone) * seen - one_or_none))
+    return seen, count * (float(seen @ clusters) / kept)

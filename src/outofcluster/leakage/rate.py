@@ -7,31 +7,39 @@ records in T̂. Each source has a file of its own, which holds its mathematics.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit, ndtri
 
 from outofcluster._base.deprecation import old_names, warn_renamed
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.markup import element, fragment
-from outofcluster._base.plain import data_frame
+from outofcluster._base.plain import data_frame, plain, reading
 from outofcluster._base.randomness import RandomState
-from outofcluster._base.validation import check_number, check_share
-from outofcluster.leakage.audited import rate_of_audited_records
+from outofcluster._base.validation import check_flag, check_number, check_share
+from outofcluster.leakage.audited import look_at_audited_records
 from outofcluster.leakage.data import rate_of_data
-from outofcluster.leakage.pairs import rate_of_pairs
-from outofcluster.leakage.precision_recall import rate_of_missed_pairs
+from outofcluster.leakage.errors import LinkageErrors
+from outofcluster.leakage.linkage import Linked, read_dedupe, read_recordlinkage, read_splink
+from outofcluster.leakage.pairs import rates_of_pairs
+from outofcluster.leakage.precision_recall import rates_of_missed_pairs
 from outofcluster.leakage.review import rate_of_review
-from outofcluster.leakage.splits import Side, check_side
+from outofcluster.leakage.splits import Side, check_side, read_sides
+from outofcluster.split.pieces import PieceLaw
 
 __all__ = ["Leakage"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Leakage:
     """A leakage rate and what is known about its uncertainty.
+
+    Two rates describe the same errors from two sides: p0, a share of the training records, and rho0, a share of the
+    validation records. A `Leakage` that was computed from a linkage holds both, as ``train`` and ``validation``. Its
+    own ``rate``, ``std`` and ``of`` are then those of the validation records, since entities leak as pieces.
 
     Parameters
     ----------
@@ -44,6 +52,14 @@ class Leakage:
         whose true cluster also has records in T̂ (rho0).
     bound : float, optional
         A 95 % upper bound, at least the rate, where one is known by other means than the standard error.
+    at_least : bool, default=False
+        Whether the rate is a lower bound, because part of the leakage could not be seen.
+    other : Leakage, optional
+        The rate of the other side, where it is known.
+    pieces : PieceLaw, optional
+        How entities are cut, learned from audited ones.
+    linkage_errors : LinkageErrors, optional
+        Splits and merges, counted on audited records.
 
     Examples
     --------
@@ -56,6 +72,10 @@ class Leakage:
     std: float | None = None
     of: Side = "train"
     bound: float | None = None
+    at_least: bool = False
+    other: Leakage | None = None
+    pieces: PieceLaw | None = field(default=None, compare=False)
+    linkage_errors: LinkageErrors | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         # A rate is data rather than a setting, so it is refused where it is written down.
@@ -67,13 +87,109 @@ class Leakage:
             object.__setattr__(self, "bound", check_share("bound", self.bound))
             if self.bound < self.rate:
                 raise InputError(f"bound must be at least the rate, {self.rate:g}, got {self.bound:g}.")
+        object.__setattr__(self, "at_least", check_flag("at_least", self.at_least))
+        # Saved results hold plain data.
+        nested: tuple[tuple[str, Any], ...] = (
+            ("other", Leakage.from_dict),
+            ("pieces", PieceLaw.from_dict),
+            ("linkage_errors", LinkageErrors.from_dict),
+        )
+        for name, read in nested:
+            if isinstance(getattr(self, name), Mapping):
+                object.__setattr__(self, name, read(getattr(self, name)))
+        if self.other is not None and (self.other.of == self.of or self.other.other is not None):
+            raise InputError(f"other must be the rate of the other side alone, got {self.other!r}.")
+
+    @property
+    def groups(self) -> NDArray[Any] | None:
+        """The linked cluster of every record in the order of ``ids``, where the rate comes from a linkage tool."""
+        return self.__dict__.get("_groups")
+
+    @property
+    def train(self) -> Leakage | None:
+        """The rate as a share of the training records (p0), alone; None where only that of the other side is known."""
+        return self._side("train")
+
+    @property
+    def validation(self) -> Leakage | None:
+        """The rate as a share of the validation records (rho0), alone; None where only the other side's is known."""
+        return self._side("validation")
+
+    def _side(self, of: Side) -> Leakage | None:
+        return Leakage(self.rate, self.std, self.of, self.bound, self.at_least) if of == self.of else self.other
+
+    @classmethod
+    def _of_sides(cls, rates: Mapping[Side, tuple[float, float | None]], **more: Any) -> Leakage:
+        """One side or both, the primary one first."""
+        (of, own), *rest = rates.items()
+        at_least = more.get("at_least", False)
+        others = [cls(*rate, side, at_least=at_least) for side, rate in rest]
+        return cls(*own, of, other=others[0] if others else None, **more)
+
+    def _with_groups(self, groups: NDArray[Any]) -> Leakage:
+        object.__setattr__(self, "_groups", groups)
+        return self
+
+    def __plain__(self) -> dict[str, Any]:
+        """The fields that are not at their defaults, and the first four always, for files."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        always = ("rate", "std", "of", "bound")
+        return {name: value for name, value in values.items() if name in always or value not in (None, False)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """All that is known, as numbers, strings, lists and dicts; without ``groups``.
+
+        Returns
+        -------
+        dict
+
+        Examples
+        --------
+        >>> import outofcluster as ooc
+        >>> ooc.Leakage(0.08, std=0.01).to_dict()
+        {'rate': 0.08, 'std': 0.01, 'of': 'train', 'bound': None}
+        """
+        data: dict[str, Any] = plain(self)
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Leakage:
+        """A `Leakage` from what :meth:`to_dict` gave.
+
+        Parameters
+        ----------
+        data : mapping
+            The plain data.
+
+        Returns
+        -------
+        Leakage
+
+        Examples
+        --------
+        >>> import outofcluster as ooc
+        >>> ooc.Leakage.from_dict({"rate": 0.08, "std": 0.01, "of": "train"})
+        Leakage(rate=0.08, std=0.01, of='train', bound=None)
+        """
+        with reading("a Leakage"):
+            if not isinstance(data, Mapping):
+                raise TypeError(f"{data!r} is not an object")
+            return cls(**data)
+
+    def __repr__(self) -> str:
+        text = f"rate={self.rate!r}, std={self.std!r}, of={self.of!r}, bound={self.bound!r}"
+        if self.at_least:
+            text += ", at_least=True"
+        if self.other is not None:
+            text += f", other={self.other!r}"
+        return f"Leakage({text})"
 
     @property
     def upper(self) -> float | None:
         """95 % upper bound: the bound, else the upper end of the 90 % interval, else None."""
         if self.bound is not None:
             return self.bound
-        return None if self.std is None else self.interval(0.9)[1]
+        return None if self.std is None or self.at_least else self.interval(0.9)[1]
 
     @old_names(level="confidence_level")
     def interval(self, confidence_level: float = 0.95) -> tuple[float, float]:
@@ -81,7 +197,8 @@ class Leakage:
 
         It is normal on the scale of the log-odds (delta method), so it stays inside [0, 1]. Near 0 that scale runs
         away, so the upper end is at most ``rate - log((1-confidence_level)/2) * std``: the exact Poisson bound when
-        nothing was seen and ``std`` is what one event would have contributed, and close to it for few events.
+        nothing was seen and ``std`` is what one event would have contributed, and close to it for few events. A rate
+        that is a lower bound (``at_least``) has a one-sided interval, up to 1.
 
         Parameters
         ----------
@@ -103,6 +220,11 @@ class Leakage:
         confidence = check_share("confidence_level", confidence_level, "(0, 1)")
         if self.std is None:
             raise InputError("std must be known for an interval, got None.")
+        if self.at_least:
+            # All that may err is on the lower side.
+            return (
+                replace(self, at_least=False).interval(2 * confidence - 1)[0] if confidence > 0.5 else self.rate
+            ), 1.0
         most = min(1.0, self.rate - math.log((1 - confidence) / 2) * self.std)
         if self.rate == 0:
             return 0.0, most
@@ -113,7 +235,7 @@ class Leakage:
         return low, min(high, most)
 
     def to_frame(self, confidence_level: float = 0.95) -> Any:
-        """The rate as a table with one row.
+        """The rate as a table, with one row per side that is known.
 
         Parameters
         ----------
@@ -132,32 +254,49 @@ class Leakage:
            rate   std     of    low   high
         0  0.08  0.01  train  0.062  0.102
         """
-        std, (low, high) = math.nan, (math.nan, math.nan)
-        if self.std is not None:
-            std, (low, high) = self.std, self.interval(confidence_level)
-        return data_frame({"rate": [self.rate], "std": [std], "of": [self.of], "low": [low], "high": [high]})
+        rows = []
+        for side in (self, self.other):
+            if side is not None:
+                low, high = (math.nan, math.nan) if side.std is None else side.interval(confidence_level)
+                rows.append((side.rate, math.nan if side.std is None else side.std, side.of, low, high))
+        names = ("rate", "std", "of", "low", "high")
+        return data_frame(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
 
     def __str__(self) -> str:
+        return self._words() if self.other is None else f"{self._words()}; {self.other._words()}"
+
+    def _words(self) -> str:
         side = "training" if self.of == "train" else "validation"
+        spread = "" if self.std is None else f" ± {100 * self.std:.3g}%"
+        text = f"{100 * self.rate:.3g}%{spread} of the {side} records leak"
+        if self.at_least:
+            seen = "" if self.std is None else f" (95% lower bound {100 * self.interval()[0]:.3g}%)"
+            return f"at least {text}{seen}"
         if self.bound is not None:
-            spread = "" if self.std is None else f" ± {100 * self.std:.3g}%"
-            most = f"at most {100 * self.bound:.3g}% (95% bound)"
-            return f"{100 * self.rate:.3g}%{spread} of the {side} records leak, {most}"
+            return f"{text}, at most {100 * self.bound:.3g}% (95% bound)"
         if self.std is None:
-            return f"{100 * self.rate:.3g}% of the {side} records leak (uncertainty unknown)"
+            return f"{text} (uncertainty unknown)"
         low, high = self.interval()
-        interval = f"(95% interval {100 * low:.3g}% to {100 * high:.3g}%)"
-        return f"{100 * self.rate:.3g}% ± {100 * self.std:.3g}% of the {side} records leak {interval}"
+        return f"{text} (95% interval {100 * low:.3g}% to {100 * high:.3g}%)"
 
     def _repr_html_(self) -> str:
         return fragment(element("p", str(self)))
 
     @classmethod
-    def from_true_groups(cls, true_groups: Any, groups: Any, *, cv: Any = None, of: Side = "train") -> Leakage:
+    def from_true_groups(
+        cls,
+        true_groups: Any,
+        groups: Any,
+        *,
+        cv: Any = None,
+        of: Side | None = None,
+        drawn: str = "entities",
+        sampled: Any = None,
+    ) -> Leakage:
         """Leakage of audited records, whose true clusters are known.
 
-        Audit whole true clusters, drawn at random. A sample of records misses mates, so the rate comes out too low;
-        the whole clusters of sampled records are too often large ones.
+        Give all records of every true cluster that the sample touches: a record whose mates are not looked up seems not
+        to leak, and the rate comes out too low.
 
         Parameters
         ----------
@@ -168,23 +307,55 @@ class Leakage:
         cv : int, splitter or iterable, optional
             Number of folds (5 by default), a splitter (its validation share counts, since the audited records are a
             sample of those it will split), or pairs (train, test) of audited rows: then these very splits count.
-        of : {"train", "validation"}, default="train"
-            The share of the training records (p0) or of the validation records (rho0).
+        of : {"train", "validation"}, optional
+            One side alone: the share of the training records (p0) or of the validation records (rho0). By default
+            both are computed, and ``rate`` is that of the validation records.
+        drawn : {"entities", "records", "clusters"}, default="entities"
+            What was drawn at random.
+
+            "entities": true clusters, such as patients from a register that has no errors. The share over their records
+            estimates the rate, with true clusters as units. True clusters can rarely be drawn, since they are not
+            known; the whole true clusters of sampled records are *not* such a sample, as large ones are hit more often.
+
+            "records": records, whose mates were then looked up. This can always be done. The share among the drawn
+            records is unbiased.
+
+            "clusters": approximate clusters, whose records were then looked up. With their mates in other clusters
+            and ``sampled`` it estimates the same rate, with approximate clusters as units. Without them a split is
+            seen only where both pieces were drawn, and the rate is a lower bound; merges are counted right.
+        sampled : array of bool of shape (n,), optional
+            Which of the audited records were drawn, the others being mates that were looked up. Without it, for
+            "records", every true cluster counts as drawn once, which is right while hardly any was drawn twice.
 
         Returns
         -------
         Leakage
-            The standard error takes true clusters as independent units (ratio estimator); it is None for a single one.
-            When nothing leaks it is what one cluster cut in two would have contributed.
+            The standard error takes the units as independent (ratio estimator); it is None for a single one. When
+            nothing leaks it is what one cluster cut in two would have contributed. ``pieces`` holds the law of the
+            pieces, and ``linkage_errors`` splits and merges.
 
         Examples
         --------
         >>> import outofcluster as ooc
         >>> patient, linked = [1, 1, 1, 2, 2, 3, 3], ["a", "a", "b", "c", "c", "d", "d"]
-        >>> print(ooc.Leakage.from_true_groups(patient, linked, cv=5))
+        >>> leakage = ooc.Leakage.from_true_groups(patient, linked, cv=5)
+        >>> print(leakage.train)
         8.57% ± 7.35% of the training records leak (95% interval 1.47% to 35.7%)
+        >>> print(leakage.validation)
+        34.3% ± 29.4% of the validation records leak (95% interval 3.89% to 87.1%)
+        >>> leakage.pieces.n_split, leakage.linkage_errors.n_merged
+        (1.0, 0)
+
+        Three records were drawn, and their mates looked up:
+
+        >>> drawn = [True, False, False, False, True, True, False]
+        >>> print(ooc.Leakage.from_true_groups(patient, linked, of="train", drawn="records", sampled=drawn))
+        6.67% ± 6.67% of the training records leak (95% interval 0.867% to 31.3%)
         """
-        return cls(*rate_of_audited_records(true_groups, groups, cv, of), of)
+        audited = look_at_audited_records(true_groups, groups, cv, drawn, sampled, read_sides(of))
+        return cls._of_sides(
+            audited.rates, at_least=audited.at_least, pieces=audited.pieces, linkage_errors=audited.errors
+        )
 
     @classmethod
     def from_audit(cls, true_groups: Any, groups: Any, *, cv: Any = None, of: Side = "train") -> Leakage:
@@ -309,41 +480,237 @@ class Leakage:
 
     @classmethod
     def from_pair_probabilities(
-        cls, left: Any, right: Any, probability: ArrayLike, *, groups: Any, cv: Any = None, of: Side = "train"
+        cls,
+        left: Any,
+        right: Any,
+        probability: ArrayLike,
+        *,
+        groups: Any,
+        ids: Any = None,
+        cv: Any = None,
+        of: Side | None = None,
+        blocking_recall: Any = None,
+        reviewed: Any = None,
     ) -> Leakage:
         """Leakage from the match probabilities of a linkage tool.
 
         The pairs that matter are those *below* the link threshold, so ask the tool for them, down to small
-        probabilities. Pairs that blocking never compared are not seen: the leakage that they hide adds to the rate.
+        probabilities. Pairs that blocking never compared are not seen. Say with ``blocking_recall`` how many there are;
+        otherwise the rate is a lower bound.
 
         Parameters
         ----------
-        left, right : array of int of shape (pairs,)
-            Rows of the two records of each pair, in any order. Pairs inside one approximate cluster are ignored, and
-            for fixed splits pairs on one side; of a pair that occurs twice the larger probability counts.
+        left, right : array of shape (pairs,)
+            The two records of each pair, in any order: names in ``ids``, or row numbers. Pairs inside one approximate
+            cluster do not leak.
         probability : array of shape (pairs,)
             Calibrated probability that the two belong to one true cluster. Pairs that are not listed have probability
-            0.
+            0. The largest one between two approximate clusters is the probability that these belong together.
         groups : array of shape (n,)
             Approximate cluster of every record.
+        ids : array of shape (n,), optional
+            The tool's name of every record, in the order of ``groups``; by default its row number.
         cv : int, splitter or iterable, optional
             Number of folds (5 by default), a splitter (its validation share counts), or pairs (train, test) of rows.
-        of : {"train", "validation"}, default="train"
-            The share of the training records (p0) or of the validation records (rho0).
+        of : {"train", "validation"}, optional
+            One side alone: the share of the training records (p0) or of the validation records (rho0). By default
+            both are computed, and ``rate`` is that of the validation records.
+        blocking_recall : float, pair or result of `capture_recapture`, optional
+            Share of the true pairs of records that were compared, alone or with its standard error; 1 where all pairs
+            were. Below 1, the pairs inside clusters must be listed as well.
+        reviewed : mapping or array, optional
+            Answers of somebody who looked at pairs, True for a match: by the place of the pair in the list, or one
+            value per pair, missing where nobody looked. They count as they are, and recalibrate the others.
 
         Returns
         -------
         Leakage
             The standard error is that of independent matches between pairs of approximate clusters, all records of
-            such a pair matching together or not at all (conservative). It does not cover miscalibration.
+            such a pair matching together or not at all (conservative). It covers miscalibration as far as pairs were
+            reviewed. Without ``blocking_recall`` the rate is a lower bound, and its interval is one-sided.
 
         Examples
         --------
         >>> import outofcluster as ooc
-        >>> print(ooc.Leakage.from_pair_probabilities([0, 1], [2, 3], [0.5, 0.2], groups=["a", "a", "b", "c"], cv=2))
-        17.5% ± 16% of the training records leak (95% interval 2.36% to 65.1%)
+        >>> pairs = ["r1", "r2"], ["r3", "r4"], [0.5, 0.2]
+        >>> linked = {"groups": ["a", "a", "b", "c"], "ids": ["r1", "r2", "r3", "r4"], "cv": 2}
+        >>> print(ooc.Leakage.from_pair_probabilities(*pairs, **linked, of="train", blocking_recall=1))
+        24.4% ± 24% of the training records leak (95% interval 2.46% to 80.6%)
+        >>> print(ooc.Leakage.from_pair_probabilities(*pairs, **linked, of="train"))
+        at least 24.4% ± 24% of the training records leak (95% lower bound 3.66%)
         """
-        return cls(*rate_of_pairs(left, right, probability, groups, cv, of), of)
+        rates = rates_of_pairs(left, right, probability, groups, cv, read_sides(of), ids, blocking_recall, reviewed)
+        return cls._of_sides(rates, at_least=blocking_recall is None)
+
+    @classmethod
+    def from_splink(
+        cls,
+        predictions: Any,
+        clusters: Any,
+        *,
+        ids: Any,
+        cv: Any = None,
+        of: Side | None = None,
+        blocking_recall: Any = None,
+        blocking_rules: Any = None,
+        reviewed: Any = None,
+    ) -> Leakage:
+        """Leakage, and the groups, from a linkage by splink.
+
+        Parameters
+        ----------
+        predictions : SplinkDataFrame or frame
+            What ``linker.inference.predict`` gives, down to small probabilities, not cut at the link threshold.
+        clusters : SplinkDataFrame or frame
+            What ``linker.clustering.cluster_pairwise_predictions_at_threshold`` gives; its rows may be in any order.
+        ids : array of shape (n,)
+            The unique id of every record, in the order of the data that will be audited. Where splink linked several
+            tables, pairs (source_dataset, unique_id).
+        cv : int, splitter or iterable, optional
+            Number of folds (5 by default), a splitter, or pairs (train, test) of rows.
+        of : {"train", "validation"}, optional
+            One side alone; by default both.
+        blocking_recall : float, pair or result of `capture_recapture`, optional
+            Share of the true pairs that blocking compared; without it and ``blocking_rules`` the rate is a lower bound.
+        blocking_rules : sequence of str or tuples of str, optional
+            The columns of each rule, as ``block_on`` got them. Which pairs satisfy which rules is then read from
+            the columns that splink keeps, and the recall is estimated from it by `capture_recapture`.
+        reviewed : mapping or array, optional
+            Answers to some pairs; see `from_pair_probabilities`.
+
+        Returns
+        -------
+        Leakage
+            ``groups`` holds the cluster of every record, in the order of ``ids``.
+
+        Examples
+        --------
+        >>> import outofcluster as ooc
+        >>> import pandas as pd
+        >>> predictions = pd.DataFrame(
+        ...     {"unique_id_l": [7, 7], "unique_id_r": [5, 6], "match_probability": [0.99, 0.3]}
+        ... )
+        >>> clusters = pd.DataFrame({"cluster_id": [5, 6, 5], "unique_id": [5, 6, 7]})
+        >>> leakage = ooc.Leakage.from_splink(predictions, clusters, ids=[7, 6, 5], blocking_recall=1)
+        >>> leakage.groups
+        array([5, 6, 5])
+        >>> round(leakage.validation.rate, 2)
+        0.24
+        """
+        linked = read_splink(predictions, clusters, ids, blocking_rules)
+        return cls._of_linked(linked, cv, of, blocking_recall, reviewed)
+
+    @classmethod
+    def from_recordlinkage(
+        cls,
+        probabilities: Any,
+        clusters: Any = None,
+        *,
+        ids: Any,
+        threshold: float | None = None,
+        cv: Any = None,
+        of: Side | None = None,
+        blocking_recall: Any = None,
+        reviewed: Any = None,
+    ) -> Leakage:
+        """Leakage, and the groups, from a linkage by recordlinkage.
+
+        Parameters
+        ----------
+        probabilities : Series
+            What ``prob`` of a classifier gives: one probability per compared pair, with an index of two levels that
+            name its records.
+        clusters : Series, mapping, array or list of indexes, optional
+            The cluster of every record: a Series or a mapping by the record's name, an array in the order of ``ids``,
+            or what ``ConnectedComponents().compute`` gives, in which records that are not named are clusters of their
+            own. By default records are joined along pairs from ``threshold`` on.
+        ids : array of shape (n,)
+            The name of every record (the index of its frame), in the order of the data that will be audited.
+        threshold : float, optional
+            The probability from which pairs are links, where ``clusters`` is not given.
+        cv : int, splitter or iterable, optional
+            Number of folds (5 by default), a splitter, or pairs (train, test) of rows.
+        of : {"train", "validation"}, optional
+            One side alone; by default both.
+        blocking_recall : float, pair or result of `capture_recapture`, optional
+            Share of the true pairs that were compared; without it the rate is a lower bound.
+        reviewed : mapping or array, optional
+            Answers to some pairs; see `from_pair_probabilities`.
+
+        Returns
+        -------
+        Leakage
+            ``groups`` holds the cluster of every record, in the order of ``ids``.
+
+        Examples
+        --------
+        >>> import outofcluster as ooc
+        >>> import pandas as pd
+        >>> compared = pd.MultiIndex.from_tuples([("x", "y"), ("y", "z")])
+        >>> probabilities = pd.Series([0.99, 0.3], index=compared)
+        >>> leakage = ooc.Leakage.from_recordlinkage(probabilities, ids=["z", "x", "y"], threshold=0.5)
+        >>> leakage.groups
+        array([0, 1, 1])
+        """
+        linked = read_recordlinkage(probabilities, clusters, ids, threshold)
+        return cls._of_linked(linked, cv, of, blocking_recall, reviewed)
+
+    @classmethod
+    def from_dedupe(
+        cls,
+        scores: Any,
+        clusters: Any,
+        *,
+        ids: Any,
+        cv: Any = None,
+        of: Side | None = None,
+        blocking_recall: Any = None,
+        reviewed: Any = None,
+    ) -> Leakage:
+        """Leakage, and the groups, from a linkage by dedupe.
+
+        Parameters
+        ----------
+        scores : structured array
+            What ``deduper.score(deduper.pairs(data))`` gives: the fields ``pairs`` and ``score``.
+        clusters : iterable of pairs
+            What ``deduper.cluster(scores, threshold)`` or ``deduper.partition`` gives: the names of a cluster's records
+            and their confidences. Records that are not named are clusters of their own.
+        ids : array of shape (n,)
+            The name of every record (its key in ``data``), in the order of the data that will be audited.
+        cv : int, splitter or iterable, optional
+            Number of folds (5 by default), a splitter, or pairs (train, test) of rows.
+        of : {"train", "validation"}, optional
+            One side alone; by default both.
+        blocking_recall : float, pair or result of `capture_recapture`, optional
+            Share of the true pairs that were compared; without it the rate is a lower bound.
+        reviewed : mapping or array, optional
+            Answers to some pairs; see `from_pair_probabilities`.
+
+        Returns
+        -------
+        Leakage
+            ``groups`` holds the cluster of every record, in the order of ``ids``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import outofcluster as ooc
+        >>> scores = np.array([((1, 2), 0.99), ((2, 3), 0.3)], dtype=[("pairs", "i8", 2), ("score", "f4")])
+        >>> leakage = ooc.Leakage.from_dedupe(scores, [((1, 2), (0.99, 0.99))], ids=[3, 2, 1])
+        >>> leakage.groups
+        array([0, 1, 1])
+        """
+        return cls._of_linked(read_dedupe(scores, clusters, ids), cv, of, blocking_recall, reviewed)
+
+    @classmethod
+    def _of_linked(cls, linked: Linked, cv: Any, of: Side | None, blocking_recall: Any, reviewed: Any) -> Leakage:
+        recall = linked.recall if blocking_recall is None else blocking_recall
+        rates = rates_of_pairs(
+            *(linked.left, linked.right, linked.probability, linked.groups, cv),
+            *(read_sides(of), linked.ids, recall, reviewed),
+        )
+        return cls._of_sides(rates, at_least=recall is None)._with_groups(linked.groups)
 
     @classmethod
     def from_precision_recall(
@@ -351,11 +718,12 @@ class Leakage:
         precision: float,
         recall: float,
         *,
-        n_links: float,
-        n_records: int,
         validation_share: float,
-        mates: float = 1.0,
-        of: Side = "train",
+        groups: Any = None,
+        n_links: float | None = None,
+        n_records: int | None = None,
+        mates: float | None = None,
+        of: Side | None = None,
         precision_std: float | None = None,
         recall_std: float | None = None,
     ) -> Leakage:
@@ -365,14 +733,18 @@ class Leakage:
         ----------
         precision, recall : float
             Share of the linked pairs that are true, and share, above 0, of the true pairs that are linked.
-        n_links, n_records : int
-            Number of linked pairs (all pairs inside approximate clusters), and of records.
         validation_share : float
             Share of the records that are held out: 1/K for K folds.
-        mates : float, default=1
-            Mean number of mates that a leaking record has on the other side; with 1 the rate is an upper bound.
-        of : {"train", "validation"}, default="train"
-            The share of the training records (p0) or of the validation records (rho0).
+        groups : array of shape (n,), optional
+            Approximate cluster of every record, from which all that is not given is worked out.
+        n_links, n_records : int, optional
+            Number of linked pairs (all pairs inside approximate clusters), and of records. Needed without ``groups``.
+        mates : float, optional
+            Mean number of mates that a leaking record has on the other side. By default it follows from the sizes of
+            the ``groups``, as if single records were lost; without groups it is 1, and the rate is an upper bound.
+        of : {"train", "validation"}, optional
+            One side alone: the share of the training records (p0) or of the validation records (rho0). By default
+            both are computed, and ``rate`` is that of the validation records.
         precision_std, recall_std : float, optional
             Their standard errors. If only one is given, the other counts as 0; without both, that of the rate is
             unknown.
@@ -385,8 +757,16 @@ class Leakage:
         --------
         >>> import outofcluster as ooc
         >>> shares = {"n_links": 5000, "n_records": 4000, "validation_share": 0.2, "recall_std": 0.02}
-        >>> print(ooc.Leakage.from_precision_recall(0.95, 0.9, **shares))
+        >>> print(ooc.Leakage.from_precision_recall(0.95, 0.9, **shares, of="train"))
         5.28% ± 1.17% of the training records leak (95% interval 3.4% to 8.11%)
+
+        Clusters of five records: a lost record misses up to four pairs.
+
+        >>> linked = np.repeat(np.arange(800), 5)
+        >>> print(ooc.Leakage.from_precision_recall(0.95, 0.9, groups=linked, validation_share=0.2, of="train"))
+        5.3% of the training records leak (uncertainty unknown)
         """
-        counts = (n_links, n_records, validation_share, mates)
-        return cls(*rate_of_missed_pairs(precision, recall, *counts, of, precision_std, recall_std), of)
+        counts = (n_links, n_records, validation_share, mates, groups)
+        return cls._of_sides(
+            rates_of_missed_pairs(precision, recall, *counts, read_sides(of), precision_std, recall_std)
+        )

@@ -45,7 +45,7 @@ from scipy.special import expit, logit
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.validation import Array, check_choice, check_integer, check_vector, short
 
-__all__ = ["rate_of_review"]
+__all__ = ["rate_of_review", "recalibrate"]
 
 _PRIOR_MEAN = np.array([0.0, 1.0])
 _PRIOR_STD = np.array([1.5, 0.4])
@@ -69,7 +69,7 @@ def rate_of_review(suspects: Any, reviewed: Any, n_train: Any = None, drawn: Any
     # The model's certain no is taken at its word: it is not even a suspect.
     others &= probability > 0
     log_odds = logit(np.clip(probability, _CERTAIN**2, 1 - _CERTAIN))
-    theta, spread = _recalibrate(log_odds[rows], leaked)
+    theta, spread = recalibrate(log_odds[rows], leaked)
     corrected = expit(theta[0] + theta[1] * log_odds[others])
     uncertain = corrected * (1 - corrected)
     weight = sizes[others] * uncertain
@@ -79,7 +79,7 @@ def rate_of_review(suspects: Any, reviewed: Any, n_train: Any = None, drawn: Any
     return (known + float(sizes[others] @ corrected)) / n, float(np.sqrt(variance)) / n
 
 
-def _recalibrate(log_odds: Array, leaked: Array) -> tuple[Array, Array]:
+def recalibrate(log_odds: Array, leaked: Array) -> tuple[Array, Array]:
     """Intercept and slope that the answers ask for, and their covariance."""
     columns = np.column_stack([np.ones(len(log_odds)), log_odds])
     theta = _PRIOR_MEAN.copy()

@@ -12,7 +12,7 @@ from outofcluster._base.exceptions import InputError
 from outofcluster._base.validation import check_choice, check_integer
 from outofcluster.split.folds import DEFAULT_FOLDS, Clusters, Fold, Rows, is_splitter, read_folds
 
-__all__ = ["Side", "below_one", "check_side", "counted_and_other", "read_split"]
+__all__ = ["Side", "below_one", "check_side", "counted_and_other", "read_sides", "read_split", "same_index"]
 
 Side = Literal["train", "validation"]
 
@@ -23,6 +23,27 @@ _SPLITS_SEEN = 100
 def check_side(of: Any) -> None:
     """Refuse anything but the two sides of a split."""
     check_choice("of", of, ("train", "validation"))
+
+
+def read_sides(of: Side | None) -> tuple[Side, ...]:
+    """The sides whose rates are asked for, the primary one first: both where ``of`` is None."""
+    if of is None:
+        return "validation", "train"
+    check_side(of)
+    return (of,)
+
+
+def same_index(*named: tuple[str, Any]) -> None:
+    """Refuse pandas objects that are meant to belong together row by row, but have different indexes."""
+    indexes = [(name, values.index) for name, values in named if hasattr(values, "index") and hasattr(values, "dtype")]
+    for name, index in indexes[1:]:
+        first, wanted = indexes[0]
+        if len(index) == len(wanted) and not index.equals(wanted):
+            place = int(np.flatnonzero(np.asarray(index != wanted))[0])
+            raise InputError(
+                f"{name} must have the same index as {first}, got {index[place]!r} for {wanted[place]!r} in row "
+                f"{place}; align them first, or give arrays."
+            )
 
 
 def read_split(cv: Any, clusters: Clusters) -> float | tuple[Fold, ...]:

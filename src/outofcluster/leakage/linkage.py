@@ -1,0 +1,205 @@
+"""What linkage tools give, in the order of the data: pairs with probabilities, and the cluster of every record.
+
+- splink: frames ``predictions`` (``unique_id_l``, ``unique_id_r``, ``match_probability``, with ``source_dataset_l`` and
+  ``source_dataset_r`` where several tables were linked) and ``clusters`` (``cluster_id``, ``unique_id``), in any order.
+- recordlinkage: a Series of probabilities with an index of two levels; it makes no clusters but connected components.
+- dedupe: a structured array with the fields ``pairs`` and ``score``, and clusters as tuples of names.
+
+None of the tools is imported: their results are frames and arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.validation import Array, check_share, check_vector, short
+from outofcluster.leakage.blocking import BlockingRecall, capture_recapture
+from outofcluster.leakage.pairs import read_ids
+
+__all__ = ["Linked", "read_dedupe", "read_recordlinkage", "read_splink"]
+
+
+@dataclass(frozen=True, eq=False)
+class Linked:
+    """Pairs by the names of their records, and the cluster of every record in the order of ``ids``."""
+
+    left: list[Any]
+    right: list[Any]
+    probability: Array
+    groups: NDArray[Any]
+    ids: list[Any]
+    recall: BlockingRecall | None = None
+
+
+def read_splink(predictions: Any, clusters: Any, ids: Any, blocking_rules: Any = None) -> Linked:
+    """What splink gives; see :meth:`outofcluster.Leakage.from_splink` for the arguments."""
+    pairs, nodes = _frame("predictions", predictions), _frame("clusters", clusters)
+    name = _id_column(pairs, ids)
+    wanted = [f"{name}_l", f"{name}_r", "match_probability"]
+    _check_columns("predictions", pairs, wanted)
+    _check_columns("clusters", nodes, ["cluster_id", name])
+    places = read_ids(ids, None)
+    names = list(places)
+    left, right = pairs[wanted[0]].tolist(), pairs[wanted[1]].tolist()
+    of_nodes = nodes[name].tolist()
+    if "source_dataset" in nodes.columns and (not names or isinstance(names[0], tuple)):
+        _check_columns("predictions", pairs, ["source_dataset_l", "source_dataset_r"])
+        left = list(zip(pairs["source_dataset_l"].tolist(), left, strict=True))
+        right = list(zip(pairs["source_dataset_r"].tolist(), right, strict=True))
+        of_nodes = list(zip(nodes["source_dataset"].tolist(), of_nodes, strict=True))
+    elif len(set(of_nodes)) < len(of_nodes):
+        raise InputError(
+            "ids must be pairs (source_dataset, unique_id) where the same unique id occurs in several tables, "
+            f"got {short(names[0])}."
+        )
+    by_name = dict(zip(of_nodes, nodes["cluster_id"].tolist(), strict=True))
+    recall = None
+    probability = check_vector("match_probability", pairs["match_probability"])
+    if blocking_rules is not None:
+        recall = capture_recapture(_which_rules(pairs, blocking_rules), np.clip(probability, 0, 1))
+    return Linked(left, right, probability, _groups(names, by_name), names, recall)
+
+
+def read_recordlinkage(probabilities: Any, clusters: Any, ids: Any, threshold: Any = None) -> Linked:
+    """What recordlinkage gives; see :meth:`outofcluster.Leakage.from_recordlinkage` for the arguments."""
+    index: Any = getattr(probabilities, "index", None)
+    if getattr(index, "nlevels", 0) != 2:
+        raise InputError(
+            f"probabilities must be a Series with an index of two levels, the records of each pair, "
+            f"got {type(probabilities).__name__}."
+        )
+    names = list(read_ids(ids, None))
+    left, right = index.get_level_values(0).tolist(), index.get_level_values(1).tolist()
+    probability = check_vector("probabilities", probabilities)
+    if clusters is None:
+        if threshold is None:
+            raise InputError("clusters must be given, or threshold, from which pairs are links, got None for both.")
+        groups = _components(names, left, right, probability >= check_share("threshold", threshold))
+    elif threshold is not None:
+        raise InputError("threshold must be None where clusters are given.")
+    elif isinstance(clusters, Mapping) or (hasattr(clusters, "items") and hasattr(clusters, "index")):
+        groups = _groups(names, dict(clusters.items()))
+    elif isinstance(clusters, list | tuple) and len(clusters) and getattr(clusters[0], "nlevels", 0) == 2:
+        # Connected components: the links of each.
+        groups = _groups(names, _numbered([{name for pair in part for name in pair} for part in clusters]), alone=True)
+    else:
+        groups = np.asarray(clusters)
+        if groups.shape != (len(names),):
+            raise InputError(
+                f"clusters must hold one label for each of the {len(names)} ids, got shape {groups.shape}."
+            )
+    return Linked(left, right, probability, groups, names)
+
+
+def read_dedupe(scores: Any, clusters: Any, ids: Any) -> Linked:
+    """What dedupe gives; see :meth:`outofcluster.Leakage.from_dedupe` for the arguments."""
+    fields = getattr(getattr(scores, "dtype", None), "names", None) or ()
+    if not {"pairs", "score"} <= set(fields):
+        raise InputError(
+            f"scores must be an array with the fields 'pairs' and 'score', as deduper.score gives it, "
+            f"got {short(scores)}."
+        )
+    names = list(read_ids(ids, None))
+    try:
+        members = [set(_listed(cluster)) for cluster, _ in clusters]
+    except (TypeError, ValueError):
+        raise InputError(
+            "clusters must be pairs of record names and confidences, as deduper.cluster gives them, "
+            f"got {short(clusters)}."
+        ) from None
+    probability = check_vector("score", np.array(scores["score"], dtype=float))
+    pairs = np.array(scores["pairs"])
+    groups = _groups(names, _numbered(members), alone=True)
+    return Linked(pairs[:, 0].tolist(), pairs[:, 1].tolist(), probability, groups, names)
+
+
+def _frame(name: str, table: Any) -> Any:
+    """A pandas frame of a SplinkDataFrame, or the frame itself."""
+    for method in ("as_pandas_dataframe", "to_pandas"):
+        if hasattr(table, method):
+            table = getattr(table, method)()
+    if not hasattr(table, "columns"):
+        raise InputError(f"{name} must be a SplinkDataFrame or a frame, got {short(table)}.")
+    return table
+
+
+def _id_column(pairs: Any, ids: Any) -> str:
+    """The name of the unique id, which splink's settings may change to a column of the data."""
+    own = getattr(ids, "name", None)
+    return own if isinstance(own, str) and f"{own}_l" in pairs.columns else "unique_id"
+
+
+def _check_columns(name: str, table: Any, wanted: Sequence[str]) -> None:
+    missing = [column for column in wanted if column not in table.columns]
+    if missing:
+        raise InputError(f"{name} must have the column {missing[0]!r}, got {', '.join(map(str, table.columns))}.")
+
+
+def _which_rules(pairs: Any, blocking_rules: Any) -> NDArray[np.bool_]:
+    """Which blocking rules each pair satisfies, by the columns that are equal on both sides."""
+    rules = [blocking_rules] if isinstance(blocking_rules, str) else list(blocking_rules)
+    caught = []
+    for rule in rules:
+        equal: NDArray[np.bool_] = np.ones(len(pairs), dtype=bool)
+        for column in [rule] if isinstance(rule, str) else rule:
+            _check_columns("predictions", pairs, [f"{column}_l", f"{column}_r"])
+            one, two = pairs[f"{column}_l"], pairs[f"{column}_r"]
+            equal &= ((one == two) & one.notna() & two.notna()).to_numpy(dtype=bool)
+        caught.append(equal)
+    table = np.array(caught).T
+    if not table.any(axis=1).all():
+        raise InputError(
+            "blocking_rules must be all the rules that made the predictions, got a list of which "
+            f"{int((~table.any(axis=1)).sum())} of {len(table)} pairs satisfy none."
+        )
+    return table
+
+
+def _groups(names: Iterable[Any], by_name: Mapping[Any, Any], *, alone: bool = False) -> NDArray[Any]:
+    """The cluster of every record; records without one are refused, or get numbers of their own."""
+    fresh = len(by_name)
+    labels = []
+    for name in names:
+        if name not in by_name and not alone:
+            raise InputError(f"clusters must have every record of ids, got none for {short(name)}.")
+        labels.append(by_name.get(name, fresh))
+        fresh += name not in by_name
+    if not alone:
+        return np.array(labels) if len({type(label) for label in labels}) == 1 else np.array(labels, dtype=object)
+    # Numbers in the order of the data.
+    numbers: dict[Any, int] = {}
+    return np.array([numbers.setdefault(label, len(numbers)) for label in labels], dtype=np.int64)
+
+
+def _numbered(members: Sequence[set[Any]]) -> dict[Any, int]:
+    """The number of the cluster of every record that is in one."""
+    by_name: dict[Any, int] = {}
+    for number, part in enumerate(members):
+        for name in part:
+            if by_name.setdefault(name, number) != number:
+                raise InputError(f"clusters must hold every record once, got {short(name)} in two of them.")
+    return by_name
+
+
+def _components(names: list[Any], left: list[Any], right: list[Any], linked: Any) -> NDArray[Any]:
+    """Records joined along links, as numbers in the order of the data."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    places = {name: row for row, name in enumerate(names)}
+    rows = [(places.get(one, -1), places.get(two, -1)) for one, two, ok in zip(left, right, linked, strict=True) if ok]
+    one, two = np.array(rows, dtype=np.int64).reshape(-1, 2).T
+    known = (one >= 0) & (two >= 0)  # Unknown names are refused where pairs are read.
+    graph = coo_array((np.ones(int(known.sum())), (one[known], two[known])), shape=(len(names), len(names)))
+    labels: NDArray[Any] = connected_components(graph, directed=False)[1].astype(np.int64)
+    return labels
+
+
+def _listed(values: Any) -> list[Any]:
+    return list(values.tolist()) if hasattr(values, "tolist") else list(values)

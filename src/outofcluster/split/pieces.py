@@ -1,0 +1,325 @@
+r"""How a linkage cuts entities: the law of the pieces, learned from audited entities.
+
+An entity of t records that linkage cut has pieces :math:`s_1, …, s_k` of :math:`t = \sum s_i` records. Seen from V̂, one
+piece is held out, and of the others each trains with probability 1-φ, φ the validation share. So the pair (kept,
+leaked) is one of the pieces, each equally often, and the sum of those others that train, given that there are any.
+
+*Entities of another size.* What carries over is the smaller of the two parts, in records: linkage chips one or two
+records off an entity, be it large or small. A cut of an entity of t records into (kept, leaked) becomes for a cluster
+of s records
+
+.. math:: (s - c, c) \text{ if leaked} \le \text{kept, else } (c, s - c) , \qquad
+          c = \min(\text{kept}, \text{leaked}, \lfloor s/2 \rfloor) ,
+
+with weight :math:`\exp(-\tfrac12 \log_2^2(t/s))`: entities of half or twice the size count 0.6, of a quarter 0.14.
+
+*Few audited entities.* The learned law is shrunk towards a default, which counts as much as 5 cut entities do. By
+default the smaller part has c records with a probability proportional to :math:`c^{-2}`, and either part trains as
+often as the other. Of the held-out records of cut entities of ten, 61 % then have a single mate in training; 63 to 76 %
+were seen in real linkages, where a cut at random gives 20 %.
+
+Each piece is *kept* equally often, so held-out records have their right weights where the kept records of many draws
+are pooled: a draw that keeps nine records counts nine times as much as one that keeps a single record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.plain import reading
+from outofcluster._base.validation import Array, check_choice, check_integer, check_share, check_vector
+
+__all__ = ["PieceLaw"]
+
+_DEFAULT_WEIGHT = 5.0
+"""Cut entities that the default law counts as much as."""
+
+
+@dataclass(frozen=True)
+class PieceLaw:
+    """The law of the pieces into which a linkage cuts entities.
+
+    Parameters
+    ----------
+    pieces : tuple of tuples of int
+        The different ways in which audited entities are cut: records of each piece, the largest piece first. An entity
+        that is whole has one piece.
+    weights : tuple of float
+        How many audited entities are cut in each of these ways.
+    validation_share : float, default=0.2
+        Share of the clusters that is held out: 1/K for K folds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from outofcluster.split.pieces import PieceLaw
+
+    Sixty entities were whole, and thirty lost one of their five records:
+
+    >>> law = PieceLaw(((5,), (4, 1)), (60.0, 30.0))
+    >>> law.probabilities(5).round(2)
+    array([0.49, 0.01, 0.01, 0.49])
+    >>> law.draw(np.random.default_rng(0), 5)
+    4
+    >>> round(law.split_rate, 2)
+    0.33
+    """
+
+    pieces: tuple[tuple[int, ...], ...] = ()
+    weights: tuple[float, ...] = ()
+    validation_share: float = 0.2
+
+    def __post_init__(self) -> None:
+        pieces = tuple(tuple(check_integer("pieces", size, least=1) for size in cut) for cut in self.pieces)
+        weights = tuple(check_vector("weights", self.weights).tolist()) if len(self.weights) else ()
+        if len(weights) != len(pieces) or not all(pieces) or min(weights, default=1.0) <= 0:
+            raise InputError(f"weights must hold one number above 0 for each of the {len(pieces)} ways to be cut.")
+        object.__setattr__(self, "pieces", pieces)
+        object.__setattr__(self, "weights", weights)
+        share = check_share("validation_share", self.validation_share, "(0, 1)")
+        object.__setattr__(self, "validation_share", share)
+
+    @classmethod
+    def of(cls, entity: Any, cluster: Any, weight: Any, validation_share: float) -> PieceLaw:
+        """The law of audited records.
+
+        Parameters
+        ----------
+        entity, cluster : array of int of shape (n,)
+            Number of the true and of the approximate cluster of every audited record.
+        weight : array of float
+            How many entities each entity stands for, by its number.
+        validation_share : float
+            Share of the clusters that is held out.
+
+        Returns
+        -------
+        PieceLaw
+        """
+        piece, sizes = np.unique(np.stack([entity, cluster], axis=1), axis=0, return_counts=True)
+        counted: dict[tuple[int, ...], float] = {}
+        starts = np.flatnonzero(np.diff(piece[:, 0], prepend=-1))
+        for number, own in zip(piece[starts, 0], np.split(sizes, starts[1:]), strict=True):
+            cut = tuple(sorted(own.tolist(), reverse=True))
+            counted[cut] = counted.get(cut, 0.0) + float(weight[number])
+        ordered = sorted((cut, total) for cut, total in counted.items() if total > 0)
+        return cls(tuple(cut for cut, _ in ordered), tuple(total for _, total in ordered), validation_share)
+
+    @property
+    def n_entities(self) -> float:
+        """Number of audited entities."""
+        return float(sum(self.weights))
+
+    @property
+    def n_split(self) -> float:
+        """Number of audited entities that are cut."""
+        return float(sum(weight for cut, weight in zip(self.pieces, self.weights, strict=True) if len(cut) > 1))
+
+    @property
+    def split_rate(self) -> float:
+        """Share of the audited entities with two records or more that are cut; NaN if there are none."""
+        several = sum(weight for cut, weight in zip(self.pieces, self.weights, strict=True) if sum(cut) > 1)
+        return self.n_split / several if several else float("nan")
+
+    @cached_property
+    def _cuts(self) -> NDArray[np.float64]:
+        """Rows (entity's size, kept, leaked, weight) of the cuts that were seen, from V̂'s side."""
+        rows = []
+        for cut, weight in zip(self.pieces, self.weights, strict=True):
+            for place, kept in enumerate(cut if len(cut) > 1 else ()):
+                leaked = _sums(cut[:place] + cut[place + 1 :], 1 - self.validation_share)
+                total = leaked[1:].sum()
+                rows += [
+                    (sum(cut), kept, size, weight / len(cut) * leaked[size] / total)
+                    for size in np.flatnonzero(leaked[1:]) + 1
+                ]
+        return np.array(rows, dtype=float).reshape(-1, 4)
+
+    def probabilities(self, size: int, *, by: str = "clusters") -> Array:
+        """Probabilities of the sizes 1, …, size - 1 of the leaked piece.
+
+        Parameters
+        ----------
+        size : int
+            Records of the cluster that is cut, two or more.
+        by : {"clusters", "records"}, default="clusters"
+            "clusters": as often as clusters are cut so. "records": as often as held-out records, those of the kept
+            piece, see such a piece in training.
+
+        Returns
+        -------
+        array of shape (size - 1,)
+
+        Examples
+        --------
+        >>> from outofcluster.split.pieces import PieceLaw
+        >>> PieceLaw().probabilities(4)
+        array([0.4, 0.2, 0.4])
+        >>> PieceLaw().probabilities(4, by="records")
+        array([0.6, 0.2, 0.2])
+        """
+        size = check_integer("size", size, least=2)
+        check_choice("by", by, ("clusters", "records"))
+        chance = self._of_size(size)
+        if by == "records":
+            chance = chance * np.arange(size - 1, 0, -1)
+        shares: Array = chance / chance.sum()
+        return shares
+
+    def _of_size(self, size: int) -> Array:
+        known = self._by_size.get(size)
+        if known is not None:
+            return known
+        smaller = np.arange(1, size // 2 + 1)
+        halves = smaller**-2.0 / (smaller**-2.0).sum() / 2
+        chance = np.zeros(size)
+        np.add.at(chance, smaller, _DEFAULT_WEIGHT * halves)
+        np.add.at(chance, size - smaller, _DEFAULT_WEIGHT * halves)
+        if len(self._cuts):
+            entity, kept, leaked, weight = self._cuts.T
+            part = np.minimum(np.minimum(kept, leaked), size // 2).astype(np.int64)
+            near = weight * np.exp(-0.5 * np.log2(entity / size) ** 2)
+            np.add.at(chance, np.where(leaked <= kept, part, size - part), near)
+        self._by_size[size] = chance[1:] / chance.sum()
+        return self._by_size[size]
+
+    @cached_property
+    def _by_size(self) -> dict[int, Array]:
+        return {}
+
+    def draw(self, rng: np.random.Generator, size: int) -> int:
+        """Size of the leaked piece of one cluster.
+
+        Parameters
+        ----------
+        rng : Generator
+            Source of the random number; one is used.
+        size : int
+            Records of the cluster, two or more.
+
+        Returns
+        -------
+        int
+            Between 1 and ``size - 1``; the other records of the cluster are the piece that stays held out.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from outofcluster.split.pieces import PieceLaw
+        >>> rng = np.random.default_rng(0)
+        >>> [PieceLaw().draw(rng, 10) for _ in range(6)]
+        [8, 1, 1, 1, 9, 9]
+        """
+        return int(self.draw_many(rng, np.array([size]))[0])
+
+    def draw_many(self, rng: np.random.Generator, sizes: Any) -> NDArray[np.int64]:
+        """Sizes of the leaked pieces of many clusters.
+
+        Parameters
+        ----------
+        rng : Generator
+            Source of the random numbers; one is used per cluster, in their order.
+        sizes : array of int
+            Records of each cluster. A cluster of a single record has no piece, and 0 stands for it.
+
+        Returns
+        -------
+        array of int
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from outofcluster.split.pieces import PieceLaw
+        >>> PieceLaw().draw_many(np.random.default_rng(0), np.array([1, 2, 10, 10]))
+        array([0, 1, 1, 1])
+        """
+        sizes = np.asarray(sizes, dtype=np.int64)
+        chance = rng.random(len(sizes))
+        drawn = np.zeros(len(sizes), dtype=np.int64)
+        for size in np.unique(sizes[sizes > 1]):
+            own = sizes == size
+            steps = np.cumsum(self._of_size(int(size)))
+            drawn[own] = 1 + np.minimum(np.searchsorted(steps, chance[own], side="right"), size - 2)
+        return drawn
+
+    def leaked_share(self, size: int, *, by: str = "clusters") -> float:
+        """Mean share of a cut cluster's records that are in the leaked piece.
+
+        Parameters
+        ----------
+        size : int
+            Records of the cluster, two or more.
+        by : {"clusters", "records"}, default="clusters"
+            Whether each cluster counts once, or each record that stays held out.
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
+        >>> from outofcluster.split.pieces import PieceLaw
+        >>> round(PieceLaw().leaked_share(10), 2), round(PieceLaw().leaked_share(10, by="records"), 2)
+        (0.5, 0.24)
+        """
+        return float(self.probabilities(size, by=by) @ np.arange(1, size) / size)
+
+    def single_share(self, size: int, *, by: str = "records") -> float:
+        """Probability that the leaked piece of a cut cluster is a single record.
+
+        Parameters
+        ----------
+        size : int
+            Records of the cluster, two or more.
+        by : {"clusters", "records"}, default="records"
+            Whether each cluster counts once, or each record that stays held out.
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
+        >>> from outofcluster.split.pieces import PieceLaw
+        >>> round(PieceLaw().single_share(10), 2)
+        0.61
+        """
+        return float(self.probabilities(size, by=by)[0])
+
+    @classmethod
+    def from_dict(cls, data: Any) -> PieceLaw:
+        """A law from plain data, as `plain` of it gives.
+
+        Parameters
+        ----------
+        data : mapping
+            The fields by name.
+
+        Returns
+        -------
+        PieceLaw
+        """
+        with reading("a law of pieces"):
+            if not isinstance(data, Mapping):
+                raise TypeError(f"{data!r} is not an object")
+            return cls(
+                tuple(tuple(cut) for cut in data["pieces"]), tuple(data["weights"]), float(data["validation_share"])
+            )
+
+
+def _sums(sizes: tuple[int, ...], chance: float) -> Array:
+    """Law of the sum of those sizes that are taken, each with the same chance."""
+    law = np.ones(1)
+    for size in sizes:
+        with_it = np.zeros(len(law) + size)
+        with_it[: len(law)] = (1 - chance) * law
+        with_it[size:] += chance * law
+        law = with_it
+    return law
