@@ -26,9 +26,8 @@ from outofcluster._base.exceptions import InputError
 from outofcluster._base.validation import Array
 from outofcluster.sampling.injection import Draw, Injection, Records
 from outofcluster.sampling.kernels import Kernel, Units
-from outofcluster.sampling.losses import Loss
+from outofcluster.sampling.losses import Loss, shared_predictions
 from outofcluster.sampling.metrics.partitions import Partition
-from outofcluster.sampling.metrics.predictions import Predictions
 from outofcluster.sampling.samples import TRAIN_SUMS, VALIDATION_SUMS
 
 __all__ = [
@@ -322,8 +321,8 @@ def _fit_and_score(
     """For every metric the loss of the scored records, and each unit's effect on it, one array per partition."""
     estimator = fit_clone(problem.estimator, problem.X, problem.y, _rows(problem, draw), problem.params, rng)
     scored = problem.validation[draw.scored]
-    classes = next((loss.classes for loss in problem.losses if loss.classes is not None), None)
-    predictions = Predictions(estimator, take_rows(problem.X, scored), take_rows(problem.y, scored), classes, replicate)
+    X, y = take_rows(problem.X, scored), take_rows(problem.y, scored)
+    predictions = shared_predictions(problem.losses, estimator, X, y, salt=replicate)
     weight = None if problem.score_weight is None else problem.score_weight[scored]
     partitions = [Partition(units.of[draw.scored], units.count) for units in problem.validation_units]
     return [

@@ -34,7 +34,17 @@ from outofcluster.sampling.metrics.partitions import Measure, Partition, unit_ef
 from outofcluster.sampling.metrics.predictions import Predictions
 from outofcluster.sampling.metrics.predictions import single_column as _single_column
 
-__all__ = ["LOSSES", "Loss", "check_targets", "function_name", "is_a", "is_scorer", "named_loss", "resolve_loss"]
+__all__ = [
+    "LOSSES",
+    "Loss",
+    "check_targets",
+    "function_name",
+    "is_a",
+    "is_scorer",
+    "named_loss",
+    "resolve_loss",
+    "shared_predictions",
+]
 
 LOSSES = ("zero_one", "squared_error", "absolute_error", "log_loss", "brier")
 """The losses that have a name."""
@@ -172,6 +182,29 @@ class Loss:
     def undefined(self, target: Any) -> str:
         """Why there is no loss of records with these targets; empty where there is one."""
         return "" if self.measure is None else self.measure.undefined(_single_column(np.asarray(target)))
+
+
+def shared_predictions(losses: Sequence[Loss], model: Any, X: Any, y: Any, *, salt: int = 0) -> Predictions:
+    """What a fitted model says about records, for several losses.
+
+    Parameters
+    ----------
+    losses : sequence of Loss
+        The losses.
+    model, X, y : estimator, array, array
+        The fitted model, the records and their targets.
+    salt : int
+        A number of its own for every replicate.
+
+    Returns
+    -------
+    Predictions
+    """
+    classes = next((loss.classes for loss in losses if loss.classes is not None), None)
+    probable = any(
+        loss.method == "predict_proba" and (loss.measure is None or loss.measure.uses != "scores") for loss in losses
+    )
+    return Predictions(model, X, y, classes, salt=salt, probable=probable)
 
 
 def resolve_loss(loss: Any, estimator: Any, y: Any) -> Loss:

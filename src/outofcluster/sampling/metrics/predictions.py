@@ -4,6 +4,9 @@ Four kinds of predictions serve all metrics: the *classes*, as numbers among the
 *scores* of the last of two classes, decision values where the model has them and probabilities otherwise; the
 *probabilities*, with one column for each class of all targets (0 for a class that the model did not see); and the
 *values* that a regressor predicts.
+
+Decision values and probabilities are asked for apart, since the order of one need not be that of the other. In logistic
+regression it is, so where a metric needs probabilities anyway, they are its scores as well.
 """
 
 from __future__ import annotations
@@ -36,11 +39,23 @@ class Predictions:
         The sorted classes of all targets.
     salt : int
         A number of its own for every replicate, for metrics that draw units at random.
+    probable : bool
+        Whether some metric needs probabilities.
     """
 
-    def __init__(self, model: Any, X: Any, y: Any, classes: NDArray[Any] | None = None, salt: int = 0) -> None:
+    def __init__(
+        self,
+        model: Any,
+        X: Any,
+        y: Any,
+        classes: NDArray[Any] | None = None,
+        *,
+        salt: int = 0,
+        probable: bool = False,
+    ) -> None:
         self.model, self.X, self.y, self.salt = model, X, y, salt
         self.all_classes = classes
+        self._probable = probable
         self._asked: dict[str, Any] = {}
 
     @property
@@ -84,12 +99,19 @@ class Predictions:
     @cached_property
     def scores(self) -> Array:
         """Decision values or probabilities of the last of two classes."""
+        if self._probable and _is_logistic(self.model):
+            return self.probabilities[:, -1]
         if hasattr(self.model, "decision_function"):
             raw = single_column(np.asarray(self._ask("decision_function"), dtype=float))
             return raw if raw.ndim == 1 else raw[:, -1] - raw[:, 0]
         if hasattr(self.model, "predict_proba"):
             return self.probabilities[:, -1]
         return self.values
+
+    @cached_property
+    def order(self) -> NDArray[np.int64]:
+        """The records by increasing score."""
+        return np.argsort(self.scores, kind="stable")
 
     @cached_property
     def probabilities(self) -> Array:
@@ -173,6 +195,14 @@ class StoredPredictions(Predictions):
         """
         arrays = {kind: array[rows] for kind, array in self._arrays.items()}
         return StoredPredictions(self.y[rows], self.all_classes, arrays)
+
+
+def _is_logistic(model: Any) -> bool:
+    """Whether a model, or the last step of a pipeline, is a logistic regression."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import Pipeline
+
+    return type(model.steps[-1][1] if type(model) is Pipeline else model) is LogisticRegression
 
 
 def single_column(values: NDArray[Any]) -> NDArray[Any]:

@@ -41,6 +41,8 @@ __all__ = ["AveragePrecision", "Concordance", "RocAuc", "RocAucOfSeveral", "one_
 _GUESSING = 0.5
 _CELLS = 2_000_000
 """Cells of a table of records times units, above which units are done a few at a time."""
+_LEAST = 1e-9
+"""Weight below which nothing is left but rounding."""
 
 Bools = NDArray[np.bool_]
 
@@ -74,8 +76,15 @@ class RocAuc:
         self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]
     ) -> tuple[float, list[Array]]:
         """AUC, and AUC without each unit."""
-        scores = predictions.scores if self.positive else -predictions.scores
-        return _auc(predictions.codes == self.positive, scores, weight, partitions)
+        scores, order = _by_score(predictions, self.positive)
+        return _auc(predictions.codes == self.positive, scores, weight, partitions, order)
+
+
+def _by_score(predictions: Predictions, positive: int) -> tuple[Array, NDArray[np.int64]]:
+    """Scores of the positive class, and the records by increasing score."""
+    if positive:
+        return predictions.scores, predictions.order
+    return -predictions.scores, predictions.order[::-1]
 
 
 @dataclass(frozen=True)
@@ -144,10 +153,15 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _auc(
-    positive: Bools, scores: Array, weight: Array | None, partitions: Sequence[Partition]
+    positive: Bools,
+    scores: Array,
+    weight: Array | None,
+    partitions: Sequence[Partition],
+    order: NDArray[np.int64] | None = None,
 ) -> tuple[float, list[Array]]:
     """The area of positive against negative records, and that without each unit."""
-    order = np.argsort(scores, kind="stable")
+    if order is None:
+        order = np.argsort(scores, kind="stable")
     ordered = scores[order]
     first = np.empty(len(order), dtype=bool)
     first[0] = True
@@ -219,8 +233,8 @@ class AveragePrecision:
         self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]
     ) -> tuple[float, list[Array]]:
         """Average precision, and that without each unit."""
-        scores = predictions.scores if self.positive else -predictions.scores
-        order = np.argsort(-scores, kind="stable")
+        scores, rising = _by_score(predictions, self.positive)
+        order = rising[::-1]
         ordered = scores[order]
         last = np.empty(len(order), dtype=bool)
         last[-1] = True
@@ -267,27 +281,30 @@ def _each_record(
 def _each_unit(
     unit: NDArray[np.int64], last: Bools, up: Array, w: Array, true: Array, every: Array, part: Partition, value: float
 ) -> Array:
-    """Average precision without each unit, from a table of thresholds times units."""
+    """Average precision without each unit, from tables of thresholds with positive records times units."""
     rest = np.full(part.count, value)
-    group: NDArray[np.int64] = np.cumsum(last) - last
-    n = int(group[-1]) + 1
+    fresh = np.diff(true, prepend=0.0)
+    # Records between two thresholds with positive ones count from the later of them on; those after the last never.
+    with_positive = fresh > 0
+    group: NDArray[np.int64] = (np.cumsum(with_positive) - with_positive)[np.cumsum(last) - last]
+    true, every, fresh = true[with_positive], every[with_positive], fresh[with_positive]
+    n = len(fresh)
+    counted, positive = group < n, up > 0
     step = max(1, _CELLS // n)
     for start in range(0, part.count, step):
         stop = min(start + step, part.count)
-        mine = (unit >= start) & (unit < stop)
-        place = group[mine] * (stop - start) + unit[mine] - start
-        shape = (n, stop - start)
-        cells = shape[0] * shape[1]
-        own_fresh = np.bincount(place, up[mine], cells).reshape(shape)
-        own_true = np.cumsum(own_fresh, axis=0)
-        own_every = np.cumsum(np.bincount(place, w[mine], cells).reshape(shape), axis=0)
-        left = every[:, None] - own_every
-        kept = left > 1e-9
-        precision = np.where(kept, (true[:, None] - own_true) / np.where(kept, left, 1.0), 0.0)
-        total = ((np.diff(true, prepend=0.0)[:, None] - own_fresh) * precision).sum(axis=0)
-        positives = true[-1] - own_true[-1]
+        width, cells = stop - start, n * (stop - start)
+        mine = counted if width == part.count else counted & (unit >= start) & (unit < stop)
+        place = group[mine] * width + (unit[mine] - start)
+        left = every[:, None] - np.bincount(place, w[mine], cells).reshape(n, width).cumsum(axis=0)
+        hits = true[:, None] - np.bincount(place, up[mine], cells).reshape(n, width).cumsum(axis=0)
+        # Where nothing is left there are no hits either.
+        hits /= np.maximum(left, _LEAST)
+        hit = positive[mine]
+        lost = np.bincount(unit[mine][hit] - start, up[mine][hit] * hits.ravel()[place[hit]], width)
+        positives = true[-1] - np.bincount(unit[mine][hit] - start, up[mine][hit], width)
         defined = positives > 1e-9
-        rest[start:stop] = np.where(defined, total / np.where(defined, positives, 1.0), value)
+        rest[start:stop] = np.where(defined, (fresh @ hits - lost) / np.where(defined, positives, 1.0), value)
     return rest
 
 

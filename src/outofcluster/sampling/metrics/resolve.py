@@ -306,7 +306,11 @@ def _of_name(name: str, problem: _Problem) -> Loss:
     names = get_scorer_names()
     if name not in names:
         lowered = name.lower().replace("-", "_").replace(" ", "_")
-        near = difflib.get_close_matches(lowered, [*names, *_OWN], n=3, cutoff=0.5)
+        # Users may leave out what scikit-learn puts around a name.
+        full = {each.removeprefix("neg_").removesuffix("_score"): each for each in names} | {
+            each: each for each in (*names, *_OWN)
+        }
+        near = list(dict.fromkeys(full[each] for each in difflib.get_close_matches(lowered, full, n=3)))
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ", which is not the name of a metric."
         raise InputError(f"scoring must be the name of a metric, got {name!r}{hint}")
     return _of_scorer(get_scorer(name), problem, name)

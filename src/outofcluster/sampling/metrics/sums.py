@@ -15,8 +15,9 @@ losses, :math:`\sum wℓ/\sum w`.
 model that is too sure of itself, which leakage hides, so a greater slope counts as better and is shown as it is. The
 intercept is shown as its absolute value, an error around 0: over folds its signs would cancel. A normal prior of
 standard deviation 10 around b = 1 and a = 0 keeps both finite where the classes are separated; probabilities are
-clipped at 10⁻⁶. Without unit k one Newton step leads from the estimate θ to that without the unit,
-:math:`θ_{-k} = θ - (H - H_k)^{-1} g_k`, with g the gradient and H the information of the log-likelihood.
+clipped at 10⁻⁶. Without unit k a Newton step leads from the estimate θ to that without the unit,
+:math:`θ_{-k} = θ - (H - H_k)^{-1} g_k`, with g the gradient and H the information of the log-likelihood. Where units
+have several records, a second step follows, with the gradient at that point.
 """
 
 from __future__ import annotations
@@ -351,6 +352,11 @@ class Calibration:
                 for j in range(width):
                     less[:, i, j] = part.sums(curvature * columns[:, i] * columns[:, j])
             moved = theta - np.linalg.solve(information - less, own[:, :, None])[:, :, 0]
+            if not part.single:
+                there = expit(columns @ moved.T + offset[:, None])
+                residual = np.where(part.of[:, None] == np.arange(part.count), 0.0, w[:, None] * (y[:, None] - there))
+                slopes = residual.T @ columns - (moved - centre) @ prior
+                moved = moved + np.linalg.solve(information - less, slopes[:, :, None])[:, :, 0]
             without.append(np.where(part.sizes > 0, self._of(moved.T), self._of(theta)))
         return float(self._of(theta)), without
 
