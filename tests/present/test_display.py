@@ -233,7 +233,7 @@ def test_the_losses_behind_the_test(result):
     said = texts(display)
     assert ("A cluster effect was found" in said) == result.test.rejected
     assert f"(mean {result.test.losses_validation.mean():.4g})" in said
-    assert "mean squared error on validation clusters" in said
+    assert "mean squared error on held-out records" in said
 
 
 @pytest.mark.parametrize("name", ["result", "fragments"])

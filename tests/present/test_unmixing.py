@@ -109,7 +109,7 @@ def test_the_records_are_heard_after_the_verdict(result, plain):
 def test_records_that_look_alike_give_a_bound_or_none(result):
     alike = replace(result.summary, data_leakage=ooc.Leakage(0.02, 0.2, "train", 0.46), auc=0.63)
     assert "no more than that the leakage rate is at most 46 %" in alike.from_records
-    assert "(AUC 0.63)" in alike.from_records
+    assert "an AUC of 0.63)" in alike.from_records
     assert "2 %" not in alike.from_records
     blind = replace(result.summary, data_leakage=ooc.Leakage(0.9, 0.1, "train", 1.0), auc=0.5)
     assert "do not bound the leakage rate" in blind.from_records
@@ -206,3 +206,13 @@ def test_the_points_of_the_chart_lie_where_the_numbers_say(result):
         assert all(x < chart.zero for x, *_ in chart.left_out)
         assert all(x > chart.zero for x, *_ in chart.injected)
         assert all(frame.left <= x <= frame.right for x, *_ in [*chart.left_out, *chart.injected])
+
+
+def test_the_point_without_leakage_is_drawn_where_it_lies_beyond_what_was_measured(result):
+    lowest = result.summary.unmixed.fractions[0]
+    far = replace(result.summary, unmixed=replace(result.summary.unmixed, clean=1.5 * lowest))
+    for chart in unmixing_chart(far):
+        assert chart.frame.left < chart.corrected[0] < chart.zero
+        assert all(x > chart.corrected[0] for x, *_ in chart.left_out)
+    display = UnmixingDisplay.from_audit(far).plot()
+    assert display.ax_.get_xlim()[0] < 1.5 * lowest

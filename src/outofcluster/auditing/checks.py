@@ -127,16 +127,6 @@ def look_at_samples(pooled: Pooled, *, has_rate: bool) -> list[Finding]:
                 "Use fewer folds or a smaller n_train.",
             )
         )
-    if samples.error_model == "fragments" and first.problem.get("n_train") is None:
-        findings.append(
-            Finding(
-                "fixed-training",
-                "info",
-                "With fragments the training clusters stay as they are, so the interval does not include their "
-                "variation.",
-                "Give n_train to draw them anew in every fit.",
-            )
-        )
     if not has_rate:
         findings.append(
             Finding(
@@ -245,8 +235,9 @@ def look_at_sides(samples: AuditSamples, by_data: Leakage | None, leakage: Seque
             Finding(
                 "sides-alike",
                 "warning" if leakage is not None and by_data in leakage else "info",
-                f"Held-out and training records can hardly be told apart (AUC {auc:.2f}), so that the records "
-                f"themselves say little about the leakage rate (at most {by_data.upper:.0%}).",
+                "Held-out and training records can hardly be told apart (a classifier of the two has an AUC of "
+                f"{auc:.2f}), so that the records themselves say little about the leakage rate (at most "
+                f"{by_data.upper:.0%}).",
                 "Where nothing tells the sides apart, leaked records teach a model little as well; else look up some "
                 "records: Leakage.from_true_groups.",
             )

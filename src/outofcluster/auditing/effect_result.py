@@ -24,6 +24,7 @@ from outofcluster._base.plain import (
 )
 from outofcluster._base.validation import Array
 from outofcluster.sampling.audit_samples import FoldSizes
+from outofcluster.sampling.metrics.facts import known_facts
 
 __all__ = ["POWER", "LeakageTest"]
 
@@ -215,6 +216,11 @@ class LeakageTest:
         return self.to_dict() == other.to_dict() if isinstance(other, LeakageTest) else NotImplemented
 
     @property
+    def _label(self) -> str:
+        known = known_facts(self.loss)
+        return self.loss if known is None else known.label.removeprefix("mean ")
+
+    @property
     def _means(self) -> tuple[float, float]:
         """Mean losses of both kinds of models, as the metric shows them."""
         sign = -1 if self.greater_is_better else 1
@@ -240,7 +246,7 @@ class LeakageTest:
             limit = f"This does not show that there is none: with these records {power}."
         other, own = self._means
         losses = (
-            f"Mean on held-out records ({self.loss}): {other:.4g} by models of other clusters, {own:.4g} by models of "
+            f"Mean {self._label} on held-out records: {other:.4g} by models of other clusters, {own:.4g} by models of "
             f"the same clusters, difference {self.difference:.3g}."
         )
         name = "Student's" if self.method == "paired" else "Welch's"
@@ -265,7 +271,7 @@ class LeakageTest:
             ("other clusters", f"{other:.4g}", str(self.losses_train.size)),
             ("the same clusters", f"{own:.4g}", str(self.losses_validation.size)),
         ]
-        header = ("trained on", f"mean on held-out records ({self.loss})", "models")
+        header = ("trained on", f"mean {self._label} on held-out records", "models")
         _, limit, _, numbers_of_test = self._lines
         return fragment(
             element("p", element("strong", self.sentence)),

@@ -431,7 +431,7 @@ class Summary:
         shown = self.data_leakage
         if shown is None or shown.upper is None or self.auc is None:
             return ""
-        most, alike = f"at most {_percent(shown.upper, 2)}", f"(AUC {self.auc:.2f})"
+        most, alike = f"at most {_percent(shown.upper, 2)}", f"(a classifier of the two has an AUC of {self.auc:.2f})"
         if shown.upper >= 0.995:
             return (
                 "The records themselves do not bound the leakage rate: held-out and training records look alike "

@@ -10,7 +10,7 @@ import numpy as np
 
 from outofcluster._base.exceptions import MissingExtraError
 from outofcluster._base.plain import data_frame
-from outofcluster.inference.estimates import Estimate, between, decimals
+from outofcluster.inference.estimates import Estimate, between, decimals, fixed
 
 __all__ = [
     "BLUE",
@@ -83,7 +83,7 @@ def head(ax: Any, title: str, order: Sequence[str]) -> None:
 
 def percent_axis(axis: Any) -> None:
     """Write shares as percentages."""
-    axis.set_major_formatter(lambda share, _: f"{round(100 * share, 6):g} %")
+    axis.set_major_formatter(lambda share, _: f"{round(100 * share, 6):g} %".replace("-", "−"))
 
 
 def bars(estimate: Estimate) -> tuple[float, float] | None:
@@ -105,8 +105,8 @@ def in_words(estimate: Estimate, *others: Estimate) -> str:
     digits = min(decimals(estimate, *others), 4)
     digits = 3 if digits == 4 else digits
     if not math.isfinite(sum(estimate.interval)):
-        return f"{estimate.value:.{digits}f}"
-    return f"{estimate.value:.{digits}f} ({between(estimate, digits)})"
+        return fixed(estimate.value, digits)
+    return f"{fixed(estimate.value, digits)} ({between(estimate, digits)})"
 
 
 def estimate_columns(naive: Sequence[Estimate], corrected: Sequence[Estimate]) -> dict[str, Any]:

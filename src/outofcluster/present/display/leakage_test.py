@@ -23,13 +23,14 @@ class LeakageTestDisplay:
     Attributes
     ----------
     losses_train, losses_validation : array
-        Mean loss of every model on clusters that it was not trained on, and on clusters that it was trained on.
+        Mean loss, or metric in its own sign, of every model on clusters that it was not trained on, and on clusters
+        that it was trained on.
     rejected : bool
         Whether a cluster effect was found.
     pvalue : float
         The one-sided p-value.
     loss : str
-        Name of the loss.
+        Name of the loss or metric.
     ax_, figure_
         Where it was drawn.
 
@@ -66,7 +67,8 @@ class LeakageTestDisplay:
         -------
         LeakageTestDisplay
         """
-        losses = (np.ravel(test.losses_train), np.ravel(test.losses_validation))
+        sign = -1.0 if test.greater_is_better else 1.0
+        losses = (sign * np.ravel(test.losses_train), sign * np.ravel(test.losses_validation))
         return cls(*losses, rejected=test.rejected, pvalue=test.pvalue, loss=test.loss)
 
     def frame(self) -> Any:
@@ -110,7 +112,7 @@ class LeakageTestDisplay:
         names = [f"trained on {kind}\n(mean {losses.mean():.4g})" for kind, losses in zip(_KINDS, both, strict=True)]
         ax.set_yticks((0, 1), names)
         ax.set_ylim(1.5, -0.5)
-        ax.set_xlabel(f"{loss_name(self.loss)} on validation clusters", color=INK, parse_math=False)
+        ax.set_xlabel(f"{loss_name(self.loss)} on held-out records", color=INK, parse_math=False)
         effect = "A cluster effect was found" if self.rejected else "No cluster effect was found"
         head(ax, f"{effect} (p = {self.pvalue:.2g})", ("one model", "mean"))
         self.ax_, self.figure_ = ax, ax.figure

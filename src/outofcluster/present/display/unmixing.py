@@ -46,7 +46,8 @@ __all__ = ["UnmixingDisplay", "shown_fractions"]
 def shown_fractions(clean: float | None, fractions: Array) -> tuple[float, float]:
     """The part of the axis that is drawn: around 0 and the point without leakage, not all that was measured."""
     reach = 0.3 if not clean else max(2.2 * abs(clean), 0.15)
-    return max(float(fractions.min()), -reach), min(float(fractions.max()), max(1.5 * reach, 0.3))
+    lowest = min(max(float(fractions.min()), -reach), clean or 0.0)
+    return lowest, min(float(fractions.max()), max(1.5 * reach, 0.3))
 
 
 @dataclass(eq=False)
@@ -169,7 +170,7 @@ class UnmixingDisplay:
         low, high = shown_fractions(self.clean, self.fractions)
         shown = (self.fractions >= low - 1e-12) & (self.fractions <= high + 1e-12)
         ax.axvspan(low - 1, 0, color="#F1F1F1", zorder=0, linewidth=0)
-        low, high = float(self.fractions[shown].min()), float(self.fractions[shown].max())
+        low, high = min(float(self.fractions[shown].min()), self.clean or 0.0), float(self.fractions[shown].max())
         beyond = shown & (self.fractions < (low - 1 if self.clean is None else self.clean))
         left, right = shown & (self.fractions <= 0), shown & (self.fractions > 0)
         self._points(ax, left & ~beyond & (self.fractions < 0), GREEN, "^", "measured, look-alikes left out")

@@ -17,6 +17,7 @@ from scipy.special import ndtri
 
 from outofcluster._base.validation import Array
 from outofcluster.auditing.summary import Summary
+from outofcluster.inference.estimates import fixed
 from outofcluster.present.display.unmixing import UnmixingDisplay, shown_fractions
 
 __all__ = ["Frame", "Tick", "curve_chart", "interval_chart", "sensitivity_chart", "slider_end", "unmixing_chart"]
@@ -86,16 +87,16 @@ class Frame:
     def x_ticks(self) -> list[Tick]:
         """Round shares, as percentages."""
         values = _round_values(*self.x_range, 7 if self.name == "wide" else 4)
-        return [Tick(self.x(value), f"{round(100 * value, 6):g} %") for value in values]
+        return [Tick(self.x(value), f"{round(100 * value, 6):g} %".replace("-", "−")) for value in values]
 
     @property
     def y_ticks(self) -> list[Tick]:
-        """Round losses."""
+        """Round values."""
         values = _round_values(*self.y_range, 5)
         step = values[1] - values[0] if len(values) > 1 else 1.0
         # A step of 0.25 needs two decimals, one of 0.2 needs one.
         digits = next((digits for digits in range(9) if math.isclose(round(step, digits), step, rel_tol=1e-6)), 8)
-        return [Tick(self.y(value), f"{value:.{digits}f}") for value in values]
+        return [Tick(self.y(value), fixed(value, digits)) for value in values]
 
 
 def _round_values(low: float, high: float, about: int) -> list[float]:
@@ -235,7 +236,9 @@ def unmixing_chart(summary: Summary) -> list[UnmixingChart]:
             if known and corrected is not None
             else None,
         )
-        for frame in _frames(_padded([float(fractions.min()), float(fractions.max())], 0.03), y_range)
+        for frame in _frames(
+            _padded([min(float(fractions.min()), clean or 0.0), float(fractions.max())], 0.03), y_range
+        )
     ]
 
 

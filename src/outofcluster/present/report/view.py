@@ -300,7 +300,7 @@ def _provenance(summary: Summary, about: Mapping[str, str]) -> list[tuple[str, s
 
 
 def _percent(share: float) -> str:
-    return f"{round(100 * share, 1):g} %"
+    return f"{round(100 * share, 1):g} %".replace("-", "−")
 
 
 def _count(number: int, what: str) -> str:
