@@ -48,7 +48,7 @@ Example:
 @click.option(
     "--confidence-level", default=0.95, show_default=True, metavar="P", help="Confidence level of the intervals."
 )
-@click.option("--fits", type=int, metavar="N", help="Models to fit.  [records: 4000, fragments: 400]")
+@click.option("--fits", type=int, metavar="N", help="Models to fit.  [records: 4000, fragments: 500]")
 @click.option("--no-unmix", is_flag=True, help="Fit no models without the records that look leaked.")
 @click.option("--report", metavar="FILE", help="Write an HTML report.")
 @click.option(
