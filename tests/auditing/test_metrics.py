@@ -1,4 +1,4 @@
-"""Audits by any metric: values and errors against scikit-learn and a bootstrap of clusters, several metrics, refusals."""
+"""Audits by any metric: values and errors against scikit-learn and a bootstrap of clusters, several, and refusals."""
 
 import numpy as np
 import pytest

@@ -40,6 +40,7 @@ def sample_losses(
     n_train: int | None = None,
     replace: bool = True,
     loss: Any = None,
+    scoring: Any = None,
     params: dict[str, Any] | None = None,
     units: Literal["auto", "clusters", "records", "both", "none"] = "auto",
     standard_error: float | None = None,
@@ -82,6 +83,9 @@ def sample_losses(
     loss : str, callable or scorer, optional
         "zero_one", "squared_error", "absolute_error", "log_loss", "brier", a function of (y_true, y_pred), or a
         scikit-learn scorer.
+    scoring : str, scorer or callable, optional
+        One metric in the place of ``loss``, as in `audit`. The samples are losses: where a greater value of the metric
+        is better, they are minus its values.
     params : dict, optional
         Parameters of ``fit``; those with one entry per record are indexed along with the records.
     units : {"auto", "clusters", "records", "both", "none"}
@@ -122,7 +126,9 @@ def sample_losses(
     >>> bool((samples.means > 0.1).all())
     True
     """
-    task = Task.check(estimator, X, y, groups=groups, loss=loss, params=params)
+    task = Task.check(estimator, X, y, groups=groups, loss=loss, scoring=scoring, params=params)
+    if task.more_losses:
+        raise InputError(f"scoring must be one metric here, got {len(task.losses)}; audit takes several.")
     check_choice("units", units, ("auto", "clusters", "records", "both", "none"))
     kinds: Any = {"both": ("clusters", "records"), "none": (), "auto": "auto"}.get(units, (units,))
     settings = SamplingSettings(

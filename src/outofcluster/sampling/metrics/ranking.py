@@ -239,72 +239,90 @@ class AveragePrecision:
         last = np.empty(len(order), dtype=bool)
         last[-1] = True
         np.not_equal(ordered[1:], ordered[:-1], out=last[:-1])
+        up = (predictions.codes == self.positive)[order].astype(float)
         w = np.ones(len(order)) if weight is None else weight[order]
-        up = w * (predictions.codes[order] == self.positive)
-        true, every = np.cumsum(up)[last], np.cumsum(w)[last]
+        if weight is not None:
+            up *= w
+        true = np.cumsum(up)[last]
+        every = np.cumsum(w)[last] if weight is not None else np.flatnonzero(last) + 1.0
         fresh = np.diff(true, prepend=0.0)
-        value = float(fresh @ (true / every) / true[-1])
+        precise = fresh * true / every
+        value = float(precise.sum() / true[-1])
         without = []
+        group: NDArray[np.int64] = np.cumsum(last) - last
         for part in partitions:
             if part.single and weight is None:
-                rest = _each_record(order, last, up, fresh, true, every, part, value)
+                rest = _each_record(order, group, up, fresh, true, every, precise, part, value)
             else:
-                rest = _each_unit(part.of[order], last, up, w, true, every, part, value)
-            without.append(np.where(part.sizes > 0, rest, value))
+                rest = _each_unit(part.of[order], group, up, w, fresh, true, every, part, value)
+            without.append(rest)
         return value, without
 
 
 def _each_record(
     order: NDArray[np.int64],
-    last: Bools,
+    group: NDArray[np.int64],
     up: Array,
+    fresh: Array,
+    true: Array,
+    every: Array,
+    precise: Array,
+    part: Partition,
+    value: float,
+) -> Array:
+    """Average precision without each single record."""
+    fewer = np.maximum(every - 1, 1)
+    share = fresh / fewer
+    moved = share * true
+    # Thresholds above a record stay as they are; from its own on down, there is a record less.
+    negative = np.cumsum(precise) - precise + np.cumsum(moved[::-1])[::-1]
+    positive = negative - np.cumsum(share[::-1])[::-1] - (true - 1) / fewer
+    hits, total = up > 0, float(true[-1])
+    of_positive = positive / (total - 1) if total > 1 else np.full(len(true), value)
+    rest = np.full(part.count, value)
+    rest[part.of[order]] = np.where(hits, of_positive[group], negative[group] / total)
+    return rest
+
+
+def _each_unit(
+    unit: NDArray[np.int64],
+    group: NDArray[np.int64],
+    up: Array,
+    w: Array,
     fresh: Array,
     true: Array,
     every: Array,
     part: Partition,
     value: float,
 ) -> Array:
-    """Average precision without each single record."""
-    group: NDArray[np.int64] = np.cumsum(last) - last
-    fewer = np.maximum(every - 1, 1)
-    before = np.cumsum(fresh * true / every) - fresh * true / every
-    one, other = fresh * true / fewer, fresh / fewer
-    after, of_one = (np.cumsum(column[::-1])[::-1] for column in (one, other))
-    total = before[group] + after[group] - up * (of_one[group] + (true[group] - 1) / fewer[group])
-    positives = true[-1] - up
-    records = np.where(positives > 0, total / np.maximum(positives, 1), value)
-    rest = np.full(part.count, value)
-    rest[part.of[order]] = records
-    return rest
-
-
-def _each_unit(
-    unit: NDArray[np.int64], last: Bools, up: Array, w: Array, true: Array, every: Array, part: Partition, value: float
-) -> Array:
     """Average precision without each unit, from tables of thresholds with positive records times units."""
     rest = np.full(part.count, value)
-    fresh = np.diff(true, prepend=0.0)
     # Records between two thresholds with positive ones count from the later of them on; those after the last never.
     with_positive = fresh > 0
-    group: NDArray[np.int64] = (np.cumsum(with_positive) - with_positive)[np.cumsum(last) - last]
+    group = (np.cumsum(with_positive) - with_positive)[group]
     true, every, fresh = true[with_positive], every[with_positive], fresh[with_positive]
     n = len(fresh)
-    counted, positive = group < n, up > 0
+    # The records are in order, so those after the last threshold are the last ones.
+    end = int(np.searchsorted(group, n))
+    unit, group, up, w = unit[:end], group[:end], up[:end], w[:end]
     step = max(1, _CELLS // n)
     for start in range(0, part.count, step):
-        stop = min(start + step, part.count)
-        width, cells = stop - start, n * (stop - start)
-        mine = counted if width == part.count else counted & (unit >= start) & (unit < stop)
-        place = group[mine] * width + (unit[mine] - start)
-        left = every[:, None] - np.bincount(place, w[mine], cells).reshape(n, width).cumsum(axis=0)
-        hits = true[:, None] - np.bincount(place, up[mine], cells).reshape(n, width).cumsum(axis=0)
+        width = min(step, part.count - start)
+        mine = slice(None) if width == part.count else (unit >= start) & (unit < start + width)
+        of, own = unit[mine] - start, up[mine]
+        place = group[mine] * width + of
+        left = every[:, None] - np.bincount(place, w[mine], n * width).reshape(n, width).cumsum(axis=0)
+        hits = true[:, None] - np.bincount(place, own, n * width).reshape(n, width).cumsum(axis=0)
         # Where nothing is left there are no hits either.
         hits /= np.maximum(left, _LEAST)
-        hit = positive[mine]
-        lost = np.bincount(unit[mine][hit] - start, up[mine][hit] * hits.ravel()[place[hit]], width)
-        positives = true[-1] - np.bincount(unit[mine][hit] - start, up[mine][hit], width)
-        defined = positives > 1e-9
-        rest[start:stop] = np.where(defined, (fresh @ hits - lost) / np.where(defined, positives, 1.0), value)
+        lost = np.bincount(of, own * hits.ravel()[place], width)
+        positives = true[-1] - np.bincount(of, own, width)
+        defined = positives > _LEAST
+        rest[start : start + width] = np.where(
+            defined, (fresh @ hits - lost) / np.where(defined, positives, 1.0), value
+        )
+    # A unit without scored records takes nothing away, up to rounding.
+    rest[part.sizes == 0] = value
     return rest
 
 
