@@ -47,11 +47,6 @@ def test_single_records_of_many_small_clusters():
     assert {"fragments-likely", "error-model"} <= set(by_rate)
 
 
-def test_fragments_say_that_training_stays_as_it_is():
-    assert "fixed-training" in codes(groups=small, error_model="fragments", n_fits=60)
-    assert "fixed-training" not in codes(groups=small, error_model="fragments", n_fits=60, n_train=500)
-
-
 def test_few_clusters_and_what_the_interval_is_about():
     few = np.arange(1000) // 200
     assert "these clusters only" in codes(groups=few)["few-clusters"].message

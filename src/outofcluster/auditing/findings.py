@@ -27,7 +27,6 @@ CODES = {
     "not-convex": "The curve is not convex, beyond noise: Theorem 3.2 does not apply.",
     "out-of-range": "The estimate lies outside what the loss can be.",
     "few-clusters": "Too few clusters for an interval on new clusters of the population.",
-    "fixed-training": "The interval does not include the variation of the training clusters.",
     "data-variance": "Too few fits to tell the data's variance from 0.",
     "fold-left-out": "A fold could not be audited.",
     "no-test": "The hypothesis test could not be run.",

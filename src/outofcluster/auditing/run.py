@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -58,6 +59,7 @@ from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.sides import sides_of, weights_of
 from outofcluster.sampling.task import Task, check_n_jobs, digest
+from outofcluster.sampling.training_variation import training_shares
 from outofcluster.split.discriminator import Sides
 from outofcluster.split.entities import EntitySuspects, LikelyPieces, entity_suspects, likely_pieces, match_clusters
 from outofcluster.split.folds import Clusters, Fold, Rows, make_folds
@@ -233,6 +235,12 @@ def audit(
     n_random = max(2, len(folds))
     random = store.part("random", lambda: _random(task, n_random, random_seed, n_jobs))
     effects = store.part("effect", lambda: _effects(task, folds, test_seed, n_jobs))
+    varied = np.zeros(len(task.losses))
+    if model == "fragments" and n_train is None:
+        # With T̂ as it is in every resample, other fits must show what other training clusters would do.
+        training_seed = np.random.SeedSequence([*root.generate_state(4).tolist(), 3])
+        again = partial(_varied, task, folds, own, training_seed, n_jobs)
+        varied = store.part("training", again)["shares"]
     samples = dict[int, tuple[FoldSamples, ...]]()
     with bar:
         for job in jobs:
@@ -256,6 +264,7 @@ def audit(
             left_out=left_out,
             error_model=model,
             metric=each.facts,
+            training_share=float(varied[place]),
             cluster_names=tuple(str(name) for name in Clusters.of(groups, None).names)
             if design.sides or entities
             else (),
@@ -613,6 +622,14 @@ def _effects(task: Task, folds: tuple[Fold, ...], seed: np.random.SeedSequence, 
             named |= {"sizes": np.array(list(vars(own.sizes).values())), "units": np.array(own.units)}
         arrays |= {f"{name}{_ending(place)}": array for name, array in named.items()}
     return arrays
+
+
+def _varied(
+    task: Task, folds: tuple[Fold, ...], own: Mapping[str, Array], seed: np.random.SeedSequence, n_jobs: int | None
+) -> dict[str, Array]:
+    """What training clusters add to the variance, by every metric."""
+    losses = [[_of_fold(own, fold.index, place) for fold in folds] for place in range(len(task.losses))]
+    return {"shares": training_shares(task, folds, losses, seed=seed, n_jobs=n_jobs)}
 
 
 def _read_effect(arrays: Mapping[str, Any], place: int) -> EffectLosses | None:

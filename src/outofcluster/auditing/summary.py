@@ -21,6 +21,7 @@ from outofcluster._base.markup import element, fragment, table
 from outofcluster._base.plain import check_schema, data_frame, number, numbers, plain, read_json, reading, text, whole
 from outofcluster.auditing.choices import TOLD_APART
 from outofcluster.auditing.findings import Finding, Severity
+from outofcluster.auditing.scope import scope
 from outofcluster.curves.base import Curve
 from outofcluster.curves.unmixing import injected_of_mass
 from outofcluster.inference.estimates import (
@@ -485,12 +486,8 @@ class Summary:
 
     @property
     def scope(self) -> str:
-        """What the intervals are about."""
-        allowed = "another sample of clusters" if self.units == "clusters" else "other records of these clusters only"
-        return (
-            f"Intervals are {percent(self.confidence_level)}, for {self.estimand}: they allow for {allowed}; "
-            "that of the random folds takes records as independent."
-        )
+        """What the intervals cover."""
+        return f"{scope(self.units, self.confidence_level)} That of the random folds takes records as independent."
 
     def __eq__(self, other: object) -> bool:
         return self.to_dict() == other.to_dict() if isinstance(other, Summary) else NotImplemented

@@ -27,7 +27,6 @@ _REMEDIES = {
     "exact-rate": "Give --leakage-std, or move the slider of the report.",
     "small-validation": "Use fewer --folds.",
     "single-class": "Use fewer --folds; the values are those of resamples with every class.",
-    "fixed-training": "Nothing, usually. In Python, audit(n_train=…) draws them anew in every fit.",
     "data-variance": "Raise --fits.",
     "rate-above-bound": "Check where the rate comes from and what it is a share of; --leakage data takes that of the "
     "data.",

@@ -27,7 +27,8 @@ Example:
 def command(file: str, folds: int, alpha: float, json_path: str | None, fail_on_effect: bool, **options: Any) -> None:
     """Test whether training on records of the held-out clusters makes the model better on them.
 
-    If it does, errors of the clustering make a cross-validated score look too good. No leakage rate is needed.
+    If it does, there is something for leakage to act on. Whether a score is inflated is what the audit says. No
+    leakage rate is needed, and the audit has the same p-value for the same seed.
     FILE is a CSV or Parquet file.
     """
     from rich.text import Text

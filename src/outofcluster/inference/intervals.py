@@ -16,6 +16,9 @@ x the share of the sum that is left, the variance is x times the sum while x > 1
 that the correction is taken back gradually (the leakage rate may move x across that point) and the interval is called
 unreliable.
 
+Where resamples do not draw the training clusters anew (fragments), this counts 1 + φ times, with φ what training
+clusters add (:mod:`outofcluster.sampling.training_variation`).
+
 *The choice of a curve*, where a method averages curves: their variance, which belongs in every interval.
 
 *The leakage rate*, where it is uncertain: the square of what one standard error of it moves the estimate.
@@ -102,6 +105,8 @@ class Uncertainty:
         Variance over the curves that the method averages.
     rate_effect : float
         How far the estimate moves when the leakage rate moves by one standard error.
+    training : float
+        What training clusters add to the variance between units, as a share of it.
     least : float
         The least that the variance between units can be once the noise is taken out.
     """
@@ -111,6 +116,7 @@ class Uncertainty:
     monte_carlo: float
     choice: float = 0.0
     rate_effect: float = 0.0
+    training: float = 0.0
     least: float = 0.0
 
     @cached_property
@@ -135,10 +141,15 @@ class Uncertainty:
         return self._left if self.reliable else 1 - 3 * self._left
 
     @property
+    def of_units(self) -> float:
+        """Variance from having these units, those that train included."""
+        return self.between_units * self.remaining * (1 + self.training)
+
+    @property
     def data(self) -> float:
         """Variance from everything but the fits: the data, the choice of a curve, the leakage rate."""
         # In this order, NaN stays what it is.
-        return max(self.between_units * self.remaining, self.least) + self.choice + self.rate_effect**2
+        return max(self.of_units, self.least) + self.choice + self.rate_effect**2
 
 
 def uncertainty(pooled: Pooled, optimism: Optimism, *, rate_effect: float = 0.0, of_naive: bool = True) -> Uncertainty:
@@ -166,7 +177,13 @@ def uncertainty(pooled: Pooled, optimism: Optimism, *, rate_effect: float = 0.0,
         pooled.monte_carlo_of(optimism),
         optimism.choice,
         rate_effect,
+        _training(pooled),
     )
+
+
+def _training(pooled: Pooled) -> float:
+    """What training clusters add to the variance between clusters; nothing where records are the units."""
+    return pooled.samples.training_share if pooled.unit_kind == "clusters" else 0.0
 
 
 def optimism_uncertainty(pooled: Pooled, optimism: Optimism, rates: Array, *, rate_effect: float = 0.0) -> Uncertainty:
@@ -189,7 +206,7 @@ def optimism_uncertainty(pooled: Pooled, optimism: Optimism, rates: Array, *, ra
     """
     line = uncertainty(pooled, pooled.solve(PolynomialCurve(1), rates), of_naive=False)
     own = uncertainty(pooled, optimism, rate_effect=rate_effect, of_naive=False)
-    return replace(own, least=line.between_units * line.remaining)
+    return replace(own, least=line.of_units)
 
 
 def paired_uncertainty(
@@ -225,7 +242,8 @@ def paired_uncertainty(
     influence = a.influence(of_a) - b.influence(of_b)
     alike = max(float(np.mean(correlations or [0.0])), 0.0)
     choice = of_a.choice + of_b.choice - 2 * alike * math.sqrt(of_a.choice * of_b.choice)
-    return Uncertainty(influence, noise, max(monte_carlo, 0.0), max(choice, 0.0), rate_effect)
+    training = (_training(a) + _training(b)) / 2
+    return Uncertainty(influence, noise, max(monte_carlo, 0.0), max(choice, 0.0), rate_effect, training)
 
 
 def _shared_columns(a: Pooled, b: Pooled) -> Iterator[list[tuple[int, int, Array, Array]]]:
@@ -391,7 +409,8 @@ def resample(
     rng = np.random.default_rng(np.random.SeedSequence(entropy))
     lowest = 0.0 if curve.needs.nonnegative else pooled.samples.loss_range[0]
     units = len(pooled.units)
-    scale = math.sqrt(uncertainty(pooled, optimism, of_naive=of_naive).remaining) * math.sqrt(units / max(units - 1, 1))
+    source = uncertainty(pooled, optimism, of_naive=of_naive)
+    scale = math.sqrt(source.remaining * (1 + source.training)) * math.sqrt(units / max(units - 1, 1))
     moved = pooled.loss_influences()
     moved_naive = pooled.influence(pooled.no_correction())
     moved_drops, error_of_drops = pooled.piece_influence(optimism.drops), math.sqrt(pooled.piece_noise(optimism.drops))

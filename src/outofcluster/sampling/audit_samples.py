@@ -251,6 +251,9 @@ class AuditSamples:
         What the losses are losses of. A metric of which a greater value is better is stored as minus its value.
     cluster_names : tuple of str
         Names of the observed clusters, by their numbers.
+    training_share : float
+        What training clusters add to the variance between clusters, as a share of that of the evaluation, where the
+        resamples do not show it (fragments).
     """
 
     folds: tuple[FoldSamples, ...]
@@ -261,6 +264,7 @@ class AuditSamples:
     error_model: str
     metric: MetricFacts
     cluster_names: tuple[str, ...] = ()
+    training_share: float = 0.0
 
     @property
     def loss(self) -> str:
@@ -421,6 +425,7 @@ class AuditSamples:
             "error_model": self.error_model,
             "metric": self.metric.to_dict(),
             "cluster_names": list(self.cluster_names),
+            "training_share": float(self.training_share),
         }
         return about, arrays
 
@@ -472,6 +477,7 @@ class AuditSamples:
             error_model=about["error_model"],
             metric=MetricFacts.from_dict(about["metric"]),
             cluster_names=tuple(about["cluster_names"]),
+            training_share=about["training_share"],
         )
 
 
