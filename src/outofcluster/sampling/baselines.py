@@ -193,10 +193,12 @@ def _some(loss: Loss, predictions: Predictions, rows: NDArray[np.int64]) -> Pred
     return Predictions(predictions.model, X, y, predictions.all_classes)
 
 
-def pseudo_losses_of(task: Task, loss: Loss, predictions: Predictions, rows: NDArray[np.int64]) -> Losses:
-    """Pseudo losses of records, by the kind of units."""
-    partitions = {"records": Partition(np.arange(len(rows)), len(rows))}
-    if task.clusters is not None:
+def pseudo_losses_of(
+    task: Task, loss: Loss, predictions: Predictions, rows: NDArray[np.int64], kind: str | None = None
+) -> Losses:
+    """Pseudo losses of records, by the kind of units: one kind, or both."""
+    partitions = {} if kind == "clusters" else {"records": Partition(np.arange(len(rows)), len(rows))}
+    if task.clusters is not None and kind != "records":
         numbers, of = np.unique(task.clusters[rows], return_inverse=True)
         partitions["clusters"] = Partition(of, len(numbers))
     if isinstance(loss.measure, OfModel | OfPredictions):
@@ -205,4 +207,4 @@ def pseudo_losses_of(task: Task, loss: Loss, predictions: Predictions, rows: NDA
     weight = None if task.score_weight is None else task.score_weight[rows]
     value, effects = loss.score(predictions, weight, list(partitions.values()))
     parts = zip(partitions.items(), effects, strict=True)
-    return {kind: pseudo_losses(value, own, partition) for (kind, partition), own in parts}
+    return {each: pseudo_losses(value, own, partition) for (each, partition), own in parts}

@@ -44,7 +44,7 @@ from outofcluster._base.validation import Array
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
 from outofcluster.sampling.baselines import pseudo_losses_of
 from outofcluster.sampling.fitting import fit_clone, one_blas_thread, take_rows
-from outofcluster.sampling.losses import Loss
+from outofcluster.sampling.losses import Loss, shared_predictions
 from outofcluster.sampling.metrics.predictions import Predictions
 from outofcluster.sampling.task import Task
 from outofcluster.split.folds import Fold
@@ -225,7 +225,6 @@ def _fit_and_score(
 ) -> list[tuple[Array, Array] | str]:
     """The losses of the scored records by either model, for every metric; or why a metric has none."""
     X, y = take_rows(task.X, drawing.scored), take_rows(task.y, drawing.scored)
-    classes = next((loss.classes for loss in task.losses if loss.classes is not None), None)
     predictions = list[Predictions]()
     for rows, child in zip(drawing.training, seed.spawn(2), strict=True):
         try:
@@ -235,7 +234,7 @@ def _fit_and_score(
             raise FitError(
                 f"The estimator failed on {len(rows)} records: {type(error).__name__}: {error}", None
             ) from error
-        predictions.append(Predictions(model, X, y, classes))
+        predictions.append(shared_predictions(task.losses, model, X, y))
     by_metric = list[tuple[Array, Array] | str]()
     for loss in task.losses:
         problem = loss.undefined(y)
@@ -250,7 +249,7 @@ def _fit_and_score(
 def _losses(task: Task, loss: Loss, predictions: Predictions, rows: Rows, units: str) -> Array:
     if loss.measure is None:
         return loss.records(predictions, predictions.X, predictions.y)
-    losses: Array = pseudo_losses_of(task, loss, predictions, rows)[units]
+    losses: Array = pseudo_losses_of(task, loss, predictions, rows, units)[units]
     return losses
 
 

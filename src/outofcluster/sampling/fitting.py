@@ -277,19 +277,22 @@ def _picked(block: Block) -> int:
 
 def _add_all(sums: tuple[Array, ...], partitions: tuple[Units, ...], drawn: Rows, losses: Array) -> None:
     """Add the draws of a pool to the sums of every metric and partition."""
+    M = len(drawn)
     for place, units in enumerate(partitions):
-        N, M = _counts(drawn, units), len(drawn)
+        N = _counts(drawn, units)
+        # Columns N, Nt, N², N²t, N²t², NM, NMt, NMt²; those without t are the same for all metrics.
+        columns = np.empty((TRAIN_SUMS, units.count))
+        columns[0] = N
+        np.multiply(N, N, out=columns[2])
+        np.multiply(N, M, out=columns[5])
         for own, t in zip(sums[place :: len(partitions)], losses, strict=True):
-            _add(own, N, M, t)
+            for base, target in ((0, 1), (2, 3), (3, 4), (5, 6), (6, 7)):
+                np.multiply(columns[base], t, out=columns[target])
+            own[:, :TRAIN_SUMS] += columns.T
 
 
 def _counts(positions: Rows, units: Units) -> Array:
     return np.bincount(units.of[positions], minlength=units.count).astype(float)
-
-
-def _add(sums: Array, N: Array, M: int, t: float) -> None:
-    NN, NM = N * N, N * M
-    sums[:, :TRAIN_SUMS] += np.stack([N, N * t, NN, NN * t, NN * t * t, NM, NM * t, NM * t * t], axis=1)
 
 
 def _draw(problem: Problem, rng: np.random.Generator, injected: float, replicate: int) -> tuple[Draw, int]:
