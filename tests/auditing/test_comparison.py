@@ -11,7 +11,8 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 import outofcluster as ooc
 from outofcluster._base.exceptions import FitError, InputError
-from outofcluster.auditing.comparison import chance_in_words, chance_of_change
+from outofcluster.auditing.comparison import chance_of_change
+from outofcluster.inference.estimates import chance_in_words
 
 rng = np.random.default_rng(0)
 groups = np.repeat(np.arange(60), 4)

@@ -50,7 +50,7 @@ from outofcluster.auditing.choices import LARGEST_RATE
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit
 from outofcluster.curves.base import Curve
-from outofcluster.inference.estimates import Estimate
+from outofcluster.inference.estimates import Estimate, chance_in_words
 from outofcluster.inference.intervals import Confidence, paired_uncertainty
 from outofcluster.sampling.fitting import check_cloneable
 from outofcluster.sampling.losses import resolve_loss
@@ -542,14 +542,3 @@ def chance_of_change(gaps: Array, variances: Array) -> float:
     root = vectors * np.sqrt(np.maximum(values, 0))
     draws = np.random.default_rng(0).standard_normal((_DRAWS, len(gaps)))
     return float(1 - (draws @ root.T + gaps >= 0).all(axis=1).mean())
-
-
-def chance_in_words(chance: float) -> str:
-    """A chance as a percentage: whole ones in the middle, and bounds at both ends."""
-    if not math.isfinite(chance):
-        return "not known"
-    if 0 < chance < 0.005:
-        return "below 0.5 %"
-    if 0.995 < chance < 1:
-        return "above 99.5 %"
-    return f"{100 * chance:.0f} %"

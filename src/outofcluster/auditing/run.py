@@ -145,7 +145,7 @@ def audit(
     pos_label : label, optional
         The positive one of two classes, for metrics that need one; the last in sorted order by default.
     score_weight : array, optional
-        Weight of every record in scoring. (Weights for ``fit`` belong in ``params``.)
+        Weight of every record in scoring; weights for ``fit`` belong in ``params``.
     curve : Curve, optional
         Curve method; by default `AutoCurve` for records, a line for fragments.
     n_fits : int, optional

@@ -15,7 +15,7 @@ from outofcluster._base.plain import data_frame, number, numbers, plain, reading
 from outofcluster._base.validation import Array, check_vector
 from outofcluster.sampling.metrics.facts import SOME_LOSS, MetricFacts
 
-__all__ = ["Estimate", "Sensitivity", "between", "decimals", "estimates_table", "fixed", "percent"]
+__all__ = ["Estimate", "Sensitivity", "between", "chance_in_words", "decimals", "estimates_table", "fixed", "percent"]
 
 _ARRAYS = ("rates", "values", "low", "high")
 _SHOWN = 11
@@ -273,6 +273,17 @@ class Sensitivity:
 def percent(share: float) -> str:
     """A confidence level in words: 0.95 is "95 %"."""
     return f"{100 * share:.4g} %"
+
+
+def chance_in_words(chance: float) -> str:
+    """A chance as a percentage: whole ones in the middle, and bounds at both ends."""
+    if not math.isfinite(chance):
+        return "not known"
+    if 0 < chance < 0.005:
+        return "below 0.5 %"
+    if 0.995 < chance < 1:
+        return "above 99.5 %"
+    return f"{100 * chance:.0f} %"
 
 
 def decimals(*estimates: Estimate) -> int:

@@ -7,8 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from outofcluster.auditing.comparison import chance_in_words
-from outofcluster.inference.estimates import Estimate, percent
+from outofcluster.inference.estimates import Estimate, chance_in_words, percent
 from outofcluster.present.display._axes import (
     GREY,
     INK,
