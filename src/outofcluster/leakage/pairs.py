@@ -13,15 +13,23 @@ fixed split. Sharing out one unit of probability over all candidates, :math:`s \
 calibration: two candidates at ½ would leak s·⅔, where calibrated ones leak between s - s²/2 and s. The rate is the
 mean of q over records, clusters counting by their records.
 
-**Pairs that were never compared.** Blocking compares a share b of the true pairs of records, its recall. With
-:math:`Σ m` the matches among the compared pairs, :math:`Σ m · (1-b)/b` true pairs were not compared. This is mostly far
-more than what lies below the threshold: most true pairs are linked, so a recall of 0.9 hides one for every nine of
-them. Some of these pairs do no harm, as their records are in one approximate cluster by way of others: the pairs inside
-clusters that were not compared, times the mean m of those that were. Others lie between clusters A and B of which other
-pairs were compared, so that they are in :math:`q_A` already: :math:`|A||B|` less the number compared, times their mean
-m, and at most (1-b)/b times those compared. The rest, U, is not seen. It leaks the share of records that
-:func:`outofcluster.leakage.precision_recall.leaked_by_missed_pairs` gives, and the two parts combine as if independent,
-1 - (1-seen)(1-unseen). Without b the result is a lower bound.
+**All true pairs.** Where blocking's recall b is known (1 if all pairs were compared) and pairs inside clusters are
+listed too, all true pairs across clusters can be counted, and two corrections are made.
+
+- *Below the threshold.* Pairs that match in spite of a small m are often joined by way of other records, so the pairs
+  that are left across clusters match less often than m says. Pairs inside clusters match as the best path of links
+  does; what this adds to their m, up to a half, is taken off the matches across clusters, by a factor on the odds.
+- *Never compared.* Of the true pairs, :math:`Σ m · (1-b)/b` were not compared. This is mostly far more than what lies
+  below the threshold: most true pairs are linked, so a recall of 0.9 hides one for every nine of them. Some of them do
+  no harm: they lie inside clusters, by way of others (the pairs inside that were not compared, by paths), or between
+  clusters A and B of which other pairs were compared (|A||B| less the number compared, times their mean m, and at most
+  (1-b)/b times those compared). The rest is not seen.
+
+The pairs that are not seen leak the share of records that
+:func:`outofcluster.leakage.precision_recall.leaked_by_missed_pairs` gives, as if single records were lost, and combine
+with :math:`q` as 1 - (1-seen)(1-unseen). The same function, for all true pairs across clusters, gives a second
+estimate, which does not depend on which candidates compete. The rate is the geometric mean of the two, and half their
+distance is part of the standard error. Without b the rate is that of the listed pairs alone, and a lower bound.
 
 **Recalibration.** Pairs that somebody reviewed count as they were found, and teach an intercept and a slope of the
 log-odds of all others, as in :mod:`outofcluster.leakage.review`.
@@ -41,6 +49,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.sparse.csgraph import shortest_path
 from scipy.special import expit, logit
 
 from outofcluster._base.exceptions import InputError
@@ -65,6 +75,13 @@ _CERTAIN = 1e-9
 """Probabilities are kept so far away from 0 and 1 before they become log-odds."""
 _STEP_OF_THETA = 1e-4
 """Step of the numerical derivatives with respect to the recalibration."""
+
+_LEAST_LEFT = 0.5
+"""Share of the matches across clusters that is left at least: at low thresholds many paths inside them are wrong."""
+_LARGEST_SCALE = 12.0
+"""Largest change of the log-odds of pairs across clusters."""
+_LARGEST_CLUSTER = 400
+"""Records of a cluster up to which paths inside it are followed."""
 
 PairRates = dict[Side, tuple[float, float]]
 
@@ -193,6 +210,15 @@ def _rate(
     pairs: Pairs, split: float | tuple[Fold, ...], of: Side, recall: tuple[float, float] | None
 ) -> tuple[float, float]:
     """The rate of one side and its standard error."""
+    if recall is None:
+        rate, std, _ = _seen(pairs, split, of)
+    else:
+        rate, std = _seen_and_unseen(pairs, split, of, *recall)
+    return below_one(rate, "probability"), std
+
+
+def _seen(pairs: Pairs, split: float | tuple[Fold, ...], of: Side) -> tuple[float, float, float]:
+    """The rate by the pairs that are listed, its standard error, and the share of the other side."""
     sizes = np.bincount(pairs.codes).astype(float)
     if isinstance(split, float):
         share = split if of == "train" else 1 - split
@@ -211,39 +237,101 @@ def _rate(
     together = np.bincount(np.unique(units, return_inverse=True)[1], np.concatenate(spread)) / len(parts)
     low, high = np.mean([part.bounds() for part in parts], axis=0)
     std = math.hypot(math.sqrt(float(together @ together)), (high - low) / 4)
-    if recall is not None:
-        rate, std = _with_unseen(pairs, sizes, float(np.mean(shares)), rate, std, *recall)
-    return below_one(rate, "probability"), std
+    return rate, std, float(np.mean(shares))
 
 
-def _with_unseen(
-    pairs: Pairs, sizes: Array, share: float, seen: float, std: float, recall: float, recall_std: float
+def _seen_and_unseen(
+    pairs: Pairs, split: float | tuple[Fold, ...], of: Side, recall: float, recall_std: float
 ) -> tuple[float, float]:
-    """The rate with the pairs that blocking never compared, and its standard error."""
+    """The rate by all true pairs across clusters, listed or not, and its standard error."""
     across = pairs.across
-    inside_compared, matched = int((~across).sum()), float(pairs.m.sum())
+    sizes = np.bincount(pairs.codes).astype(float)
     pairs_inside = float((sizes * (sizes - 1) / 2).sum())
-    if recall < 1 and pairs_inside > 0 and inside_compared == 0:
-        raise InputError(
-            "probability must list the pairs inside clusters too where blocking_recall is below 1, got none of them: "
-            "all matches that blocking compared are needed to know how many it missed."
-        )
-    # Pairs that were not compared, but need not be: the clusters that they lie in, or between, were.
+    if not (~across).any():
+        if recall < 1 and pairs_inside > 0:
+            raise InputError(
+                "probability must list the pairs inside clusters too where blocking_recall is below 1, got none of "
+                "them: all matches that blocking compared are needed to know how many it missed."
+            )
+        return _seen(pairs, split, of)[:2]
+    matched, matched_across = float(pairs.m.sum()), float(pairs.m[across].sum())
+    joined, joined_unlisted = _joined(pairs)
+    left = max(matched_across - joined, _LEAST_LEFT * matched_across)
+    rate, std, share = _seen(_with_matches(pairs, left), split, of)
     missing = (1 - recall) / recall
-    inside = float(pairs.m[~across].mean()) if inside_compared else 0.0
-    elsewhere = (pairs_inside - inside_compared) * inside + _between(pairs, sizes, missing)
+    between = _between(pairs, sizes, missing)
+    elsewhere = joined_unlisted + between
 
     def unseen(missed: float) -> float:
-        missed = max(missed - elsewhere, 0.0)
-        return leaked_by_missed_pairs(sizes, missed, matched + elsewhere + missed, share) if missed else 0.0
+        return max(missed - elsewhere, 0.0) if missing > 0 else 0.0
 
-    in_one_entity = float(((sizes * (sizes - 1) / 2) ** 2).sum()) / pairs_inside if pairs_inside else 1.0
-    spread = math.hypot(
-        math.sqrt(matched / recall * missing * max(in_one_entity, 1.0)), matched / recall**2 * recall_std
-    )
-    hidden = unseen(matched * missing)
-    hidden_std = (unseen(matched * missing + spread) - unseen(matched * missing - spread)) / 2
-    return 1 - (1 - seen) * (1 - hidden), math.hypot((1 - hidden) * std, (1 - seen) * hidden_std)
+    # Pairs come in whole entities, which are compared or not, and match or not, together to some extent.
+    in_one_entity = max(float(((sizes * (sizes - 1) / 2) ** 2).sum()) / pairs_inside if pairs_inside else 1.0, 1.0)
+    missed_std = math.hypot(math.sqrt(matched / recall * missing * in_one_entity), matched / recall**2 * recall_std)
+    left_std = math.sqrt(float((pairs.m * (1 - pairs.m)).sum()) * min(in_one_entity, 2.0))
+    expected = matched * missing
+    true_pairs = matched + elsewhere + unseen(expected)
+
+    def leaked(missed: float) -> float:
+        return leaked_by_missed_pairs(sizes, min(missed, true_pairs), true_pairs, share) if missed > 0 else 0.0
+
+    hidden, hidden_std = leaked(unseen(expected)), leaked(unseen(expected + missed_std)) - leaked(unseen(expected))
+    by_cluster = 1 - (1 - rate) * (1 - hidden)
+    by_cluster_std = math.hypot((1 - hidden) * std, (1 - rate) * hidden_std)
+    total = left + between + unseen(expected)
+    total_std = math.hypot(left_std, unseen(expected + missed_std) - unseen(expected))
+    by_count, by_count_std = leaked(total), leaked(total + total_std) - leaked(total)
+    # The two ways from pairs to records err in different directions: their mean is nearer, and their distance counts.
+    middle = math.sqrt(by_cluster * by_count)
+    return middle, math.hypot((by_cluster_std + by_count_std) / 2, (by_cluster - by_count) / 2)
+
+
+def _with_matches(pairs: Pairs, matches: float) -> Pairs:
+    """The same pairs, the odds of those across clusters scaled so that so many of them match."""
+    across = pairs.across
+    m = pairs.m[across]
+    if matches >= m.sum() * (1 - 1e-9):
+        return pairs
+    certain = m == 1
+    odds = m[~certain] / (1 - m[~certain])
+
+    def excess(log_scale: float) -> float:
+        scaled = math.exp(log_scale) * odds
+        return float((scaled / (1 + scaled)).sum() + certain.sum() - matches)
+
+    if excess(-_LARGEST_SCALE) > 0:
+        return pairs
+    scale = math.exp(brentq(excess, -_LARGEST_SCALE, 0))
+    changed = pairs.m.copy()
+    changed[np.flatnonzero(across)[~certain]] = scale * odds / (1 + scale * odds)
+    return replace(pairs, m=changed)
+
+
+def _joined(pairs: Pairs) -> tuple[float, float]:
+    """Matches inside clusters beyond the probabilities: among listed pairs, and among those that are not listed.
+
+    Two records that are joined by way of others match as probably as all links of the best path do.
+    """
+    inside = np.flatnonzero(~pairs.across)
+    cluster = pairs.codes[pairs.one[inside]]
+    order = np.argsort(cluster, kind="stable")
+    inside, cluster = inside[order], cluster[order]
+    listed = unlisted = 0.0
+    for own in np.split(inside, np.flatnonzero(np.diff(cluster)) + 1):
+        if len(own) < 2:
+            continue
+        members, place = np.unique(np.concatenate([pairs.one[own], pairs.two[own]]), return_inverse=True)
+        one, two = place[: len(own)], place[len(own) :]
+        size, m = len(members), pairs.m[own]
+        if size > _LARGEST_CLUSTER:
+            unlisted += (size * (size - 1) / 2 - len(own)) * float(m.mean())
+            continue
+        weights = np.zeros((size, size))  # 0 stands for no link.
+        weights[one, two] = -np.log(np.maximum(m, 1e-12)) + 1e-12
+        by_path = np.exp(-shortest_path(weights, directed=False))
+        listed += float(np.maximum(by_path[one, two] - m, 0).sum())
+        unlisted += float((by_path.sum() - size) / 2 - np.maximum(by_path[one, two], m).sum())
+    return listed, max(unlisted, 0.0)
 
 
 def _between(pairs: Pairs, sizes: Array, missing: float) -> float:
@@ -347,6 +435,7 @@ def _read_review(reviewed: Any, count: int) -> tuple[list[int], list[bool]]:
             raise InputError(f"reviewed must name pairs by their place, 0 to {count - 1}, got {short(place)}.")
         if not isinstance(answer, bool | np.bool_):
             raise InputError(f"reviewed must say True or False for each pair, got {short(answer)} for pair {place}.")
+    answers.sort(key=lambda pair: int(pair[0]))
     return [int(place) for place, _ in answers], [bool(answer) for _, answer in answers]
 
 

@@ -40,9 +40,10 @@ def same_index(*named: tuple[str, Any]) -> None:
         first, wanted = indexes[0]
         if len(index) == len(wanted) and not index.equals(wanted):
             place = int(np.flatnonzero(np.asarray(index != wanted))[0])
+            own, other = index.tolist()[place], wanted.tolist()[place]
             raise InputError(
-                f"{name} must have the same index as {first}, got {index[place]!r} for {wanted[place]!r} in row "
-                f"{place}; align them first, or give arrays."
+                f"{name} must have the same index as {first}, got {own!r} for {other!r} in row {place}; "
+                "align them first, or give arrays."
             )
 
 

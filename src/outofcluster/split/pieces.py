@@ -1,8 +1,8 @@
 r"""How a linkage cuts entities: the law of the pieces, learned from audited entities.
 
-An entity of t records that linkage cut has pieces :math:`s_1, …, s_k` of :math:`t = \sum s_i` records. Seen from V̂, one
-piece is held out, and of the others each trains with probability 1-φ, φ the validation share. So the pair (kept,
-leaked) is one of the pieces, each equally often, and the sum of those others that train, given that there are any.
+An entity of t records that linkage cut has pieces :math:`s_1, …, s_k` of :math:`t = \sum s_i` records. Each of them is
+held out in some fold, and then each of the others trains with probability 1-φ, φ the validation share. So the pairs
+(kept, leaked) are the pieces, each counting once, and the sum of those others that train, where there are any.
 
 *Entities of another size.* What carries over is the smaller of the two parts, in records: linkage chips one or two
 records off an entity, be it large or small. A cut of an entity of t records into (kept, leaked) becomes for a cluster
@@ -13,13 +13,13 @@ of s records
 
 with weight :math:`\exp(-\tfrac12 \log_2^2(t/s))`: entities of half or twice the size count 0.6, of a quarter 0.14.
 
-*Few audited entities.* The learned law is shrunk towards a default, which counts as much as 5 cut entities do. By
+*Few audited entities.* The learned law is shrunk towards a default, which counts as much as 5 such pairs do. By
 default the smaller part has c records with a probability proportional to :math:`c^{-2}`, and either part trains as
 often as the other. Of the held-out records of cut entities of ten, 61 % then have a single mate in training; 63 to 76 %
 were seen in real linkages, where a cut at random gives 20 %.
 
-Each piece is *kept* equally often, so held-out records have their right weights where the kept records of many draws
-are pooled: a draw that keeps nine records counts nine times as much as one that keeps a single record.
+Each piece counts once, so held-out records have their right weights where the kept records of many draws are pooled:
+a draw that keeps nine records counts nine times as much as one that keeps a single record.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from outofcluster._base.validation import Array, check_choice, check_integer, ch
 __all__ = ["PieceLaw"]
 
 _DEFAULT_WEIGHT = 5.0
-"""Cut entities that the default law counts as much as."""
+"""Held-out pieces of cut entities that the default law counts as much as."""
 
 
 @dataclass(frozen=True)
@@ -135,11 +135,7 @@ class PieceLaw:
         for cut, weight in zip(self.pieces, self.weights, strict=True):
             for place, kept in enumerate(cut if len(cut) > 1 else ()):
                 leaked = _sums(cut[:place] + cut[place + 1 :], 1 - self.validation_share)
-                total = leaked[1:].sum()
-                rows += [
-                    (sum(cut), kept, size, weight / len(cut) * leaked[size] / total)
-                    for size in np.flatnonzero(leaked[1:]) + 1
-                ]
+                rows += [(sum(cut), kept, size, weight * leaked[size]) for size in np.flatnonzero(leaked[1:]) + 1]
         return np.array(rows, dtype=float).reshape(-1, 4)
 
     def probabilities(self, size: int, *, by: str = "clusters") -> Array:

