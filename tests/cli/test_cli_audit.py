@@ -463,7 +463,7 @@ def test_an_effect_can_fail_a_pipeline(run, tmp_path):
     assert status == 0
     assert "A cluster effect was found (p = " in out
     assert run(*words, "--fail-on-effect")[0] == 1
-    status, out, err = run(*words, "--fail-on-effect", "--alpha", "1e-30", "--json", "-")
+    status, out, err = run(*words, "--fail-on-effect", "--alpha", "1e-300", "--json", "-")
     assert status == 0
     assert json.loads(out)["rejected"] is False
     assert "No cluster effect was found" in err
