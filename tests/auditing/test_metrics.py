@@ -262,7 +262,7 @@ def cross_validated(X, y, of):
 
 @pytest.mark.slow
 def test_intervals_of_auc_cover_over_data_sets_drawn_anew():
-    truth = np.mean([cross_validated(*drawn_anew(np.random.default_rng([7, i]))) for i in range(1500)])
+    truth = np.mean([cross_validated(*drawn_anew(np.random.default_rng([7, i]))) for i in range(700)])
     covered, ratios, values = [], [], []
     for i in range(120):
         X, y, of = drawn_anew(np.random.default_rng([8, i]))
