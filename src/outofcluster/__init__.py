@@ -21,6 +21,7 @@ from outofcluster.curves import (
 from outofcluster.curves.operator import BinomialOperator
 from outofcluster.curves.shape import ShapeDiagnosis, diagnose_curve, diagnose_points
 from outofcluster.inference.estimates import Estimate, Sensitivity
+from outofcluster.leakage.blocking import capture_recapture
 from outofcluster.leakage.rate import Leakage
 from outofcluster.sampling import LossSamples, sample_losses
 from outofcluster.split.simulation import simulate_leakage
@@ -52,6 +53,7 @@ __all__ = [
     "TrendFilterCurve",
     "__version__",
     "audit",
+    "capture_recapture",
     "compare",
     "datasets",
     "diagnose_curve",

@@ -77,9 +77,9 @@ def capture_recapture(rules: Any, probability: ArrayLike | None = None) -> Block
     Of 1000 matches, the first rule catches 700, the second 600, and 420 are caught by both:
 
     >>> import numpy as np
-    >>> from outofcluster.leakage.blocking import capture_recapture
+    >>> import outofcluster as ooc
     >>> rules = np.repeat([[True, True], [True, False], [False, True]], [420, 280, 180], axis=0)
-    >>> print(capture_recapture(rules))
+    >>> print(ooc.capture_recapture(rules))
     blocking compared 88% ± 1.1% of the matches: 880 caught, about 120 missed
     """
     caught = np.asarray(rules)
