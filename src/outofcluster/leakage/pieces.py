@@ -83,7 +83,9 @@ def _leaked(counts: Array, odds: float, law: PieceLaw | None) -> Array:
         whole[size] = max(counts[size] - odds * pieces[size], 0.0)
         if size > 1 and whole[size] > 0:
             # By the size of the piece that is kept, from 1 to size - 1.
-            chance = 1 / (size - 1) if law is None else law.probabilities(size)[::-1]
-            pieces[1:size] += whole[size] * chance
+            if law is None:
+                pieces[1:size] += whole[size] / (size - 1)
+            else:
+                pieces[1:size] += whole[size] * law.probabilities(size)[::-1]
     leaked: Array = np.arange(len(counts)) * (counts - whole)
     return leaked
