@@ -21,7 +21,8 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from outofcluster._base.exceptions import InputError
-from outofcluster.sampling.losses import LOSSES, resolve_loss
+from outofcluster.sampling.metrics.losses import LOSSES
+from outofcluster.sampling.metrics.resolve import resolve_loss
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((80, 3))
@@ -297,9 +298,7 @@ def test_what_only_a_score_can_show():
     ):
         with pytest.raises(InputError, match=message):
             resolve_loss(function, model, number).records(model, X, number)
-    with pytest.raises(
-        InputError, match="scoring must give a finite number, got nan from nothing"
-    ):
+    with pytest.raises(InputError, match="scoring must give a finite number, got nan from nothing"):
         resolve_loss(metrics.make_scorer(nothing), model, number).resample(model, X, number)
     with pytest.raises(
         InputError, match=r"must predict values of the shape of y, \(80,\), got \(80, 2\) from LinearReg"

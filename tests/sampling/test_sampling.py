@@ -235,7 +235,7 @@ def test_enough_of_the_validation_rows_stays_unused():
 def test_blocks_are_independent_of_each_other():
     from outofcluster.sampling.fitting import run_blocks
     from outofcluster.sampling.injection import Records
-    from outofcluster.sampling.losses import resolve_loss
+    from outofcluster.sampling.metrics.resolve import resolve_loss
 
     units = [(Units(np.arange(len(rows)), np.ones(len(rows), dtype=int)),) for rows in (train, validation)]
     problem = Problem(

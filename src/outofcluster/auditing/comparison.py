@@ -53,9 +53,8 @@ from outofcluster.curves.base import Curve
 from outofcluster.inference.estimates import Estimate, chance_in_words
 from outofcluster.inference.intervals import Confidence, paired_uncertainty
 from outofcluster.sampling.fitting import check_cloneable
-from outofcluster.sampling.losses import resolve_loss
 from outofcluster.sampling.metrics.facts import SOME_LOSS, MetricFacts
-from outofcluster.sampling.metrics.resolve import resolve_scoring
+from outofcluster.sampling.metrics.resolve import resolve_loss, resolve_scoring
 from outofcluster.split.folds import make_folds
 
 __all__ = ["Comparison", "Difference", "compare"]

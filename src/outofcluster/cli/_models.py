@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from outofcluster._base.exceptions import InputError
-from outofcluster.sampling.losses import LOSSES
 from outofcluster.sampling.metrics.facts import known_facts, known_names
+from outofcluster.sampling.metrics.losses import LOSSES
 
 __all__ = ["MODELS", "make_model", "make_scored", "own_model", "wants_classes"]
 

@@ -40,9 +40,10 @@ from scipy.special import gammaln
 
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.randomness import RandomState, seed_of
+from outofcluster._base.rows import take_rows
 from outofcluster._base.validation import Array, check_choice, check_share
 from outofcluster.split.discriminator import Sides, tell_sides_apart
-from outofcluster.split.discriminator.encoding import is_discrete, take_rows
+from outofcluster.split.discriminator.encoding import is_discrete
 from outofcluster.split.discriminator.members import check_classifier
 from outofcluster.split.folds import Clusters, Fold, Rows, looks_linked, make_folds
 

@@ -21,10 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import FitError
+from outofcluster._base.rows import take_rows
 from outofcluster._base.validation import Array
 from outofcluster.sampling.audit_samples import RandomFolds
-from outofcluster.sampling.fitting import fit_clone, one_blas_thread, take_rows
-from outofcluster.sampling.losses import Loss, shared_predictions
+from outofcluster.sampling.fitting import fit_clone, one_blas_thread
+from outofcluster.sampling.metrics.losses import Loss, shared_predictions
 from outofcluster.sampling.metrics.partitions import Partition, pseudo_losses
 from outofcluster.sampling.metrics.predictions import Predictions, StoredPredictions
 from outofcluster.sampling.metrics.recomputed import OfModel, OfPredictions

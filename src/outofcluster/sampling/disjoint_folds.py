@@ -29,8 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import FitError, InputError
+from outofcluster._base.rows import take_rows
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
-from outofcluster.sampling.fitting import fit_clone, one_blas_thread, take_rows
+from outofcluster.sampling.fitting import fit_clone, one_blas_thread
 from outofcluster.sampling.task import Task
 from outofcluster.split.folds import Fold
 

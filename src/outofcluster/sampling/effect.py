@@ -40,11 +40,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import FitError, InputError
+from outofcluster._base.rows import take_rows
 from outofcluster._base.validation import Array
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
 from outofcluster.sampling.baselines import pseudo_losses_of
-from outofcluster.sampling.fitting import fit_clone, one_blas_thread, take_rows
-from outofcluster.sampling.losses import Loss, shared_predictions
+from outofcluster.sampling.fitting import fit_clone, one_blas_thread
+from outofcluster.sampling.metrics.losses import Loss, shared_predictions
 from outofcluster.sampling.metrics.predictions import Predictions
 from outofcluster.sampling.task import Task
 from outofcluster.split.folds import Fold

@@ -23,10 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
+from outofcluster._base.rows import take_rows
 from outofcluster._base.validation import Array
 from outofcluster.sampling.injection import Draw, Injection, Records
 from outofcluster.sampling.kernels import Kernel, Units
-from outofcluster.sampling.losses import Loss, shared_predictions
+from outofcluster.sampling.metrics.losses import Loss, shared_predictions
 from outofcluster.sampling.metrics.partitions import Partition
 from outofcluster.sampling.samples import TRAIN_SUMS, VALIDATION_SUMS
 
@@ -43,7 +44,6 @@ __all__ = [
     "one_blas_thread",
     "run_blocks",
     "seed_open_states",
-    "take_rows",
 ]
 
 _MAX_DRAWS = 100
@@ -380,12 +380,3 @@ def _take_param(value: Any, rows: Rows, X: Any) -> Any:
 
 def _length(X: Any) -> int:
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
-
-
-def take_rows(data: Any, rows: Rows) -> Any:
-    """Rows of an array, a sparse matrix, a data frame or a series (pandas or polars), or a list."""
-    if hasattr(data, "iloc"):
-        return data.iloc[rows]
-    if isinstance(data, list | tuple):
-        return [data[i] for i in rows]
-    return data[rows]

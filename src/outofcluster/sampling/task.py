@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.validation import Array
 from outofcluster.sampling.fitting import check_cloneable
-from outofcluster.sampling.losses import Loss, resolve_loss
-from outofcluster.sampling.metrics.resolve import check_weight, chosen_losses, resolve_scoring
+from outofcluster.sampling.metrics.losses import Loss
+from outofcluster.sampling.metrics.resolve import check_weight, chosen_losses, resolve_loss, resolve_scoring
 from outofcluster.split.folds import Clusters
 
 __all__ = ["Task", "check_n_jobs", "digest"]

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
+from outofcluster._base.rows import take_rows
 from outofcluster._base.validation import Array
 from outofcluster.sampling.metrics.partitions import Partition
 from outofcluster.sampling.metrics.predictions import Predictions
@@ -110,7 +111,6 @@ class OfModel:
         self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]
     ) -> tuple[float, list[Array]]:
         """The metric, and the metric without each unit."""
-        from outofcluster.sampling.fitting import take_rows
 
         def of(rows: Any) -> float:
             if isinstance(rows, slice):

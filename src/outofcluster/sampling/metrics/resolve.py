@@ -1,4 +1,4 @@
-"""The losses that ``scoring=`` stands for, checked against the estimator and the targets before anything is fitted.
+"""The losses that ``loss=`` and ``scoring=`` stand for, checked against estimator and targets before anything is fitted.
 
 A metric is given by a name of scikit-learn or of this package, by a scorer, or by a function of (estimator, X, y), and
 several of them by a list or a dict. Metrics that are means over records become the losses that ``loss=`` knows; for
@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, Literal
@@ -26,15 +27,26 @@ from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.validation import Array, check_choice
-from outofcluster.sampling.losses import LOSSES, Loss, check_targets, function_name, is_a, is_scorer, named_loss
 from outofcluster.sampling.metrics.facts import MetricFacts, known_facts
+from outofcluster.sampling.metrics.losses import (
+    LOSSES,
+    UNBOUNDED,
+    Loss,
+    check_targets,
+    function_name,
+    is_a,
+    is_scorer,
+    listed_losses,
+    named_loss,
+    wrong_shape,
+)
 from outofcluster.sampling.metrics.partitions import Measure
 from outofcluster.sampling.metrics.predictions import Predictions
 from outofcluster.sampling.metrics.ranking import AveragePrecision, Concordance, RocAuc, RocAucOfSeveral
 from outofcluster.sampling.metrics.recomputed import OfModel, OfPredictions
 from outofcluster.sampling.metrics.sums import CONFUSION, MOMENTS, Calibration, Confusion, WeightedMean
 
-__all__ = ["check_weight", "chosen_losses", "resolve_scorer", "resolve_scoring", "weighted"]
+__all__ = ["check_weight", "chosen_losses", "resolve_loss", "resolve_scorer", "resolve_scoring", "weighted"]
 
 _OWN = ("sensitivity", "specificity", "concordance", "calibration_slope", "calibration_intercept")
 _MEANS = {
@@ -46,6 +58,83 @@ _MEANS = {
 }
 """Functions of scikit-learn that are means of the losses of this package."""
 _SMALLEST = float(np.finfo(float).eps)
+
+
+def resolve_loss(loss: Any, estimator: Any, y: Any) -> Loss:
+    """The loss that an argument stands for, checked against the estimator and the targets before anything is fitted.
+
+    Parameters
+    ----------
+    loss : None, str, callable or scorer
+        None: "zero_one" for classifiers, "squared_error" for regressors. One of "zero_one", "squared_error",
+        "absolute_error", "log_loss", "brier". A function of (y_true, y_pred) that gives one loss per record. Or a
+        scikit-learn scorer, as ``make_scorer`` and ``get_scorer`` make them, the same as in ``scoring``.
+    estimator : estimator
+        Not fitted, and not changed.
+    y : array of shape (n,) or (n, outputs)
+        Targets.
+
+    Returns
+    -------
+    Loss
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> from sklearn.metrics import get_scorer
+    >>> from outofcluster.sampling.metrics.resolve import resolve_loss
+    >>> y = [0.1, 0.7, 0.4]
+    >>> resolve_loss(None, Ridge(), y)
+    Loss(name='squared_error', kind='per_record', method='predict', range=(0.0, inf))
+    >>> resolve_loss(get_scorer("neg_median_absolute_error"), Ridge(), y).facts.label
+    'median absolute error'
+    """
+    if isinstance(estimator, type):
+        raise InputError(f"estimator must be an instance such as {estimator.__name__}(), got the class itself.")
+    if not hasattr(estimator, "predict"):
+        raise InputError(f"estimator must have a method predict, got {type(estimator).__name__} without.")
+    target = check_targets(y)
+    if loss is None:
+        loss = _default(estimator)
+    if isinstance(loss, str):
+        return named_loss(loss, estimator, target)
+    if is_scorer(loss):
+        return resolve_scorer(loss, estimator, y)
+    if not callable(loss) or isinstance(loss, type):
+        raise InputError(
+            f"loss must be one of {listed_losses()}, a function of (y_true, y_pred) or a scorer, got {loss!r}."
+        )
+    return _function(loss, target)
+
+
+def _default(estimator: Any) -> str:
+    if is_a("classifier", estimator):
+        return "zero_one"
+    if is_a("regressor", estimator):
+        return "squared_error"
+    name = type(estimator).__name__
+    raise InputError(f"loss must be given for {name}, which is neither classifier nor regressor, got None.")
+
+
+def _function(function: Callable[..., Any], target: NDArray[Any]) -> Loss:
+    name = function_name(function)
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError:
+        raise InputError(f"loss must be a function of (y_true, y_pred), got {name} with other arguments.") from None
+    except ValueError:
+        pass  # Compiled functions need not tell their arguments.
+    some = target[:5]
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            shape = np.shape(function(some, some))
+        except Exception:
+            # Perfect predictions may be what it cannot take; if something else is wrong, the first score shows it.
+            shape = (len(some),)
+    if shape != (len(some),):
+        raise InputError(wrong_shape(name, (len(some),), shape))
+    return Loss(name, "per_record", "predict", UNBOUNDED, function, custom=True)
 
 
 def resolve_scoring(

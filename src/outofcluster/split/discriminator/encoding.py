@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Encoded", "Floats", "Ints", "encode", "is_discrete", "standardise", "take_rows"]
+from outofcluster._base.rows import take_rows
+
+__all__ = ["Encoded", "Floats", "Ints", "encode", "is_discrete", "standardise"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -91,15 +93,6 @@ def is_discrete(y: Any) -> bool:
     if target.dtype.kind not in "iufc":
         return True
     return len(np.unique(target)) <= (_MOST_LEVELS if target.dtype.kind in "iu" else 2)
-
-
-def take_rows(table: Any, rows: Ints) -> Any:
-    """Rows of an array, a sparse matrix, a data frame or series, or a list."""
-    if hasattr(table, "iloc"):
-        return table.iloc[rows]
-    if hasattr(table, "tocsr"):
-        return table.tocsr()[rows]
-    return [table[row] for row in rows] if isinstance(table, list | tuple) else table[rows]
 
 
 def standardise(columns: Floats) -> Floats:

@@ -17,8 +17,6 @@ metric of all records at once and without each unit, and the loss is minus the m
 
 from __future__ import annotations
 
-import inspect
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
@@ -36,21 +34,23 @@ from outofcluster.sampling.metrics.predictions import single_column as _single_c
 
 __all__ = [
     "LOSSES",
+    "UNBOUNDED",
     "Loss",
     "check_targets",
     "function_name",
     "is_a",
     "is_scorer",
+    "listed_losses",
     "named_loss",
-    "resolve_loss",
     "shared_predictions",
+    "wrong_shape",
 ]
 
 LOSSES = ("zero_one", "squared_error", "absolute_error", "log_loss", "brier")
 """The losses that have a name."""
 
 _EPSILON = float(np.finfo(float).eps)
-_ANY = (-np.inf, np.inf)
+UNBOUNDED = (-np.inf, np.inf)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Loss:
     Examples
     --------
     >>> from sklearn.linear_model import LogisticRegression
-    >>> from outofcluster.sampling.losses import resolve_loss
+    >>> from outofcluster.sampling.metrics.resolve import resolve_loss
     >>> X, y = [[0.0], [1.0], [2.0], [3.0]], ["no", "yes", "no", "yes"]
     >>> loss = resolve_loss(None, LogisticRegression(), y)
     >>> loss.name
@@ -207,62 +207,6 @@ def shared_predictions(losses: Sequence[Loss], model: Any, X: Any, y: Any, *, sa
     return Predictions(model, X, y, classes, salt=salt, probable=probable)
 
 
-def resolve_loss(loss: Any, estimator: Any, y: Any) -> Loss:
-    """The loss that an argument stands for, checked against the estimator and the targets before anything is fitted.
-
-    Parameters
-    ----------
-    loss : None, str, callable or scorer
-        None: "zero_one" for classifiers, "squared_error" for regressors. One of "zero_one", "squared_error",
-        "absolute_error", "log_loss", "brier". A function of (y_true, y_pred) that gives one loss per record. Or a
-        scikit-learn scorer, as ``make_scorer`` and ``get_scorer`` make them, the same as in ``scoring``.
-    estimator : estimator
-        Not fitted, and not changed.
-    y : array of shape (n,) or (n, outputs)
-        Targets.
-
-    Returns
-    -------
-    Loss
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import Ridge
-    >>> from sklearn.metrics import get_scorer
-    >>> from outofcluster.sampling.losses import resolve_loss
-    >>> y = [0.1, 0.7, 0.4]
-    >>> resolve_loss(None, Ridge(), y)
-    Loss(name='squared_error', kind='per_record', method='predict', range=(0.0, inf))
-    >>> resolve_loss(get_scorer("neg_median_absolute_error"), Ridge(), y).facts.label
-    'median absolute error'
-    """
-    if isinstance(estimator, type):
-        raise InputError(f"estimator must be an instance such as {estimator.__name__}(), got the class itself.")
-    if not hasattr(estimator, "predict"):
-        raise InputError(f"estimator must have a method predict, got {type(estimator).__name__} without.")
-    target = check_targets(y)
-    if loss is None:
-        loss = _default(estimator)
-    if isinstance(loss, str):
-        return named_loss(loss, estimator, target)
-    if is_scorer(loss):
-        from outofcluster.sampling.metrics.resolve import resolve_scorer
-
-        return resolve_scorer(loss, estimator, y)
-    if not callable(loss) or isinstance(loss, type):
-        raise InputError(f"loss must be one of {_listed()}, a function of (y_true, y_pred) or a scorer, got {loss!r}.")
-    return _function(loss, target)
-
-
-def _default(estimator: Any) -> str:
-    if is_a("classifier", estimator):
-        return "zero_one"
-    if is_a("regressor", estimator):
-        return "squared_error"
-    name = type(estimator).__name__
-    raise InputError(f"loss must be given for {name}, which is neither classifier nor regressor, got None.")
-
-
 def is_a(what: str, estimator: Any) -> bool:
     """Whether an estimator is a "classifier" or a "regressor"."""
     from sklearn import base
@@ -279,7 +223,7 @@ def named_loss(name: str, estimator: Any, target: NDArray[Any]) -> Loss:
         from sklearn.metrics import get_scorer_names
 
         hint = f"; for scikit-learn's scorer pass scoring={name!r}" if name in get_scorer_names() else ""
-        raise InputError(f"loss must be one of {_listed()}, a function or a scorer, got {name!r}{hint}.")
+        raise InputError(f"loss must be one of {listed_losses()}, a function or a scorer, got {name!r}{hint}.")
     if name in ("squared_error", "absolute_error"):
         if not _is_numeric(target):
             raise InputError(f"y must hold numbers for loss {name!r}, got y[0] = {target.ravel()[0]!r}.")
@@ -311,27 +255,6 @@ def is_scorer(loss: Any) -> bool:
     return isinstance(loss, _BaseScorer | _PassthroughScorer)
 
 
-def _function(function: Callable[..., Any], target: NDArray[Any]) -> Loss:
-    name = function_name(function)
-    try:
-        inspect.signature(function).bind(None, None)
-    except TypeError:
-        raise InputError(f"loss must be a function of (y_true, y_pred), got {name} with other arguments.") from None
-    except ValueError:
-        pass  # Compiled functions need not tell their arguments.
-    some = target[:5]
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        try:
-            shape = np.shape(function(some, some))
-        except Exception:
-            # Perfect predictions may be what it cannot take; if something else is wrong, the first score shows it.
-            shape = (len(some),)
-    if shape != (len(some),):
-        raise InputError(_wrong_shape(name, (len(some),), shape))
-    return Loss(name, "per_record", "predict", _ANY, function, custom=True)
-
-
 def function_name(function: Any) -> str:
     """The name of a function, or of what a partial function calls."""
     inner = getattr(function, "func", function)
@@ -344,14 +267,15 @@ def _check_custom(name: str, losses: Any, n: int) -> Array:
     except (TypeError, ValueError):
         raise InputError(f"loss must give numbers, got {type(losses).__name__} from {name}.") from None
     if values.shape != (n,):
-        raise InputError(_wrong_shape(name, (n,), values.shape))
+        raise InputError(wrong_shape(name, (n,), values.shape))
     if not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])
         raise InputError(f"loss must give finite values, an array of shape ({n},), got {values[row]} from {name}.")
     return values
 
 
-def _wrong_shape(name: str, wanted: tuple[int, ...], got: tuple[int, ...]) -> str:
+def wrong_shape(name: str, wanted: tuple[int, ...], got: tuple[int, ...]) -> str:
+    """What to say of a function that does not give one value per record."""
     hint = "; for a metric of all records at once pass make_scorer of it" if got == () else ""
     return f"loss must give one value per record, an array of shape {wanted}, got shape {got} from {name}{hint}."
 
@@ -411,5 +335,6 @@ def _is_numeric(target: NDArray[Any]) -> bool:
     return target.dtype.kind in "biuf"
 
 
-def _listed() -> str:
+def listed_losses() -> str:
+    """The names of all losses, for messages."""
     return ", ".join(repr(name) for name in LOSSES)
