@@ -595,7 +595,7 @@ class Leakage:
         >>> leakage.groups
         array([5, 6, 5])
         >>> round(leakage.validation.rate, 2)
-        0.24
+        0.2
         """
         linked = read_splink(predictions, clusters, ids, blocking_rules)
         return cls._of_linked(linked, cv, of, blocking_recall, reviewed)
