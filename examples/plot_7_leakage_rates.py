@@ -77,8 +77,8 @@ paired = {of: ooc.Leakage.from_pair_probabilities(left, right, probability, of=o
 # %%
 # Precision and recall
 # --------------------
-# The pairwise recall comes from a test of the linkage. The number of mates of a leaking record follows from the sizes of
-# the groups, as if the linkage lost single records; here it cuts patients in two, so the rate is too high.
+# The pairwise recall comes from a test of the linkage. The number of mates of a leaking record follows from the sizes
+# of the groups, as if the linkage lost single records; here it cuts patients in two, so the rate is too high.
 sizes, true_sizes = np.bincount(groups), np.bincount(entities)
 n_links, n_true = int((sizes * (sizes - 1) / 2).sum()), int((true_sizes * (true_sizes - 1) / 2).sum())
 recall = n_links / n_true
