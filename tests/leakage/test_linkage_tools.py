@@ -1,6 +1,7 @@
 """What splink, recordlinkage and dedupe give: frames in any order, real runs of the tools, and what is refused."""
 
 import logging
+from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
@@ -270,9 +271,9 @@ def test_a_run_of_recordlinkage(people):
     options = {"ids": frame.index, "blocking_recall": recall}
     leakage = Leakage.from_recordlinkage(probabilities, threshold=0.95, **options)
     near_the_truth(leakage, person)
-    pytest.importorskip("networkx")
-    components = recordlinkage.network.ConnectedComponents().compute(probabilities[probabilities >= 0.95].index)
-    assert Leakage.from_recordlinkage(probabilities, components, **options) == leakage
+    if find_spec("networkx"):  # Which recordlinkage needs for components, and does not install.
+        components = recordlinkage.network.ConnectedComponents().compute(probabilities[probabilities >= 0.95].index)
+        assert Leakage.from_recordlinkage(probabilities, components, **options) == leakage
 
 
 @pytest.mark.slow
