@@ -83,9 +83,7 @@ sizes, true_sizes = np.bincount(groups), np.bincount(entities)
 n_links, n_true = int((sizes * (sizes - 1) / 2).sum()), int((true_sizes * (true_sizes - 1) / 2).sum())
 recall = n_links / n_true
 rough = {
-    of: ooc.Leakage.from_precision_recall(
-        1.0, recall, groups=groups, validation_share=0.2, recall_std=0.01, of=of
-    )
+    of: ooc.Leakage.from_precision_recall(1.0, recall, groups=groups, validation_share=0.2, recall_std=0.01, of=of)
     for of in truth
 }
 

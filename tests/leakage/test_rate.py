@@ -460,10 +460,11 @@ def test_in_a_notebook():
 def test_as_a_frame():
     leakage = Leakage(0.08, std=0.01, of="validation")
     frame = leakage.to_frame(confidence_level=0.9)
-    assert frame.columns.tolist() == ["rate", "std", "of", "low", "high"]
-    assert frame.to_numpy().tolist() == [[0.08, 0.01, "validation", *leakage.interval(0.9)]]
+    assert frame.columns.tolist() == ["rate", "std", "of", "low", "high", "bound"]
+    assert frame.to_numpy()[:, :5].tolist() == [[0.08, 0.01, "validation", *leakage.interval(0.9)]]
+    assert Leakage(0.08, bound=0.12).to_frame()["bound"].tolist() == [0.12]
     unknown = Leakage(0.08).to_frame()
-    assert unknown[["std", "low", "high"]].isna().all(axis=None)
+    assert unknown[["std", "low", "high", "bound"]].isna().all(axis=None)
     assert unknown["rate"].tolist() == [0.08]
 
 

@@ -124,10 +124,11 @@ def test_negative_fractions_by_the_public_call(tmp_path):
     samples.save(tmp_path / "samples")
     again = ooc.LossSamples.load(tmp_path / "samples")
     assert again.effective.tolist() == samples.effective.tolist()
-    both = samples.merge(
-        ooc.sample_losses(Ridge(), features, target, injected=[-0.1, 0.3], **options | {"random_state": 1})
-    )
+    other = ooc.sample_losses(Ridge(), features, target, injected=[-0.1, 0.3], **options | {"random_state": 1})
+    both = samples.merge(other)
     assert both.strata.tolist() == [5, 1, 1, 1]
+    counts = [len(samples.losses[0]), len(other.losses[0])]
+    assert both.kept[0] == pytest.approx(np.average([samples.kept[0], other.kept[0]], weights=counts))
     for wrong, message in [
         ({"injected": [-20.0, 0.0]}, "injected must leave enough of the training records to draw from, got -20"),
         (

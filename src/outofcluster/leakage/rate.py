@@ -245,21 +245,22 @@ class Leakage:
         Returns
         -------
         pandas.DataFrame
-            Columns ``rate``, ``std``, ``of``, ``low`` and ``high``; what is not known is NaN.
+            Columns ``rate``, ``std``, ``of``, ``low``, ``high`` and ``bound``; what is not known is NaN.
 
         Examples
         --------
         >>> import outofcluster as ooc
         >>> ooc.Leakage(0.08, std=0.01).to_frame().round(3)
-           rate   std     of    low   high
-        0  0.08  0.01  train  0.062  0.102
+           rate   std     of    low   high  bound
+        0  0.08  0.01  train  0.062  0.102    NaN
         """
         rows = []
         for side in (self, self.other):
             if side is not None:
                 low, high = (math.nan, math.nan) if side.std is None else side.interval(confidence_level)
-                rows.append((side.rate, math.nan if side.std is None else side.std, side.of, low, high))
-        names = ("rate", "std", "of", "low", "high")
+                std, bound = (math.nan if known is None else known for known in (side.std, side.bound))
+                rows.append((side.rate, std, side.of, low, high, bound))
+        names = ("rate", "std", "of", "low", "high", "bound")
         return data_frame(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
 
     def __str__(self) -> str:

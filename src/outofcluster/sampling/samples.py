@@ -318,8 +318,10 @@ class LossSamples:
             for a in injected
         ]
 
-        def first(name: str) -> NDArray[Any]:
-            return np.array([getattr(part[0][0], name)[part[0][1]] for part in parts])
+        def averaged(name: str) -> Array:
+            counts = [[len(run.losses[i]) for run, i in part] for part in parts]
+            values = [[getattr(run, name)[i] for run, i in part] for part in parts]
+            return np.array([np.average(of, weights=by) for of, by in zip(values, counts, strict=True)])
 
         def added(kind: str, side: str) -> Array:
             return np.stack([sum(getattr(run.sums[kind], side)[i] for run, i in part) for part in parts])
@@ -329,9 +331,10 @@ class LossSamples:
             injected=injected,
             losses=tuple(np.concatenate([run.losses[i] for run, i in part]) for part in parts),
             redraws=np.array([sum(int(run.redraws[i]) for run, i in part) for part in parts]),
-            effective=first("effective"),
-            kept=first("kept"),
-            strata=first("strata"),
+            # Each run told the sides apart anew, so that its weights are its own.
+            effective=averaged("effective"),
+            kept=averaged("kept"),
+            strata=np.array([part[0][0].strata[part[0][1]] for part in parts]),
             sums={
                 kind: replace(sums, train=added(kind, "train"), validation=added(kind, "validation"))
                 for kind, sums in self.sums.items()

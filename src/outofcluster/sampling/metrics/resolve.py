@@ -1,4 +1,4 @@
-"""The losses that ``loss=`` and ``scoring=`` stand for, checked against estimator and targets before anything is fitted.
+"""The losses that ``loss=`` and ``scoring=`` stand for, checked before anything is fitted.
 
 A metric is given by a name of scikit-learn or of this package, by a scorer, or by a function of (estimator, X, y), and
 several of them by a list or a dict. Metrics that are means over records become the losses that ``loss=`` knows; for
