@@ -38,6 +38,7 @@ def test_what_the_answer_rests_on_is_said():
     assert not {"exact-rate", "leaked-like-the-rest"} & set(codes(leakage=0.0))
 
 
+@pytest.mark.slow
 def test_single_records_of_many_small_clusters():
     found = codes(groups=small, error_model="records")
     assert found["fragments-likely"].severity == "warning"
@@ -64,6 +65,7 @@ def test_far_extrapolation():
     assert "far-extrapolation" not in codes(leakage=0.02)
 
 
+@pytest.mark.slow
 def test_a_curve_that_misses_the_losses():
     """A line cannot follow losses that fall at once and then stay."""
     steep = np.where(clusters >= 32, 6.0, 0.0) + target
@@ -75,6 +77,7 @@ def test_a_curve_that_misses_the_losses():
     assert "lack-of-fit" not in codes(LinearRegression(), curve=ooc.PolynomialCurve(2), y=plain_target)
 
 
+@pytest.mark.slow
 def test_small_validation_folds_and_single_classes():
     folds = [(np.flatnonzero(clusters > 1), np.flatnonzero(clusters <= 1))]
     assert "small-validation" in codes(cv=folds)

@@ -250,6 +250,7 @@ def test_in_a_notebook_names_are_text():
     assert "b &amp; c" in html
 
 
+@pytest.mark.slow
 def test_uncertainty_of_the_rate_counts_only_where_models_differ():
     sure = compare({"a": Ridge(0.1), "b": Ridge(30.0)}).difference("a", "b").corrected
     unsure = compare({"a": Ridge(0.1), "b": Ridge(30.0)}, leakage=ooc.Leakage(0.1, std=0.05)).difference("a", "b")

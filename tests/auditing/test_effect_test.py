@@ -315,6 +315,7 @@ def test_plain_numbers():
     assert result.rejected == (result.pvalue <= 0.1)
 
 
+@pytest.mark.slow
 def test_the_same_for_any_number_of_workers_and_the_seed_matters():
     forest = RandomForestClassifier(n_estimators=3)
     results = [leakage_test(forest, X, y, groups=groups, random_state=3, n_jobs=n) for n in (None, 1, 2)]

@@ -66,6 +66,7 @@ def test_values_are_those_of_scikit_learn(several):
     assert several.metrics["neg_brier_score"].naive.value == pytest.approx(brier.mean(), abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "metric"), [("roc_auc", roc_auc_score), ("average_precision", average_precision_score), ("f1", called_f1)]
 )
@@ -130,6 +131,7 @@ def test_a_run_from_its_checkpoint(tmp_path):
         assert again.metrics[name].corrected == result.corrected
 
 
+@pytest.mark.slow
 def test_records_that_leak_and_levels_below_the_rate():
     result = run(
         scoring=["roc_auc", "average_precision"], error_model="records", leakage=0.05, n_fits=800, unmix="auto"
@@ -172,6 +174,7 @@ def calls(estimator, X, y):
     return float(np.mean(estimator.predict(X) == y))
 
 
+@pytest.mark.slow
 def test_a_function_of_the_model_has_the_interval_of_the_metric():
     own, known = run(scoring=calls), run(scoring="accuracy", pool="folds")
     assert own.naive.value == pytest.approx(known.naive.value, abs=1e-12)

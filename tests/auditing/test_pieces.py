@@ -61,6 +61,7 @@ def test_real_pieces_count_more_than_imitated_cuts(result):
     assert alone.readings is None
 
 
+@pytest.mark.slow
 def test_a_default_audit_fits_a_hundred_models_more_and_a_number_of_fits_is_kept(result):
     assert sum(fold.n_fits for fold in result.samples.folds) == 500
     assert sum(fold.n_fits for fold in audited(n_fits=300).samples.folds) == 300
@@ -71,6 +72,7 @@ def test_a_default_audit_fits_a_hundred_models_more_and_a_number_of_fits_is_kept
     assert off.corrected == curve_alone(result).corrected
 
 
+@pytest.mark.slow
 def test_the_pieces_that_are_left_out_are_kept_with_the_samples(result, tmp_path):
     result.save(tmp_path / "audit")
     again = ooc.Audit.load(tmp_path / "audit")
@@ -121,6 +123,7 @@ def _moved(losses):
     return (losses[0] + 0.6, losses[1])
 
 
+@pytest.mark.slow
 def test_features_that_do_not_tell_entities_apart_are_named():
     X, y, groups, _ = chipped(0, informative=False)
     noise = np.random.default_rng(0).integers(0, 2, len(y))

@@ -174,6 +174,7 @@ def test_the_sensitivity_of_a_summary(result, results):
     assert results("uncertain").summary.sensitivity == table
 
 
+@pytest.mark.slow
 def test_the_sensitivity_where_each_rate_needs_a_resampling(results):
     curved = results("not linear")
     table = curved.summary.sensitivity

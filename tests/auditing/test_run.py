@@ -96,6 +96,7 @@ def test_the_same_bits_for_any_number_of_workers(result):
     assert audit(n_jobs=2).corrected == result.corrected
 
 
+@pytest.mark.slow
 def test_methods_that_are_not_linear_get_an_interval_too():
     curved = audit(curve=ooc.CompletelyMonotoneCurve())
     assert curved.corrected.se_data > 0
@@ -116,6 +117,7 @@ def test_fragments_and_the_choice_by_the_clusters():
     )
 
 
+@pytest.mark.slow
 def test_without_a_rate_there_is_no_corrected_loss():
     nothing = audit(leakage=None)
     assert nothing.corrected is None
@@ -127,6 +129,7 @@ def test_without_a_rate_there_is_no_corrected_loss():
     assert muted.findings == ()
 
 
+@pytest.mark.slow
 def test_one_held_out_cluster_is_audited_with_records_as_units():
     hospitals = np.repeat(np.arange(4), 100)
     train, test = np.flatnonzero(hospitals < 3), np.flatnonzero(hospitals == 3)
@@ -177,6 +180,7 @@ def test_the_result_as_text_and_json(result):
     assert set(plain) >= {"naive", "iid", "corrected", "findings", "test", "leakage"}
 
 
+@pytest.mark.slow
 def test_no_cluster_effect_no_correction():
     """Linear regression on independent records: corrected and naive agree within a standard error."""
     own = np.random.default_rng(5)
@@ -280,6 +284,7 @@ def test_the_variance_counts_every_size():
     np.testing.assert_allclose(pooled.influence(optimism), by_hand, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_learner_that_needs_more_records_than_a_small_set_has():
     """15 neighbours cannot be fitted to 8 records: the other sizes serve."""
     found = audit(KNeighborsClassifier(15), y=label, curve="auto", n_fits=500)

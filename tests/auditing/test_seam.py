@@ -62,6 +62,7 @@ def test_a_saved_audit_gives_the_same_answers(kind, request, tmp_path, monkeypat
     assert [path.name for path in tmp_path.iterdir()] == ["audit"]
 
 
+@pytest.mark.slow
 def test_everything_that_was_chosen_is_saved(tmp_path):
     unsure = ooc.Leakage(0.1, std=0.02)
     one = audit(leakage=unsure, confidence_level=0.8, mute=("exact-rate", "small-validation"), units="records")
@@ -160,6 +161,7 @@ def test_units_that_were_not_kept_are_refused(monkeypatch):
         one.with_units("records")
 
 
+@pytest.mark.slow
 def test_records_in_any_order_are_the_same_units():
     """Folds whose rows are shuffled: every record keeps its own influence."""
     order = np.random.default_rng(1)
@@ -187,6 +189,7 @@ def test_confidence_levels(result):
 # --- merged -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_two_seeds_make_one_larger_audit(result):
     other = audit(random_state=1)
     both = result.merge(other)
@@ -251,6 +254,7 @@ def shifted_error(y, prediction):
     return (y != prediction).astype(float) - 3.0
 
 
+@pytest.mark.slow
 def test_losses_below_zero_keep_their_interval():
     """A loss and the same loss less 3 have the same curve, moved, and the same spread."""
     curve = ooc.TrendFilterCurve(nonnegative=False)

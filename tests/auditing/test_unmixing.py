@@ -144,6 +144,7 @@ def test_findings(data, result):
     assert "40.0% was assumed" in message
 
 
+@pytest.mark.slow
 def test_a_curve_that_cannot_see_the_fall_is_named():
     """A logistic model that a few leaked records rescue: the losses above the rate are flat."""
     X, y, *rest = world(22, turned=1.5, rate=0.2)
@@ -185,6 +186,7 @@ def test_suspects(data, result):
         audit(data, unmix=False, n_fits=100).suspects()
 
 
+@pytest.mark.slow
 def test_the_same_bits_for_any_number_of_workers_and_after_an_interruption(data, result, tmp_path):
     assert audit(data, n_jobs=2).corrected == result.corrected
     options = {"checkpoint": tmp_path / "run"}

@@ -109,7 +109,7 @@ def test_the_rate_and_the_suspects_come_from_the_records(run, tmp_path):
     filed[moved] = (ward[moved] + rng.integers(1, 10, 30)) % 10
     frame = pd.DataFrame(X, columns=list("abc")).assign(ward=[f"<w>{i}" for i in filed], ill=X[:, 0] + X[:, 1] > 0)
     frame.to_csv(tmp_path / "wards.csv", index=False)
-    words = ("--target", "ill", "--groups", "ward", "--leakage", "data", "--fits", "1000")
+    words = ("--target", "ill", "--groups", "ward", "--leakage", "data", "--fits", "750")
     files = ("--suspects", "s.csv", "--json", "out.json", "--report", "out.html")
     status, out, err = run("audit", "wards.csv", *words, *files)
     assert (status, err) == (0, "")
@@ -129,7 +129,7 @@ def test_the_rate_and_the_suspects_come_from_the_records(run, tmp_path):
     report = (tmp_path / "out.html").read_text()
     assert report.count("&lt;w&gt;") >= 10
     assert "<w>" not in report.partition('id="summary"')[0]
-    status, _, _ = run("audit", "wards.csv", *words, "--no-unmix", "--json", "plain.json")
+    status, _, _ = run("audit", "wards.csv", *words, "--fits", "60", "--no-unmix", "--json", "plain.json")
     assert status == 0
     assert numbers(tmp_path / "plain.json")[0].unmixed is None
 
@@ -184,6 +184,7 @@ def test_json_on_the_screen_is_all_there_is_on_standard_output(run):
 # --- tables -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_text_gaps_dates_and_hostile_names(run, tmp_path):
     rng = np.random.default_rng(1)
     frame = table().rename(columns={"age": HOSTILE})
@@ -357,6 +358,7 @@ number = 3
 """
 
 
+@pytest.mark.slow
 def test_a_model_of_ones_own_gets_the_columns_as_they_are(run, tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(OWN)
     monkeypatch.delitem(sys.modules, "mine", raising=False)

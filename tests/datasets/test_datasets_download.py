@@ -244,6 +244,7 @@ def test_addresses_are_those_of_the_archive():
     assert addresses == [ADDRESS[1:], "2/adult.zip", SPEECH[1:], "367/dota2+games+results.zip"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not HOME, reason="OUTOFCLUSTER_DATA does not name the folder of the UCI files")
 def test_the_real_files_by_way_of_the_server(cache, monkeypatch):
     server = Archive()

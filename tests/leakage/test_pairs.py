@@ -64,6 +64,7 @@ def judge(linkages, leakages):
     return ratio, covers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "world",
     [{"right": 0.85, "threshold": 0.9}, {"threshold": 0.99}, {"right": 0.92, "sizes": (3, 4, 5)}, {"sizes": (1, 2)}],
@@ -77,6 +78,7 @@ def test_all_pairs_calibrated(world):
         assert covers[of] >= 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(1, 2, 3, 4), (2,), (4,)], ids=["mixed", "pairs", "fours"])
 def test_blocked_pairs_with_the_recall_of_blocking(sizes):
     linkages = [Linkage(seed, sizes, rules=2) for seed in range(100, 112)]

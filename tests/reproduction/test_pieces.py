@@ -63,6 +63,7 @@ def test_the_iid_loss_of_the_synthetic_study_mixes_both_parts(tmp_path):
     assert source.iid("iid", 10, seed=0) == pytest.approx(0.25 + 0.5 / 3, abs=0.05)
 
 
+@pytest.mark.slow
 def test_the_synthetic_study_from_one_end_to_the_other(tmp_path, monkeypatch):
     effort = replace(
         STUDIES["synthetic"].quick,

@@ -195,6 +195,7 @@ def test_errors_are_estimates_less_the_truth(study):
         assert protocol["methods"]["naive"]["rmse_over_naive"] == 1
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bits_for_any_number_of_workers(undrawn, fits, study, copied, tmp_path):
     for pattern in ("truth-*", "paper-00-*", "field-002-*", "field-truth-*"):
         for part in (copied / "heart" / "parts").glob(pattern):
@@ -208,6 +209,7 @@ def test_the_same_seed_gives_the_same_bits_for_any_number_of_workers(undrawn, fi
 # --- resuming -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_second_run_fits_nothing_and_only_what_changed_is_run_again(undrawn, fits, study, copied, monkeypatch):
     assert heart(copied) == study
     assert fits == []

@@ -48,6 +48,7 @@ def test_workers_and_backends_do_not_change_a_bit(n_fits, error_model):
         assert same(one, sample(n_jobs=2, **options))
 
 
+@pytest.mark.slow
 def test_batches_do_not_change_a_bit(monkeypatch):
     from outofcluster.sampling import engine
 
@@ -92,6 +93,7 @@ def ridge_loss(rows, rest):
     return np.mean((level + (X[rest] - centre) @ slopes - continuous[rest]) ** 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [True, False])
 @pytest.mark.parametrize("replace", [True, False])
 def test_means_agree_with_algorithm_1_written_anew(kernel, replace):
@@ -188,6 +190,7 @@ def test_jackknife_moments_against_their_definition():
             np.testing.assert_allclose(pool.variance[level], Z.var(axis=0, ddof=1), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_curve_is_fitted_to_samples():
     samples = sample(LinearRegression(), target=continuous, n_fits=2000)
     curve = ooc.PolynomialCurve(2).fit(samples, leakage=0.1)
@@ -204,12 +207,14 @@ def test_the_curve_is_fitted_to_samples():
 # --- plans --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_budget_is_spent_to_the_last_fit():
     for n_fits in (6, 7, 23, 100, 333):
         assert sample(n_fits=n_fits).n_fits == n_fits
     assert [len(level) for level in sample(injected=[0, 0.5, 1e-3], n_fits=10).losses] == [4, 3, 3]
 
 
+@pytest.mark.slow
 def test_more_fits_go_where_they_pay():
     counts = [len(level) for level in sample(LinearRegression(), target=continuous, n_fits=3000).losses]
     assert counts[0] == max(counts) > 3 * min(counts)

@@ -238,6 +238,7 @@ def test_several_classes_of_which_some_are_missing():
     assert (table[:, 2] == 0).all()
 
 
+@pytest.mark.slow
 def test_many_units_of_an_unknown_metric_are_sampled():
     [loss] = resolve_scoring("neg_max_error", Ridge(), number)
     model = Ridge().fit(X, number)
