@@ -16,6 +16,7 @@ from outofcluster.curves import AutoCurve, Curve, PolynomialCurve
 from outofcluster.leakage.rate import Leakage
 from outofcluster.sampling.audit_samples import AuditSamples
 from outofcluster.split.folds import Fold, Rows, looks_linked
+from outofcluster.split.pieces import PieceLaw
 
 __all__ = [
     "LARGEST_RATE",
@@ -25,6 +26,7 @@ __all__ = [
     "choose_stored_units",
     "choose_units",
     "enough_clusters",
+    "law_of_pieces",
     "looks_linked",
     "read_confidence",
     "read_curve",
@@ -155,6 +157,12 @@ def read_leakage(leakage: Any, error_model: str, n_folds: int) -> tuple[Leakage,
             )
         rates.append(rate)
     return tuple(rates * n_folds) if len(rates) == 1 else tuple(rates)
+
+
+def law_of_pieces(leakage: Any) -> PieceLaw | None:
+    """The law of the pieces of cut entities, where the rate comes from a linkage in which they were counted."""
+    first = leakage[0] if isinstance(leakage, Sequence) and len(leakage) else leakage
+    return first.pieces if isinstance(first, Leakage) else None
 
 
 def read_confidence(confidence_level: Any) -> float:

@@ -26,6 +26,7 @@ from outofcluster.auditing.choices import (
     asks_the_data,
     choose_error_model,
     choose_units,
+    law_of_pieces,
     read_confidence,
     read_curve,
     read_leakage,
@@ -210,6 +211,7 @@ def audit(
     trained = [len(np.unique(task.clusters[fold.train])) for fold in folds]
     unit_kind = choose_units(units, [task.clusters[fold.validation] for fold in folds], trained)
     design = _design(task, folds, methods[0], model, n_fits, n_train, kernel)
+    design = replace(design, settings=replace(design.settings, law=law_of_pieces(leakage)))
     classifier = read_unmix(unmix)
     store = BaselineStore(None if checkpoint is None else Path(f"{os.fspath(checkpoint)}.baselines"))
     seed = seed_of(random_state)

@@ -330,7 +330,7 @@ class Pooled:
         """The share of leaked records among those scored without injection, and in every column."""
         inner = rate
         if self.samples.error_model == "fragments":
-            inner = max(scored_rate(self.samples.cluster_sizes, rate), 1e-3 * rate)
+            inner = max(scored_rate(self.samples.cluster_sizes, rate, self.samples.pieces), 1e-3 * rate)
         return inner, inner + (1 - inner) * self.all_injected
 
     def _columns(self, curve: Curve) -> int:

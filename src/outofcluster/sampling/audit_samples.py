@@ -23,6 +23,7 @@ from outofcluster._base.plain import data_frame, plain
 from outofcluster._base.validation import Array
 from outofcluster.sampling.metrics.facts import MetricFacts
 from outofcluster.sampling.samples import LossSamples, differing
+from outofcluster.split.pieces import PieceLaw
 from outofcluster.split.suspects import EntitySuspects
 
 __all__ = ["AuditSamples", "EffectLosses", "FoldSamples", "FoldSizes", "RandomFolds", "SideFacts"]
@@ -275,6 +276,12 @@ class AuditSamples:
     def loss_range(self) -> tuple[float, float]:
         """Smallest and largest possible loss."""
         return self.metric.loss_range
+
+    @cached_property
+    def pieces(self) -> PieceLaw | None:
+        """The law of the pieces that clusters were cut by; None where the pieces were of any size alike."""
+        law = self.folds[0].samples.problem.get("law")
+        return None if law is None else PieceLaw.from_dict(law)
 
     @property
     def units(self) -> tuple[str, ...]:

@@ -14,12 +14,13 @@ scored. It has
 
 *Records* (the paper's Algorithm 1): each of n draws comes from V̂ with probability a, else from T̂, uniformly;
 what was not drawn of V̂ is scored. *Fragments*: record linkage splits entities, and a whole piece of one lands
-in T̂. Each cluster of V̂ with at least two records is cut in two (the size of the first piece uniform on 1, …,
-size - 1, its members uniform); the second piece is always scored, the first joins T̂ with probability a.
-Clusters that do not leak are cut as well, so that all levels score the same kind of records; clusters of one record
-cannot be cut and are left out. T̂ trains as it is, or a bootstrap of it where ``n_train`` says so. *Second fragments*:
-the same for clusters of which a piece trains already. A first piece always joins T̂, and what is left of the cluster is
-cut as above. How much a further piece lowers the loss is what clusters that leaked before the audit gain from one.
+in T̂. Each cluster of V̂ with at least two records is cut in two (the size of the first piece by the law that audited
+entities show, :mod:`outofcluster.split.pieces`, else uniform on 1, …, size - 1; its members uniform); the second piece
+is always scored, the first joins T̂ with probability a. Clusters that do not leak are cut as well, so that all levels
+score the same kind of records; clusters of one record cannot be cut and are left out. T̂ trains as it is, or a bootstrap
+of it where ``n_train`` says so. *Second fragments*: the same for clusters of which a piece trains already: a first piece
+always joins T̂, and what is left of the cluster is cut as above. How much a further piece lowers the loss is what
+clusters that leaked before the audit gain from one.
 
 A third error model is a third class here, in a file of its own if it is long, and an entry in ``INJECTIONS``.
 """
@@ -35,9 +36,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
+from outofcluster._base.plain import plain
 from outofcluster._base.validation import Array, check_integer
 from outofcluster.sampling.kernels import draw_records
 from outofcluster.sampling.unmixing import RatioWeights
+from outofcluster.split.pieces import PieceLaw
 
 __all__ = ["INJECTIONS", "Draw", "Fragments", "Injection", "Records", "Weighting", "make_injection"]
 
@@ -192,6 +195,8 @@ class Fragments:
     n_train: int | None
     second: bool = False
     """Whether a piece of every cluster trains already."""
+    law: PieceLaw | None = None
+    """How large the pieces are; of any size with the same probability where that is not known."""
 
     @property
     def name(self) -> str:
@@ -213,12 +218,12 @@ class Fragments:
         for members in self.clusters:
             order = rng.permutation(members)
             if self.second:
-                first = int(rng.integers(1, len(order)))
+                first = self._cut(rng, len(order))
                 joined.append(order[:first])
                 order = order[first:]
                 if len(order) < 2:
                     continue
-            cut = int(rng.integers(1, len(order)))
+            cut = self._cut(rng, len(order))
             if rng.random() < injected:
                 joined.append(order[:cut])
             scored.append(order[cut:])
@@ -227,12 +232,19 @@ class Fragments:
             from_train = rng.integers(self.n_train_pool, size=self.n_train)
         return Draw(from_train, np.concatenate(joined), np.sort(np.concatenate(scored)))
 
+    def _cut(self, rng: np.random.Generator, size: int) -> int:
+        """How many of a cluster's records are in the piece that leaks."""
+        return int(rng.integers(1, size)) if self.law is None else self.law.draw(rng, size)
+
     def describe(self) -> dict[str, Any]:
-        """Number of clusters, and the size of the bootstrap where there is one."""
-        return {"error_model": self.name, "n_train": self.n_train, "clusters": len(self.clusters)}
+        """Number of clusters, the size of the bootstrap, and the law of the pieces where it is known."""
+        about = {"error_model": self.name, "n_train": self.n_train, "clusters": len(self.clusters)}
+        return about if self.law is None else about | {"law": plain(self.law)}
 
 
-def _records(n_train: int | None, train: Rows, validation: Rows, groups: Any, replace: bool) -> Records:
+def _records(
+    n_train: int | None, train: Rows, validation: Rows, groups: Any, replace: bool, law: PieceLaw | None
+) -> Records:
     size = len(train) if n_train is None else check_integer("n_train", n_train, least=2)
     if not replace and size > len(train):
         raise InputError(
@@ -242,7 +254,13 @@ def _records(n_train: int | None, train: Rows, validation: Rows, groups: Any, re
 
 
 def _fragments(
-    n_train: int | None, train: Rows, validation: Rows, groups: Any, replace: bool, second: bool = False
+    n_train: int | None,
+    train: Rows,
+    validation: Rows,
+    groups: Any,
+    replace: bool,
+    law: PieceLaw | None,
+    second: bool = False,
 ) -> Fragments:
     least, name = (3, "second-fragments") if second else (2, "fragments")
     if groups is None:
@@ -258,10 +276,10 @@ def _fragments(
             f"got {len(cuttable)}; use error_model='records'."
         )
     size = None if n_train is None else check_integer("n_train", n_train, least=2)
-    return Fragments(cuttable, len(train), size, second)
+    return Fragments(cuttable, len(train), size, second, law)
 
 
-INJECTIONS: dict[str, Callable[[int | None, Rows, Rows, Any, bool], Injection]] = {
+INJECTIONS: dict[str, Callable[[int | None, Rows, Rows, Any, bool, PieceLaw | None], Injection]] = {
     "records": _records,
     "fragments": _fragments,
     "second-fragments": partial(_fragments, second=True),
@@ -270,9 +288,16 @@ INJECTIONS: dict[str, Callable[[int | None, Rows, Rows, Any, bool], Injection]] 
 
 
 def make_injection(
-    error_model: str, *, n_train: int | None, train: Rows, validation: Rows, groups: Any, replace: bool
+    error_model: str,
+    *,
+    n_train: int | None,
+    train: Rows,
+    validation: Rows,
+    groups: Any,
+    replace: bool,
+    law: PieceLaw | None = None,
 ) -> Injection:
     """The strategy for a problem; refuses what it cannot do."""
     if error_model not in INJECTIONS:
         raise InputError(f"error_model must be {' or '.join(map(repr, INJECTIONS))}, got {error_model!r}.")
-    return INJECTIONS[error_model](n_train, train, validation, groups, replace)
+    return INJECTIONS[error_model](n_train, train, validation, groups, replace, law)

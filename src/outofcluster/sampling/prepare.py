@@ -28,6 +28,7 @@ from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.task import Task, digest
 from outofcluster.sampling.unmixing import RatioWeights
 from outofcluster.split.folds import Fold
+from outofcluster.split.pieces import PieceLaw
 from outofcluster.split.suspects import LikelyPieces
 
 __all__ = ["Sampling", "SamplingSettings", "package_versions", "prepare"]
@@ -54,6 +55,8 @@ class SamplingSettings:
         The share of the fits that each level of ``injected`` gets; equal shares by default.
     fits_in_all : int, optional
         Fits of the same model in this and in other runs, which decide whether a kernel is worth compiling.
+    law : PieceLaw, optional
+        How large the pieces of cut clusters are, where that was learned.
     ratios : RatioWeights, optional
         Weights for negative injected fractions.
     by_weights : bool
@@ -76,6 +79,7 @@ class SamplingSettings:
     standard_error: float | None = None
     kernel: bool | Literal["auto"] = "auto"
     fits_in_all: int | None = None
+    law: PieceLaw | None = None
     ratios: RatioWeights | None = None
     by_weights: bool = False
     thinned: bool = False
@@ -156,6 +160,7 @@ def prepare(
         validation=validation,
         groups=task.clusters,
         replace=settings.replace,
+        law=settings.law,
     )
     if settings.ratios is not None and isinstance(injection, Records):
         injection = dataclasses.replace(
