@@ -18,8 +18,8 @@ in T̂. Each cluster of V̂ with at least two records is cut in two (the size of
 entities show, :mod:`outofcluster.split.pieces`, else uniform on 1, …, size - 1; its members uniform); the second piece
 is always scored, the first joins T̂ with probability a. Clusters that do not leak are cut as well, so that all levels
 score the same kind of records; clusters of one record cannot be cut and are left out. T̂ trains as it is, or a bootstrap
-of it where ``n_train`` says so. *Second fragments*: the same for clusters of which a piece trains already: a first piece
-always joins T̂, and what is left of the cluster is cut as above. How much a further piece lowers the loss is what
+of it where ``n_train`` says so. *Second fragments*: the same for clusters of which a piece trains already. A first
+piece always joins T̂, and what is left of the cluster is cut as above. How much a further piece lowers the loss is what
 clusters that leaked before the audit gain from one.
 
 A third error model is a third class here, in a file of its own if it is long, and an entry in ``INJECTIONS``.
