@@ -22,8 +22,8 @@ X, y, groups = patients.data, patients.target, patients.groups
 # %%
 # Is there a cluster effect?
 # --------------------------
-# The test fits pairs of models, each to half of the records of its own clusters, and scores both on the other halves. If
-# models do better on clusters they know, there is something for leakage to act on. No rate is needed.
+# The test fits pairs of models, each to half of the records of its own clusters, and scores both on the other halves.
+# If models do better on clusters they know, there is something for leakage to act on. No rate is needed.
 model = KNeighborsClassifier(7, weights="distance")
 test = ooc.leakage_test(model, X, y, groups=groups, cv=2, random_state=0)
 print(test)
