@@ -99,16 +99,6 @@ def test_any_number_of_workers_gives_the_same_numbers():
     assert all(np.array_equal(one[key], two[key]) for key in one)
 
 
-@pytest.mark.parametrize("cell", cells_of("test level"), ids=name)
-def test_the_tests_level(cell):
-    assert cell.simulate(300)["rejected"].sum() <= stats.binom.ppf(0.9995, 300, 0.05)
-
-
-@pytest.mark.parametrize("cell", cells_of("test power"), ids=name)
-def test_the_tests_power(cell):
-    assert cell.simulate(60)["rejected"].sum() >= stats.binom.ppf(0.0005, 60, 0.9)
-
-
 def test_intervals_are_neither_too_narrow_nor_too_wide():
     """600 intervals over the 12 cells: 0.7 times too narrow would cover 83 %, 1.9 times too wide all of them."""
     runs = [cell.simulate(50) for cell in cells_of("coverage")]

@@ -12,9 +12,10 @@ __all__ = ["page"]
 Cell = Mapping[str, Any]
 
 _SECTIONS = (
-    ("The test for a cluster effect", ("test level", "test power")),
     ("Intervals of the corrected loss", ("coverage",)),
+    ("Intervals with levels below the leakage rate", ("below the rate, coverage",)),
     ("Bias that is removed", ("bias",)),
+    ("Bias that is removed with levels below the leakage rate", ("below the rate, bias",)),
     ("Where there is nothing to correct", ("no leakage", "no cluster effect")),
     ("Leakage rates", ("rate",)),
 )
