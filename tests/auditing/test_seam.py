@@ -154,7 +154,7 @@ def test_other_units_give_the_interval_that_they_would_have_had(result, monkeypa
 
 
 def test_units_that_were_not_kept_are_refused(monkeypatch):
-    monkeypatch.setattr("outofcluster.auditing.run._BOTH_KINDS", 0)
+    monkeypatch.setattr("outofcluster.auditing.jobs._BOTH_KINDS", 0)
     one = audit(n_fits=100)
     assert one.samples.units == ("clusters",)
     with pytest.raises(ooc.InputError, match="the sums for records were not kept; audit again with units='records'"):
