@@ -88,7 +88,9 @@ def read_table(path: str, *, encoding: str = "utf-8") -> Any:
             frame = pd.read_parquet(file)
         else:
             encoding = "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
-            frame = pd.read_csv(file, encoding=encoding, sep=_separator(file, encoding))
+            # Numbers are read as Python reads them; the default may be off in the last digit.
+            separator = _separator(file, encoding)
+            frame = pd.read_csv(file, encoding=encoding, sep=separator, float_precision="round_trip")
     except UnicodeError:
         raise InputError(
             f"FILE must be text in {encoding.removesuffix('-sig')}, got {path!r} with bytes that are not; give its "
