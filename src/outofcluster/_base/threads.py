@@ -29,14 +29,17 @@ class _Limit:
 
     def enter(self) -> None:
         if self._calls == 0:
-            self._limit = _controller().limit(limits=1, user_api=self._kind)
+            _free_control()
+            self._limit = _controllers()[self._kind].limit(limits=1)
         self._calls += 1
 
     def leave(self) -> None:
         self._calls -= 1
         if self._calls == 0 and self._limit is not None:
             limit, self._limit = self._limit, None
+            _free_control()
             limit.restore_original_limits()
+            _free_control()
 
 
 class _OfThread(threading.local):
@@ -49,7 +52,7 @@ class _OfThread(threading.local):
 _lock = threading.RLock()
 _blas = _Limit("blas")
 _openmp = _OfThread()
-_libraries: tuple[int, Any] = (0, None)
+_libraries: tuple[int, dict[str, Any]] = (0, {})
 
 
 @contextmanager
@@ -67,15 +70,28 @@ def one_thread() -> Iterator[None]:
             _blas.leave()
 
 
-def _controller() -> Any:
-    """The thread pools of all libraries that are loaded, looked up anew when there are new modules."""
+def _controllers() -> dict[str, Any]:
+    """The thread pools of all libraries that are loaded, by kind; looked up anew when there are new modules."""
     global _libraries
     if _libraries[0] != len(sys.modules):
         from threadpoolctl import ThreadpoolController
 
-        controller = ThreadpoolController()
-        _libraries = (len(sys.modules), controller)
+        every = ThreadpoolController()
+        by_kind = {kind: every.select(user_api=kind) for kind in ("blas", "openmp")}
+        _libraries = (len(sys.modules), by_kind)
     return _libraries[1]
+
+
+def _free_control() -> None:
+    """Let this thread set the limit of BLAS: newer releases of threadpoolctl mind only the thread that did so first.
+
+    The one that restores the limit here may be another one than the one that set it.
+    """
+    import threadpoolctl
+
+    clear = getattr(threadpoolctl.OpenBLASController, "clear_controlling_thread", None)
+    if clear is not None:
+        clear(force=True)
 
 
 def _forget_the_lock() -> None:

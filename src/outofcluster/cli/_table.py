@@ -272,8 +272,11 @@ def _neighbours(file: Path) -> list[str]:
 
 def _separator(source: Path | bytes, encoding: str) -> str:
     """The separator that occurs most often in the line of column names."""
-    with io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file:
-        first = io.TextIOWrapper(file, encoding=encoding).readline()
+    if isinstance(source, bytes):
+        first = io.TextIOWrapper(io.BytesIO(source), encoding=encoding).readline()
+    else:
+        with open(source, encoding=encoding) as lines:
+            first = lines.readline()
     return max(",;\t", key=first.count)
 
 
