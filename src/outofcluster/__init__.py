@@ -1,7 +1,14 @@
 """Cross-validation on clustered records whose clusters are known only imperfectly."""
 
 from outofcluster import datasets
-from outofcluster._base.exceptions import FitError, InputError, MissingExtraError, NotFittedError, SolverError
+from outofcluster._base.exceptions import (
+    CheckpointWarning,
+    FitError,
+    InputError,
+    MissingExtraError,
+    NotFittedError,
+    SolverError,
+)
 from outofcluster._base.version import __version__
 from outofcluster.auditing.comparison import Comparison, Difference, compare
 from outofcluster.auditing.effect_test import LeakageTest, leakage_test
@@ -31,6 +38,7 @@ __all__ = [
     "AutoCurve",
     "BasisCurve",
     "BinomialOperator",
+    "CheckpointWarning",
     "Comparison",
     "CompletelyMonotoneCurve",
     "Difference",

@@ -2,11 +2,15 @@
 
 import os
 import stat
+import subprocess
+import sys
+import threading
 
 import pytest
 
 from outofcluster._base import files
-from outofcluster._base.files import write_whole
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.files import check_destination, check_outputs, write_whole
 
 
 @pytest.mark.parametrize(("content", "held"), [("é\n", b"\xc3\xa9\n"), (b"\x00\r\n", b"\x00\r\n"), ("", b"")])
@@ -38,3 +42,84 @@ def test_what_was_there_stays_if_the_disk_fails(tmp_path, monkeypatch, step, con
         write_whole("path", path, content)
     assert path.read_text() == "old"
     assert [left.name for left in tmp_path.iterdir()] == ["file"]
+
+
+# --- what is no ordinary file -------------------------------------------------------------------------
+
+
+def test_a_symbolic_link_stays_one(tmp_path):
+    (tmp_path / "there").mkdir()
+    real, link = tmp_path / "there" / "real", tmp_path / "link"
+    real.write_text("old")
+    link.symlink_to(real)
+    assert write_whole("path", link, "new") == link
+    assert link.is_symlink()
+    assert real.read_text() == "new"
+    real.unlink()
+    write_whole("path", link, "again")
+    assert link.is_symlink()
+    assert real.read_text() == "again"
+    assert [left.name for left in real.parent.iterdir()] == ["real"]
+
+
+def test_pipes_and_devices_are_written_through(tmp_path):
+    pipe, received = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()))
+    reader.start()
+    write_whole("path", pipe, "through")
+    reader.join()
+    assert received == [b"through"]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    write_whole("path", os.devnull, "nothing")
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+
+
+def test_standard_output_goes_on_where_it_is(tmp_path):
+    """Redirected to a file, /dev/stdout must neither be replaced nor started anew."""
+    code = "from outofcluster._base.files import write_whole; print('before'); "
+    code += "write_whole('path', '/dev/stdout', 'content\\n'); print('after')"
+    with open(tmp_path / "out", "w") as file:
+        subprocess.run([sys.executable, "-c", code], stdout=file, check=True)
+    assert (tmp_path / "out").read_text() == "before\ncontent\nafter\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("folder", "path must be a file, got the folder"),
+        ("nowhere/file", "path must lie in a folder that exists"),
+        ("file/below", "path must lie in a folder that exists"),
+        ("x" * 300, "path must be a file that can be written, got '.*File name too long"),
+        ("a\0b", "path must be a file that can be written, got .*null"),
+        ("loop", "path must be a file that can be written, got .*symbolic links"),
+    ],
+)
+def test_names_that_cannot_be_written(tmp_path, monkeypatch, name, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("")
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(InputError, match=message):
+        check_destination("path", name)
+
+
+def test_long_names_that_can_be_written(tmp_path):
+    name = "x" * 250
+    assert write_whole("path", tmp_path / name, "1").read_text() == "1"
+
+
+def test_outputs_harm_neither_inputs_nor_each_other(tmp_path):
+    records, link, hard = tmp_path / "records.csv", tmp_path / "link", tmp_path / "hard"
+    records.write_text("x\n1\n")
+    link.symlink_to(records)
+    os.link(records, hard)
+    for path in (records, link, hard, tmp_path / "." / "records.csv"):
+        with pytest.raises(InputError, match="--report must be another file than FILE"):
+            check_outputs({"--json": None, "--report": str(path)}, {"FILE": str(records)})
+    new = str(tmp_path / "new")
+    with pytest.raises(InputError, match="--report must be another file than --json"):
+        check_outputs({"--json": new, "--report": str(tmp_path / "." / "new")}, {"FILE": str(records)})
+    check_outputs({"--json": new, "--report": str(tmp_path / "other")}, {"FILE": str(records)})
+    check_outputs({"--json": os.devnull, "--report": os.devnull}, {"FILE": "-"})
+    assert not (tmp_path / "new").exists()

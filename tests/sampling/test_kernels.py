@@ -1,5 +1,6 @@
 """The compiled loops against numpy's generator, scikit-learn's fits and sums written out."""
 
+import importlib.util
 import itertools
 import pickle
 import subprocess
@@ -16,6 +17,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
+import outofcluster as ooc
 from outofcluster._base.exceptions import InputError
 from outofcluster.sampling.kernels import Kernel, Units, draw_records, find_kernel, worth_compiling
 from outofcluster.sampling.kernels._compiled_draw import draw, identity_orders
@@ -464,3 +466,99 @@ def test_a_kernel_is_worth_compiling_for_long_jobs_only(model):
     worth = [worth_compiling(model, n_fits, 100, 12) for n_fits in range(0, 60_001, 1000)]
     assert worth == sorted(worth)
     assert worth_compiling(model, 3000, 10**6, 100)
+
+
+# --- kept code is only a saving of time ----------------------------------------------------------------
+
+
+SMALL = """
+from outofcluster.sampling.kernels._compile import compiled
+
+@compiled
+def twice(x):
+    return 2.0 * x
+"""
+
+
+def small_loop(folder):
+    """A loop of its own, which takes a moment to compile; loaded anew each time, as in another process."""
+    path = folder / "small_loop.py"
+    if not path.exists():
+        path.write_text(SMALL)
+    spec = importlib.util.spec_from_file_location("small_loop", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.twice
+
+
+def hits(loop):
+    return sum(loop.stats.cache_hits.values())
+
+
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.95])
+def test_code_that_was_cut_short_is_compiled_anew(tmp_path, kind, share):
+    assert small_loop(tmp_path)(1.5) == 3.0
+    again = small_loop(tmp_path)
+    assert (again(1.5), hits(again)) == (3.0, 1)
+    (file,) = tmp_path.rglob(f"*.{kind}")
+    data = file.read_bytes()
+    file.write_bytes(data[: int(share * len(data))])
+    mended = small_loop(tmp_path)
+    assert (mended(1.5), hits(mended)) == (3.0, 0)
+    last = small_loop(tmp_path)
+    assert (last(1.5), hits(last)) == (3.0, 1)
+
+
+def test_code_that_cannot_be_kept_is_compiled_all_the_same(tmp_path, monkeypatch):
+    from numba.core import caching
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(caching.IndexDataCacheFile, "_save_index", full)
+    assert small_loop(tmp_path)(1.5) == 3.0
+    assert not list(tmp_path.rglob("*.nb*"))
+    monkeypatch.undo()
+
+    def nowhere(*_):
+        raise RuntimeError("cannot cache function: no locator available")
+
+    monkeypatch.setattr(caching.FunctionCache, "__init__", nowhere)
+    assert small_loop(tmp_path)(1.5) == 3.0
+
+
+def test_code_of_other_sources_is_not_found(tmp_path, monkeypatch):
+    """Wherever it lies: the time and size of a function's own file say nothing of what was compiled into it."""
+    from outofcluster.sampling.kernels import _compile
+
+    assert small_loop(tmp_path)(1.5) == 3.0
+    monkeypatch.setattr(_compile, "_DIGEST", "of other sources")
+    other = small_loop(tmp_path)
+    assert (other(1.5), hits(other)) == (3.0, 0)
+
+
+@pytest.mark.parametrize("how", ["switched off", "broken"])
+def test_without_a_compiler_scikit_learn_fits(monkeypatch, how):
+    import numba
+
+    from outofcluster.sampling.kernels import _kernel
+
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    split = {"train": range(40), "validation": range(40, 60), "n_fits": 24, "random_state": 0}
+
+    def losses(**options):
+        return np.concatenate(ooc.sample_losses(Ridge(), X, X[:, 0], **split, **options).losses).tobytes()
+
+    def broken(_):
+        raise ImportError("LLVM is missing")
+
+    _kernel._compiles.cache_clear()
+    if how == "switched off":
+        monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
+    else:
+        monkeypatch.setattr(_kernel, "_loop", broken)
+    try:
+        assert losses(kernel=True) == losses(kernel=False)
+    finally:
+        _kernel._compiles.cache_clear()

@@ -15,7 +15,6 @@ from sklearn.naive_bayes import GaussianNB
 import outofcluster as ooc
 from ooc_test_estimators import Interrupted
 from outofcluster._base.exceptions import FitError, InputError
-from outofcluster.sampling.checkpoint import Batch, Checkpoint
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((90, 3))
@@ -188,15 +187,6 @@ def test_a_failed_fit_leaves_its_predecessors_in_the_checkpoint(tmp_path):
         sample(Failing(), **options)
     assert sample(Failing(), **options).n_fits == 60
     assert Failing.fits < 75
-
-
-def test_batches_round_trip(tmp_path):
-    checkpoint = Checkpoint(tmp_path / "file")
-    assert checkpoint.open({"a": 1}) == []
-    checkpoint.add(Batch(2, np.array([0.1, 0.2]), 3, (np.ones((2, 8)),), (np.zeros((1, 14)),)))
-    (batch,) = Checkpoint(tmp_path / "file").open({"a": 1})
-    assert (batch.level, batch.losses.tolist(), batch.redraws) == (2, [0.1, 0.2], 3)
-    assert [sums.shape for sums in (*batch.train_sums, *batch.validation_sums)] == [(2, 8), (1, 14)]
 
 
 @pytest.mark.slow

@@ -3,11 +3,23 @@
 Each message is one sentence that names the argument, its value and what is allowed.
 """
 
-__all__ = ["FitError", "InputError", "MissingExtraError", "NotFittedError", "SolverError"]
+__all__ = [
+    "CheckpointError",
+    "CheckpointWarning",
+    "FitError",
+    "InputError",
+    "MissingExtraError",
+    "NotFittedError",
+    "SolverError",
+]
 
 
 class InputError(ValueError):
     """An argument is outside what is allowed; raised before any work is done."""
+
+
+class CheckpointError(InputError):
+    """A checkpoint that this run cannot go on from: of another problem, or no checkpoint at all."""
 
 
 class NotFittedError(ValueError, AttributeError):
@@ -34,3 +46,7 @@ class FitError(RuntimeError):
     def __init__(self, message: str, samples: object) -> None:
         super().__init__(message)
         self.samples = samples
+
+
+class CheckpointWarning(UserWarning):
+    """Finished work cannot be kept, and the run goes on without; its result is the same."""

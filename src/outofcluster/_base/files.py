@@ -1,14 +1,22 @@
-"""Files that are written whole or not at all, to a place that was checked before the work began."""
+"""Files that are written whole or not at all, to a place that was checked before the work began.
+
+An ordinary file is written beside its place and put there in one step. A symbolic link stays one: the file that it
+leads to is replaced. What is no ordinary file (a device, a pipe, the standard output) is written through as it is.
+"""
 
 from __future__ import annotations
 
 import os
+import stat
+import sys
 import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from outofcluster._base.exceptions import InputError
 
-__all__ = ["check_destination", "replace_file", "write_whole"]
+__all__ = ["check_destination", "check_outputs", "is_standard_output", "replace_file", "write_whole"]
 
 
 def check_destination(name: str, path: str | os.PathLike[str]) -> Path:
@@ -24,6 +32,7 @@ def check_destination(name: str, path: str | os.PathLike[str]) -> Path:
     Returns
     -------
     Path
+        The file itself, behind symbolic links.
 
     Examples
     --------
@@ -32,20 +41,82 @@ def check_destination(name: str, path: str | os.PathLike[str]) -> Path:
     Traceback (most recent call last):
     outofcluster._base.exceptions.InputError: path must lie in a folder that exists, got 'no such folder/report.html'.
     """
-    target = Path(path)
-    if target.is_dir():
-        raise InputError(f"{name} must be a file, got the folder {str(path)!r}.")
-    if not target.parent.is_dir():
-        raise InputError(f"{name} must lie in a folder that exists, got {str(path)!r}.")
+    must = f"{name} must be a file that can be written, got {str(path)!r}"
     try:
-        # Asking for permission is not enough: a full disk or a read-only one says yes.
-        with tempfile.TemporaryFile(dir=target.parent) as file:
-            file.write(b"1")
-        if target.exists() and not os.access(target, os.W_OK):
+        kind = _kind(path)
+        if kind is not None and stat.S_ISDIR(kind):
+            raise InputError(f"{name} must be a file, got the folder {str(path)!r}.")
+        if kind is not None and (is_standard_output(path) or not stat.S_ISREG(kind)):
+            if stat.S_ISSOCK(kind) or not os.access(path, os.W_OK):
+                raise PermissionError(13, "Permission denied")
+            return Path(path)
+        target = Path(os.path.realpath(path))
+        if not target.parent.is_dir():
+            raise InputError(f"{name} must lie in a folder that exists, got {str(path)!r}.")
+        if kind is not None and not os.access(target, os.W_OK):
             raise PermissionError(13, "Permission denied")
+        if not _in_place(target, kind):
+            # Asking for permission is not enough: a full disk or a read-only one says yes.
+            with tempfile.TemporaryFile(dir=target.parent) as file:
+                file.write(b"1")
     except OSError as error:
-        raise InputError(f"{name} must be a file that can be written, got {str(path)!r}: {error.strerror}.") from None
+        raise InputError(f"{must}: {error.strerror or error}.") from None
+    except InputError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{must}: {error}.") from None
     return target
+
+
+def check_outputs(outputs: Mapping[str, str | os.PathLike[str] | None], inputs: Mapping[str, str]) -> None:
+    """Refuse outputs that cannot be written, that would replace an input, or that would replace each other.
+
+    Parameters
+    ----------
+    outputs : dict of path
+        The files to be written by the arguments that name them; None where there is none.
+    inputs : dict of path
+        The files that are read, in the same way.
+    """
+    places = {name: path for name, path in inputs.items() if path != "-"}
+    for name, path in outputs.items():
+        if path is None:
+            continue
+        check_destination(name, path)
+        for other, place in places.items():
+            if _same(path, place):
+                raise InputError(f"{name} must be another file than {other}, got {str(path)!r} for both.")
+        places[name] = os.fspath(path)
+
+
+def _same(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    """Whether two names lead to one file; a device such as /dev/null can be named as often as one likes."""
+    try:
+        if os.path.samefile(one, other):
+            return not stat.S_ISCHR(os.stat(one).st_mode)
+    except (OSError, ValueError):
+        pass
+    return os.path.normcase(os.path.realpath(one)) == os.path.normcase(os.path.realpath(other))
+
+
+def is_standard_output(path: str | os.PathLike[str]) -> bool:
+    """Whether a name such as /dev/stdout leads to where this process prints.
+
+    Parameters
+    ----------
+    path : path
+        The name.
+
+    Returns
+    -------
+    bool
+    """
+    if not str(path).startswith(("/dev/", "/proc/")):
+        return False
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(sys.stdout.fileno()))
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def write_whole(name: str, path: str | os.PathLike[str], content: str | bytes) -> Path:
@@ -63,15 +134,37 @@ def write_whole(name: str, path: str | os.PathLike[str], content: str | bytes) -
     Returns
     -------
     Path
+        The path as it was given.
     """
     target = check_destination(name, path)
-    replace_file(target, content.encode() if isinstance(content, str) else content)
-    return target
+    replace_file(target, content.encode(errors="replace") if isinstance(content, str) else content)
+    return Path(path)
 
 
 def replace_file(target: Path, content: bytes) -> None:
-    """Write a file under another name beside its place, and put it there in one step; errors are those of the disk."""
-    descriptor, beside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    """Write a file under another name beside its place, and put it there in one step; errors are those of the disk.
+
+    Parameters
+    ----------
+    target : Path
+        The file.
+    content : bytes
+        What it shall hold.
+    """
+    kind = _kind(target)
+    if is_standard_output(target):
+        # Opening it again would start at its beginning where it is redirected to a file.
+        sys.stdout.flush()
+        _write_all(sys.stdout.fileno(), content)
+    elif kind is not None and (not stat.S_ISREG(kind) or _in_place(target, kind)):
+        with open(target, "wb") as file:
+            file.write(content)
+    else:
+        _replace(target, content)
+
+
+def _replace(target: Path, content: bytes) -> None:
+    descriptor, beside = tempfile.mkstemp(dir=target.parent, prefix=".outofcluster.")
     try:
         with open(descriptor, "wb") as file:
             file.write(content)
@@ -80,8 +173,28 @@ def replace_file(target: Path, content: bytes) -> None:
         os.chmod(beside, _mode(target))
         os.replace(beside, target)
     except BaseException:
-        Path(beside).unlink(missing_ok=True)
+        with suppress(OSError):
+            os.unlink(beside)
         raise
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def _kind(path: str | os.PathLike[str]) -> int | None:
+    """What is at a place, behind symbolic links; None if nothing is. Names that no file can have are an OSError."""
+    try:
+        return os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _in_place(target: Path, kind: int | None) -> bool:
+    """Whether a file may be written but not its folder, so that it can only be overwritten where it is."""
+    return kind is not None and not os.access(target.parent, os.W_OK)
 
 
 def _mode(target: Path) -> int:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from outofcluster._base.text import printable
 from outofcluster._base.validation import Array
 
 __all__ = ["Markup", "band", "element", "fragment", "span", "table"]
@@ -126,4 +127,4 @@ def _joined(parts: Iterable[str]) -> str:
 
 
 def _safe(part: str) -> str:
-    return part if isinstance(part, Markup) else escape(part)
+    return part if isinstance(part, Markup) else escape(printable(part))

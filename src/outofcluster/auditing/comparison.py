@@ -45,6 +45,7 @@ from outofcluster._base.markup import element, fragment, table
 from outofcluster._base.plain import data_frame, plain
 from outofcluster._base.randomness import RandomState, seed_of
 from outofcluster._base.roots import first_crossing
+from outofcluster._base.text import printable
 from outofcluster._base.validation import Array
 from outofcluster.auditing.choices import LARGEST_RATE
 from outofcluster.auditing.result import Audit
@@ -451,7 +452,7 @@ class Comparison:
         for name in self.ranking:
             result = self.audits[name]
             lines.append(f"{name:{width}}  {result.naive!s:27}  {result.corrected or 'no leakage rate given'}")
-        return "\n".join([*lines, *self._sentences])
+        return printable("\n".join([*lines, *self._sentences]))
 
     def _repr_html_(self) -> str:
         rows = [(name, str(self.audits[name].naive), str(self.audits[name].corrected or "")) for name in self.ranking]

@@ -22,6 +22,7 @@ from outofcluster._base.plain import (
     text,
     whole,
 )
+from outofcluster._base.text import printable
 from outofcluster._base.validation import Array
 from outofcluster.sampling.audit_samples import FoldSizes
 from outofcluster.sampling.metrics.facts import known_facts
@@ -263,7 +264,7 @@ class LeakageTest:
         return verdict, limit, losses, numbers_of_test
 
     def __str__(self) -> str:
-        return "\n".join(self._lines)
+        return printable("\n".join(self._lines))
 
     def _repr_html_(self) -> str:
         other, own = self._means

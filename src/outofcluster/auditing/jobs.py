@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -10,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from outofcluster._base.exceptions import FitError, InputError
+from outofcluster._base.exceptions import CheckpointError, FitError, InputError
+from outofcluster._base.threads import one_thread
 from outofcluster._base.validation import Array, check_integer
 from outofcluster.auditing.choices import TOLD_APART
 from outofcluster.auditing.suspects import nearest_clusters
@@ -21,7 +21,7 @@ from outofcluster.design.unmixing import unmixed_fractions
 from outofcluster.leakage.data import estimate_rate, over_folds
 from outofcluster.leakage.rate import Leakage
 from outofcluster.sampling.audit_samples import FoldSamples, SideFacts
-from outofcluster.sampling.fitting import one_blas_thread
+from outofcluster.sampling.checkpoint import Checkpoint, Place
 from outofcluster.sampling.metrics.recomputed import OfModel, OfPredictions
 from outofcluster.sampling.prepare import Sampling, SamplingSettings, UnitKind, prepare
 from outofcluster.sampling.progress import Progress
@@ -158,7 +158,7 @@ def likely_entities(
     """
     assert task.clusters is not None
     seed = np.random.SeedSequence([*root.generate_state(4).tolist(), 2])
-    with one_blas_thread():
+    with one_thread():
         try:
             pairs = match_clusters(task.X, task.y, task.clusters, seed=seed, discrete=task.classifier)
         except InputError:
@@ -277,13 +277,15 @@ class Job:
 
 
 def prepared(
-    task: Task, folds: Sequence[Fold], design: Design, seeds: Sequence[np.random.SeedSequence], checkpoint: Any
+    task: Task, folds: Sequence[Fold], design: Design, seeds: Sequence[np.random.SeedSequence], place: Place | None
 ) -> tuple[list[Job], dict[int, str]]:
     """The checked run of every fold, and the reasons of those that cannot run; refuses if no fold can."""
     jobs, left_out, first = list[Job](), dict[int, str](), None
     for fold, seed in zip(folds, seeds, strict=True):
         try:
-            jobs.append(_prepare_fold(task, fold, design, seed, checkpoint))
+            jobs.append(_prepare_fold(task, fold, design, seed, place))
+        except CheckpointError:
+            raise
         except InputError as error:
             first = first or error
             left_out[int(fold.index)] = str(error)
@@ -292,9 +294,7 @@ def prepared(
     return jobs, left_out
 
 
-def _prepare_fold(
-    task: Task, fold: Fold, design: Design, seed: np.random.SeedSequence, checkpoint: str | os.PathLike[str] | None
-) -> Job:
+def _prepare_fold(task: Task, fold: Fold, design: Design, seed: np.random.SeedSequence, place: Place | None) -> Job:
     labels = np.asarray(task.y)[fold.validation]
     for loss in task.losses:
         if why := loss.undefined(labels):
@@ -302,8 +302,8 @@ def _prepare_fold(
     own, second_seed, *seeds = (int(state) for state in seed.generate_state(2 + len(design.smaller), np.uint64))
     settings, budget = design.settings, design.settings.n_fits
 
-    def file(ending: str) -> str | None:
-        return None if checkpoint is None else f"{os.fspath(checkpoint)}.fold{fold.index}{ending}"
+    def file(ending: str) -> Checkpoint | None:
+        return None if place is None else Checkpoint(place.file(f".fold{fold.index}{ending}"), place)
 
     second = None
     if settings.error_model == "fragments" and _can_be_cut_twice(task, fold):

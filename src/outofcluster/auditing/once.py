@@ -29,6 +29,10 @@ __all__ = [
     "of_fold",
     "random_arrays",
     "read_effect",
+    "sound_effect",
+    "sound_folds",
+    "sound_random",
+    "sound_varied",
     "varied_arrays",
 ]
 
@@ -102,3 +106,45 @@ def read_effect(arrays: Mapping[str, Any], place: int) -> EffectLosses | None:
         return None
     sizes = FoldSizes(*(int(size) for size in of("sizes")))
     return EffectLosses(of("train"), of("validation"), sizes, of("numbers"), str(of("units")))
+
+
+def sound_folds(arrays: Mapping[str, Array], folds: Sequence[Fold], n_metrics: int) -> bool:
+    """Whether stored losses of the folds are one finite number for every held-out record, or none at all."""
+    return all(
+        array.ndim == 1 and len(array) in (0, len(fold.validation)) and bool(np.isfinite(array).all())
+        for fold in folds
+        for place in range(n_metrics)
+        for array in of_fold(arrays, fold.index, place).values()
+    )
+
+
+def sound_random(arrays: Mapping[str, Any], n_records: int, n_metrics: int) -> bool:
+    """Whether stored losses over random folds are finite, and of different records that exist."""
+    named = [(arrays[f"rows{ending(place)}"], arrays[f"losses{ending(place)}"]) for place in range(n_metrics)]
+    return all(
+        rows.dtype.kind == "i"
+        and rows.shape == losses.shape == (len(np.unique(rows)),)
+        and bool(((rows >= 0) & (rows < n_records)).all())
+        and bool(np.isfinite(losses).all())
+        for rows, losses in named
+    )
+
+
+def sound_effect(arrays: Mapping[str, Any], n_metrics: int) -> bool:
+    """Whether the stored losses behind the test are finite and of the shapes that the test needs."""
+    effects = [read_effect(arrays, place) for place in range(n_metrics)]
+    return all(
+        effect.train.ndim == 2
+        and effect.train.shape == effect.validation.shape
+        and effect.numbers.shape in ((0,), (4,))
+        and effect.units in ("clusters", "records")
+        and all(bool(np.isfinite(own).all()) for own in (effect.train, effect.validation, effect.numbers))
+        for effect in effects
+        if effect is not None
+    )
+
+
+def sound_varied(arrays: Mapping[str, Array], n_metrics: int) -> bool:
+    """Whether there is one finite share of the variance for every metric."""
+    shares = arrays["shares"]
+    return shares.shape == (n_metrics,) and bool(np.isfinite(shares).all())

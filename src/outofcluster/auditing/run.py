@@ -11,7 +11,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -51,6 +50,10 @@ from outofcluster.auditing.once import (
     of_fold,
     random_arrays,
     read_effect,
+    sound_effect,
+    sound_folds,
+    sound_random,
+    sound_varied,
     varied_arrays,
 )
 from outofcluster.auditing.result import Audit
@@ -63,6 +66,7 @@ from outofcluster.sampling.audit_samples import (
 )
 from outofcluster.sampling.baseline_store import BaselineStore
 from outofcluster.sampling.baselines import fold_losses
+from outofcluster.sampling.checkpoint import Place, keeping_work
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.task import Task, check_n_jobs
 from outofcluster.split.entities import EntitySuspects
@@ -72,6 +76,7 @@ __all__ = ["audit"]
 
 
 @old_names(errors="error_model", method="curve")
+@keeping_work
 def audit(
     estimator: Any,
     X: Any,
@@ -200,7 +205,9 @@ def audit(
     design = planned(task, folds, methods[0], model, n_fits, n_train, kernel)
     design = replace(design, settings=replace(design.settings, law=law_of_pieces(leakage)))
     classifier = read_unmix(unmix)
-    store = BaselineStore(None if checkpoint is None else Path(f"{os.fspath(checkpoint)}.baselines"))
+    assert checkpoint is None or isinstance(checkpoint, Place)
+    place = checkpoint if checkpoint is not None and checkpoint.begin() else None
+    store = BaselineStore(place)
     seed = seed_of(random_state)
     root = np.random.SeedSequence(store.stored_seed if seed is None else seed)
     own_seed, random_seed, test_seed, *fold_seeds = root.spawn(3 + len(folds))
@@ -215,21 +222,33 @@ def audit(
         # The records that lose a piece say nothing about a metric that is no mean over records.
         if all(each.kind == "per_record" and each.measure is None for each in task.losses):
             design = with_pieces_left_out(design, pieces, spend=n_fits is not None)
-    jobs, left_out = prepared(task, folds, design, fold_seeds, checkpoint)
+    jobs, left_out = prepared(task, folds, design, fold_seeds, place)
     bar = Progress(sum(job.budget for job in jobs), show=bool(progress))
 
     store.open(identity(task, folds, root))
     parts = {index: sides.part for index, sides in design.sides.items()} if len(design.fractions) else {}
-    own = store.part("own", lambda: by_fold(fold_losses(task, folds, seed=own_seed, parts=parts, n_jobs=n_jobs)))
-    n_random = max(2, len(folds))
-    random = store.part("random", lambda: random_arrays(task, n_random, random_seed, n_jobs))
-    effects = store.part("effect", lambda: effect_arrays(task, folds, test_seed, n_jobs))
-    varied = np.zeros(len(task.losses))
+    n_metrics = len(task.losses)
+    own = store.part(
+        "own",
+        lambda: by_fold(fold_losses(task, folds, seed=own_seed, parts=parts, n_jobs=n_jobs)),
+        lambda arrays: sound_folds(arrays, folds, n_metrics),
+    )
+    random = store.part(
+        "random",
+        lambda: random_arrays(task, max(2, len(folds)), random_seed, n_jobs),
+        lambda arrays: sound_random(arrays, task.n_records, n_metrics),
+    )
+    effects = store.part(
+        "effect",
+        lambda: effect_arrays(task, folds, test_seed, n_jobs),
+        lambda arrays: sound_effect(arrays, n_metrics),
+    )
+    varied = np.zeros(n_metrics)
     if model == "fragments" and n_train is None:
         # With T̂ as it is in every resample, other fits must show what other training clusters would do.
         training_seed = np.random.SeedSequence([*root.generate_state(4).tolist(), 3])
         again = partial(varied_arrays, task, folds, own, training_seed, n_jobs)
-        varied = store.part("training", again)["shares"]
+        varied = store.part("training", again, lambda arrays: sound_varied(arrays, n_metrics))["shares"]
     samples = dict[int, tuple[FoldSamples, ...]]()
     with bar:
         for job in jobs:

@@ -19,6 +19,7 @@ import numpy as np
 
 from outofcluster._base.markup import element, fragment, table
 from outofcluster._base.plain import check_schema, data_frame, number, numbers, plain, read_json, reading, text, whole
+from outofcluster._base.text import printable
 from outofcluster.auditing.choices import TOLD_APART
 from outofcluster.auditing.findings import Finding, Severity
 from outofcluster.auditing.scope import scope
@@ -513,7 +514,7 @@ class Summary:
         ]
         for severity, group in groupby(self.findings, key=lambda finding: finding.severity):
             blocks.append([_HEADINGS.get(severity, severity), *(_listed(finding) for finding in group)])
-        return "\n\n".join("\n".join(lines) for lines in blocks)
+        return printable("\n\n".join("\n".join(lines) for lines in blocks))
 
     def _repr_html_(self) -> str:
         sentences = [] if self.optimism is not None else [element("p", self.verdict)]

@@ -1,18 +1,23 @@
 """The command line, with one file per command.
 
-The exit status is 0 if all is fine, 1 if the command ran and there are findings at the severity that was asked for, and
-2 for bad input (one sentence on standard error, no traceback). A command is imported when it is run, so that ``--help``
-is quick and a missing extra only matters to the command that needs it.
+The exit status is 0 if all is fine, 1 if the command ran and there are findings at the severity that was asked for, 2
+for bad input, 3 if the program failed, and 130 if it was stopped; each but the first two with one sentence on standard
+error and no traceback. A command is imported when it is run, so that ``--help`` is quick and a missing extra only
+matters to the command that needs it.
 """
 
 from __future__ import annotations
 
 import importlib
 import io
+import os
 import sys
+import traceback
 from typing import Any
 
 from outofcluster._base.exceptions import FitError, InputError, MissingExtraError, SolverError
+from outofcluster._base.text import printable
+from outofcluster.cli._words import complain
 
 __all__ = ["main"]
 
@@ -25,38 +30,23 @@ COMMANDS = {
 }
 """Every command, with its line in the help; ``outofcluster.cli.<name>`` defines ``command``."""
 
-_OPTIONS = {
-    "confidence_level": "--confidence-level",
-    "cv": "--folds",
-    "error_model": "--error-model",
-    "leakage": "--leakage",
-    "loss": "--loss",
-    "scoring": "--scoring",
-    "pool": "--pool",
-    "n_fits": "--fits",
-    "n_jobs": "--jobs",
-    "random_state": "--seed",
-    "rate": "--leakage",
-    "std": "--leakage-std",
-    "precision": "--precision",
-    "recall": "--recall",
-    "precision_std": "--precision-std",
-    "recall_std": "--recall-std",
-    "n_links": "--links",
-    "n_records": "--records",
-    "mates": "--mates",
-    "alpha": "--alpha",
-    "checkpoint": "--checkpoint",
-}
-"""The options that stand for the arguments of the package."""
-
 _EPILOG = """Start with: outofcluster demo
 
 \b
 Completion in bash (zsh, fish: with zsh_source, fish_source):
   eval "$(_OUTOFCLUSTER_COMPLETE=bash_source outofcluster)"
 
-Exit status: 0 if all is fine, 1 if the command found what --fail-on asks for, 2 for bad input."""
+\b
+Exit status:
+  0    all is fine
+  1    the command found what --fail-on or --fail-on-effect asks for
+  2    bad input: a file, an option, or a model that cannot be fitted
+  3    the program failed; OUTOFCLUSTER_TRACEBACK=1 shows where
+  130  stopped, by Ctrl-C"""
+
+_BAD_INPUT, _CRASH, _STOPPED = 2, 3, 130
+_TRACEBACK = "OUTOFCLUSTER_TRACEBACK"
+"""The variable that asks for the traceback of a crash."""
 
 
 def main() -> None:
@@ -66,16 +56,36 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
-        _group()(prog_name="outofcluster")
-    except (FitError, InputError, MissingExtraError, SolverError) as error:
-        print(f"outofcluster: {_in_options(str(error))}", file=sys.stderr)
-        sys.exit(2)
+        status = int(_group()(prog_name="outofcluster", standalone_mode=False) or 0)
+    except KeyboardInterrupt:
+        complain("Stopped.")
+        status = _STOPPED
+    except Exception as error:
+        status = _status_of(error)
+    sys.exit(status)
 
 
-def _in_options(message: str) -> str:
-    """Turn a sentence about an argument into one about the option that stands for it."""
-    argument, _, rest = message.partition(" ")
-    return f"{_OPTIONS[argument]} {rest}" if argument in _OPTIONS else message
+def _status_of(error: Exception) -> int:
+    """Say what went wrong in one sentence, and whose fault it is."""
+    if isinstance(error, FitError | InputError | MissingExtraError | SolverError):
+        complain(str(error))
+        return _BAD_INPUT
+    click: Any = sys.modules.get("click")
+    if click is not None and isinstance(error, click.exceptions.Abort):
+        complain("Stopped.")
+        return _STOPPED
+    if click is not None and isinstance(error, click.ClickException):
+        error.message = printable(error.message)
+        error.show()
+        return _BAD_INPUT
+    if os.environ.get(_TRACEBACK):
+        traceback.print_exception(error)
+    reason = " ".join(str(error).split())
+    complain(
+        f"stopped by an error of the program, {type(error).__name__}{f': {reason}' if reason else ''}. "
+        f"Set {_TRACEBACK}=1 to see where."
+    )
+    return _CRASH
 
 
 def _group() -> Any:

@@ -10,9 +10,11 @@ from typing import Any
 
 import click
 
-from outofcluster._base.exceptions import InputError
+from outofcluster._base.exceptions import CheckpointWarning, InputError
+from outofcluster._base.threads import one_thread
 from outofcluster.cli._models import MODELS, make_model, make_scored, own_model, wants_classes
 from outofcluster.cli._table import Records, read_records
+from outofcluster.cli._words import complain
 
 __all__ = ["Problem", "data_options", "json_option", "quietly", "read_problem"]
 
@@ -55,11 +57,15 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Fit thousands of small models with one thread each, and without their warnings."""
-    from threadpoolctl import threadpool_limits
+    """Fit thousands of small models with one thread each, and without the warnings of anybody else."""
 
-    with warnings.catch_warnings(), threadpool_limits(1):
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        complain(str(message))
+
+    with warnings.catch_warnings(), one_thread():
         warnings.simplefilter("ignore")
+        warnings.simplefilter("always", CheckpointWarning)
+        warnings.showwarning = show
         yield
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from outofcluster._base.files import write_whole
+from outofcluster._base.files import is_standard_output, write_whole
+from outofcluster._base.text import printable
 from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.summary import METRICS_HEADER, OPTIMISM, Summary
 from outofcluster.inference.estimates import between, decimals, fixed, percent
 from outofcluster.present.report import headline
 
-__all__ = ["console", "exit_status", "in_options", "show_audit", "write_json"]
+__all__ = ["console", "exit_status", "in_options", "on_screen", "show_audit", "write_json"]
 
 _WIDTH = 100
 _STYLES = {"severe": "bold red", "warning": "yellow", "info": "cyan"}
@@ -41,11 +44,35 @@ _REMEDIES = {
 def console(*, error: bool = False) -> Any:
     """A rich console. Text that goes to a file or a pipe has a fixed width."""
     from rich.console import Console
+    from rich.segment import Segment
 
-    made = Console(stderr=error, highlight=False, soft_wrap=False)
+    class Printing(Console):
+        """Shows no control characters that names may hold, and does not mind that a pipe is closed."""
+
+        def render(self, renderable: Any, options: Any = None) -> Any:
+            for text, style, control in super().render(renderable, options):
+                yield Segment(text if control else printable(text), style, control)
+
+        def print(self, *objects: Any, **options: Any) -> None:
+            try:
+                super().print(*objects, **options)
+            except BrokenPipeError:
+                self.on_broken_pipe()
+
+        def on_broken_pipe(self) -> None:
+            self.quiet = True
+            close_pipe(sys.stderr if error else sys.stdout)
+
+    made = Printing(stderr=error, highlight=False, soft_wrap=False)
     if not made.is_terminal:
-        made = Console(stderr=error, highlight=False, width=_WIDTH)
+        made = Printing(stderr=error, highlight=False, width=_WIDTH)
     return made
+
+
+def close_pipe(stream: Any) -> None:
+    """Send what nobody reads any more nowhere, so that nothing complains about it at the end either."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def in_options(summary: Summary) -> Summary:
@@ -61,10 +88,19 @@ def exit_status(findings: Sequence[Finding], fail_on: str) -> int:
 
 def write_json(path: str, text: str) -> None:
     """Write JSON into a file, or on the screen for ``-``."""
-    if path == "-":
-        sys.stdout.write(text + "\n")
-    else:
+    if path != "-":
         write_whole("--json", path, text + "\n")
+        return
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        close_pipe(sys.stdout)
+
+
+def on_screen(*paths: str | None) -> bool:
+    """Whether one of the outputs goes to standard output, which then holds nothing else."""
+    return any(path is not None and (path == "-" or is_standard_output(path)) for path in paths)
 
 
 def show_audit(out: Any, summary: Summary, *, truth: float | None = None) -> None:

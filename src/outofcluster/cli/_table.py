@@ -1,4 +1,4 @@
-"""Tables of records: CSV and Parquet, columns by name, and features as numbers.
+"""Tables of records: CSV and Parquet, compressed or not, columns by name, and features as numbers.
 
 Columns that are not numbers are turned into numbers by skrub's TableVectorizer, once for all records. It never sees the
 target, so nothing about the target can leak, and fitting it anew in every resample would take far longer than fitting
@@ -8,8 +8,14 @@ the models. Imputing and scaling belong to the models and are fitted along with 
 from __future__ import annotations
 
 import difflib
+import gzip
 import hashlib
 import importlib
+import io
+import sys
+import zipfile
+import zlib
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,9 +25,11 @@ from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError, MissingExtraError
 
-__all__ = ["Records", "column", "file_digest", "read_records", "read_table"]
+__all__ = ["Records", "column", "read_records", "read_table"]
 
 _PARQUET = (".parquet", ".pq")
+_GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
+"""What compressed files start with."""
 _MOST_CLASSES = 20
 """Whole numbers with at most this many different values are classes, unless the model or the loss says otherwise."""
 
@@ -40,6 +48,8 @@ class Records:
         Whether the targets are classes.
     about : dict of str
         Where the records come from, in words.
+    name : str
+        What their file is called.
     """
 
     frame: Any
@@ -47,6 +57,7 @@ class Records:
     groups: NDArray[Any]
     classes: bool
     about: dict[str, str]
+    name: str
 
     @property
     def encoded(self) -> list[str]:
@@ -67,30 +78,39 @@ class Records:
                 "columns that are not numbers need skrub: pip install 'outofcluster[cli]'."
             ) from None
         vectoriser = skrub.TableVectorizer(high_cardinality=skrub.StringEncoder(random_state=seed))
-        return vectoriser.fit_transform(self.frame).to_numpy(dtype=float)  # type: ignore[no-any-return]
+        try:
+            return vectoriser.fit_transform(self.frame).to_numpy(dtype=float)  # type: ignore[no-any-return]
+        except Exception as error:
+            names, reason = ", ".join(map(repr, self.encoded[:6])), " ".join(str(error).split()).rstrip(".")
+            raise InputError(
+                f"FILE must have columns that can be turned into numbers, got {names}: {reason}."
+            ) from None
 
 
 def read_table(path: str, *, encoding: str = "utf-8") -> Any:
     """Read a CSV or Parquet file as a data frame."""
+    return _read(path, encoding)[0]
+
+
+def _read(path: str, encoding: str) -> tuple[Any, str]:
+    """The table and the sha256 of its file, of which a pipe is read once."""
     try:
         import pandas as pd
     except ImportError:
         raise MissingExtraError("reading tables needs pandas: pip install 'outofcluster[cli]'.") from None
-    file = Path(path)
-    if file.is_dir():
-        raise InputError(f"FILE must be a CSV or Parquet file, got the folder {path!r}.")
-    if not file.exists():
-        near = difflib.get_close_matches(file.name, _neighbours(file), n=1, cutoff=0.75)
-        hint = f"; did you mean {str(file.with_name(near[0]))!r}?" if near else "."
-        raise InputError(f"FILE must exist, got {path!r}{hint}")
+    source, digest = _source(path)
+    parquet = _starts_with(source, b"PAR1") or Path(path).suffix.lower() in _PARQUET
     try:
-        if file.suffix.lower() in _PARQUET:
-            frame = pd.read_parquet(file)
+        if parquet:
+            frame = pd.read_parquet(_opened(source))
         else:
             encoding = "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
-            # Numbers are read as Python reads them; the default may be off in the last digit.
-            separator = _separator(file, encoding)
-            frame = pd.read_csv(file, encoding=encoding, sep=separator, float_precision="round_trip")
+            options: dict[str, Any] = {"encoding": encoding, "sep": _separator(source, encoding)}
+            names = pd.read_csv(_opened(source), header=None, nrows=1, dtype=str, keep_default_na=False, **options)
+            _check_names([name for name in names.iloc[0] if name], path)
+            # Numbers are read as Python reads them; the default may be off in the last digit. All lines of a column
+            # decide on its type, and not only some thousand at a time.
+            frame = pd.read_csv(_opened(source), float_precision="round_trip", low_memory=False, **options)
     except UnicodeError:
         raise InputError(
             f"FILE must be text in {encoding.removesuffix('-sig')}, got {path!r} with bytes that are not; give its "
@@ -102,19 +122,100 @@ def read_table(path: str, *, encoding: str = "utf-8") -> Any:
         raise InputError(f"FILE must hold a line of column names and records, got {path!r}, which is empty.") from None
     except ImportError:
         raise MissingExtraError("reading Parquet needs pyarrow: pip install 'outofcluster[cli]'.") from None
-    except (OSError, ValueError) as error:
-        kind = "Parquet" if file.suffix.lower() in _PARQUET else "CSV"
+    except InputError:
+        raise
+    except Exception as error:
+        kind = "Parquet" if parquet else "CSV"
         reason = " ".join(str(error).split())
         raise InputError(f"FILE must be a {kind} file that can be read, got {path!r}: {reason.rstrip('.')}.") from None
     if len(frame) == 0:
         raise InputError(f"FILE must hold records, got {path!r} with column names only.")
+    if not parquet and not isinstance(frame.index, pd.RangeIndex):
+        raise InputError(
+            f"FILE must have one value per column in every line, got {path!r} with more values than names."
+        )
     frame.columns = [str(name) for name in frame.columns]
-    return frame
+    _check_names(list(frame.columns), path)
+    return frame, digest
+
+
+def _source(path: str) -> tuple[Path | bytes, str]:
+    """Where to read a table from: its file or, where that is compressed or can be read once only, its content."""
+    file = Path(path)
+    if path != "-" and file.is_dir():
+        raise InputError(f"FILE must be a CSV or Parquet file, got the folder {path!r}.")
+    if path != "-" and not file.exists():
+        near = difflib.get_close_matches(file.name, _neighbours(file), n=1, cutoff=0.75)
+        hint = f"; did you mean {str(file.with_name(near[0]))!r}?" if near else "."
+        raise InputError(f"FILE must exist, got {path!r}{hint}")
+    try:
+        if path == "-":
+            content = sys.stdin.buffer.read()
+        elif not file.is_file() or path.startswith(("/dev/", "/proc/")):
+            content = file.read_bytes()
+        else:
+            with open(file, "rb") as opened:
+                digest = hashlib.file_digest(opened, "sha256").hexdigest()
+            if not _starts_with(file, _GZIP) and not _starts_with(file, _ZIP):
+                return file, digest
+            content = file.read_bytes()
+    except (OSError, AttributeError) as error:
+        reason = getattr(error, "strerror", None) or "there is no standard input"
+        raise InputError(f"FILE must be a file that can be read, got {path!r}: {reason}.") from None
+    return _unpacked(content, path), hashlib.sha256(content).hexdigest()
+
+
+def _unpacked(content: bytes, path: str) -> bytes:
+    """What a gzip file, or a zip of one file, holds; other content as it is."""
+    try:
+        if content.startswith(_GZIP):
+            return gzip.decompress(content)
+        if not content.startswith(_ZIP):
+            return content
+        with zipfile.ZipFile(io.BytesIO(content)) as packed:
+            names = [info.filename for info in packed.infolist() if not info.is_dir()]
+            names = [name for name in names if not name.startswith("__MACOSX/")]
+            if len(names) == 1:
+                return packed.read(names[0])
+    except (OSError, EOFError, ValueError, RuntimeError, NotImplementedError, zlib.error, zipfile.BadZipFile) as error:
+        raise InputError(f"FILE must be a compressed file that can be read, got {path!r}: {error}.") from None
+    raise InputError(f"FILE must be a table, or a zip that holds one and nothing else, got {path!r} with {len(names)}.")
+
+
+def _opened(source: Path | bytes) -> Any:
+    return io.BytesIO(source) if isinstance(source, bytes) else source
+
+
+def _starts_with(source: Path | bytes, start: bytes) -> bool:
+    if isinstance(source, bytes):
+        return source.startswith(start)
+    with open(source, "rb") as file:
+        return file.read(len(start)) == start
+
+
+def _check_names(names: list[str], path: str) -> None:
+    repeated = next((name for name, count in Counter(names).items() if count > 1), None)
+    if repeated is not None:
+        raise InputError(f"FILE must have columns of different names, got {path!r} with {repeated!r} more than once.")
+
+
+def _check_plain(frame: Any, names: list[str]) -> None:
+    """Refuse columns whose values are lists or structures, as Parquet may hold them."""
+    for name in names:
+        values = frame[name]
+        if values.dtype == object:
+            value = next(iter(values.dropna()), None)
+            if isinstance(value, list | tuple | dict | set | np.ndarray):
+                raise InputError(
+                    f"FILE must have columns of single values, got {name!r}, which holds a list or a structure in "
+                    "every record; leave it out with --drop."
+                )
 
 
 def column(frame: Any, name: str, option: str, file: str = "FILE") -> NDArray[Any]:
     """The values of a column, none of them missing; if there is no such column, the error names the nearest ones."""
     _find(frame, name, option, file)
+    _check_plain(frame, [name])
     values = frame[name]
     missing = values.isna().to_numpy()
     if missing.any():
@@ -133,7 +234,7 @@ def read_records(
     ``classes`` says whether the targets are classes, if the model or the loss tells. ``numbers`` says that a target of
     numbers is never taken for classes.
     """
-    frame = read_table(path, encoding=encoding)
+    frame, digest = _read(path, encoding)
     if target == groups:
         raise InputError(f"--target and --groups must be different columns, got {target!r} for both.")
     y, clusters = column(frame, target, "--target"), column(frame, groups, "--groups")
@@ -144,26 +245,22 @@ def read_records(
     features = frame.drop(columns=[target, *{groups, *drop}])
     if features.shape[1] == 0:
         raise InputError(f"FILE must have columns besides target, groups and dropped ones, got {path!r} without any.")
+    _check_plain(features, list(features.columns))
     as_classes = _are_classes(y, numbers) if classes is None else classes
     y = _targets(y, target, as_classes)
     names = list(features.columns)
     kind = f"classes {', '.join(map(str, np.unique(y)[:6]))}" if as_classes else "numbers"
+    named = "standard input" if path == "-" else Path(path).name
     about = {
-        "data": f"{Path(path).name}, {len(frame):,} records of {len(np.unique(clusters.astype(str))):,} clusters",
-        "sha256": file_digest(path),
+        "data": f"{named}, {len(frame):,} records of {len(np.unique(clusters.astype(str))):,} clusters",
+        "sha256": digest,
         "target": f"{target} ({kind}{', …' if as_classes and len(np.unique(y)) > 6 else ''})",
         "groups": groups,
         "features": ", ".join(names[:30]) + (f" and {len(names) - 30} more" if len(names) > 30 else ""),
     }
     if drop:
         about["dropped"] = ", ".join(drop)
-    return Records(features, y, clusters, as_classes, about)
-
-
-def file_digest(path: str) -> str:
-    """The sha256 of a file."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return Records(features, y, clusters, as_classes, about, named)
 
 
 def _neighbours(file: Path) -> list[str]:
@@ -173,10 +270,13 @@ def _neighbours(file: Path) -> list[str]:
         return []
 
 
-def _separator(file: Path, encoding: str) -> str:
+def _separator(source: Path | bytes, encoding: str) -> str:
     """The separator that occurs most often in the line of column names."""
-    with open(file, encoding=encoding) as lines:
-        first = lines.readline()
+    if isinstance(source, bytes):
+        first = io.TextIOWrapper(io.BytesIO(source), encoding=encoding).readline()
+    else:
+        with open(source, encoding=encoding) as lines:
+            first = lines.readline()
     return max(",;\t", key=first.count)
 
 

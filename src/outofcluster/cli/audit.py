@@ -8,14 +8,21 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
-from outofcluster._base.exceptions import InputError
+from outofcluster._base.exceptions import CheckpointError, InputError, MissingExtraError
+from outofcluster._base.files import check_outputs, write_whole
+from outofcluster._base.locks import FileLock
+from outofcluster._base.text import printable
+from outofcluster.auditing.summary import Summary
 from outofcluster.cli._options import Problem, data_options, json_option, quietly, read_problem
-from outofcluster.cli._print import console, exit_status, in_options, show_audit, write_json
+from outofcluster.cli._print import console, exit_status, in_options, on_screen, show_audit, write_json
+from outofcluster.cli._words import complain
 
 __all__ = ["command"]
 
@@ -23,6 +30,12 @@ _LARGEST_RATE = 0.5
 _FITS_TO_UNMIX = 150
 """Fits of a fold from which on the two sides of its split are compared."""
 _ERROR_MODELS = click.Choice(["auto", "records", "fragments"])
+
+_WRITTEN = {
+    "--report": "The report is in {}.",
+    "--suspects": "The suspects are in {}, the likeliest first.",
+}
+"""What is said of files that were written."""
 
 _EPILOG = """\b
 Example:
@@ -86,23 +99,21 @@ def command(
 
     FILE is CSV or Parquet. All columns but the target and the groups are features; text, dates and gaps are handled.
     """
-    from outofcluster.present.report import write_html, write_whole
-
     error_model = old_error_model or error_model
     rate = _read_rate(leakage, leakage_std)
-    _check_outputs(
-        file, {"--report": report, "--json": None if json_path == "-" else json_path, "--suspects": suspects}
-    )
+    files = {"--report": report, "--json": None if json_path == "-" else json_path, "--suspects": suspects}
+    _check_files(file, files, checkpoint)
     if suspects is not None:
         _check_suspects(
             error_model, rate, no_unmix=no_unmix, fits_per_fold=None if fits is None else fits // max(folds, 1)
         )
     problem = read_problem(file, **options)
-    out, err = console(error=json_path == "-"), console(error=True)
+    out, err = console(error=on_screen(report, json_path, suspects)), console(error=True)
     if err.is_terminal:
         err.print("Cross-validating, then fitting models to resamples, fold by fold.", markup=False)
     parts = [problem.records.about["sha256"], file, folds, fits, error_model, options, no_unmix]
     progress = _Progress.of(checkpoint, parts)
+    click.get_current_context().call_on_close(progress.release)
     try:
         with quietly():
             choices = {"error_model": error_model, "confidence_level": confidence_level, "cv": folds, "n_fits": fits}
@@ -110,33 +121,75 @@ def command(
             if suspects is not None:
                 # The records model is the only one that has suspects; fragments are refused before the first fit.
                 choices["error_model"] = _records_only(problem, error_model, folds)
-            result = _audit(problem, rate, random_state=options["seed"], checkpoint=progress.path, **choices)
+            choices["random_state"] = options["seed"]
+            result = progress.run(lambda path: _audit(problem, rate, checkpoint=path, **choices))
     except KeyboardInterrupt:
         err.print()
-        if progress.path is not None and progress.exists:
+        if progress.exists:
             err.print("Stopped. What was fitted is kept, and the same command goes on from there.", markup=False)
         else:
             err.print("Stopped before anything was fitted. The same command starts again.", markup=False)
         sys.exit(130)
     finally:
         progress.tidy()
+    # Whatever was asked for is in its file before anything is shown.
     summary = in_options(result.summary)
     about = problem.records.about | {"command": shlex.join(["outofcluster", *sys.argv[1:]])}
+    written, failed = _write(result, summary, problem, files, about)
     _introduce(out, problem)
     show_audit(out, summary)
-    listed = None if summary.auc is None else result.suspects()
-    if report is not None:
-        write_html(summary, report, title=f"Audit of {Path(file).name}", about=about, suspects=listed)
-        out.print(f"\nThe report is in {report}.", markup=False)
-    if suspects is not None:
-        assert listed is not None
-        listed.insert(2, "cluster", problem.records.groups[listed["record"]])
-        write_whole("--suspects", suspects, listed.to_csv(index=False))
-        out.print(f"\nThe suspects are in {suspects}, the likeliest first.", markup=False)
-    if json_path is not None:
-        write_json(json_path, json.dumps(summary.to_dict() | {"about": about}, indent=2, allow_nan=False))
+    for name in written:
+        if name in _WRITTEN:
+            out.print(f"\n{_WRITTEN[name].format(files[name])}", markup=False)
+    if json_path == "-":
+        write_json("-", _as_json(summary, about))
+    for sentence in failed:
+        complain(sentence)
+    if failed:
+        # The work is kept, so that the same command can write them without another fit.
+        sys.exit(3)
     progress.drop()
     sys.exit(exit_status(summary.findings, fail_on))
+
+
+def _write(
+    result: Any, summary: Summary, problem: Problem, files: dict[str, str | None], about: dict[str, str]
+) -> tuple[list[str], list[str]]:
+    """Write the files that were asked for: the options of those that were written, and a sentence for each other."""
+    from outofcluster.present.report import render_html
+
+    listed = None if summary.auc is None else result.suspects()
+
+    def suspects() -> str:
+        assert listed is not None
+        clusters = problem.records.groups[listed["record"]]
+        frame = listed.copy()
+        frame.insert(2, "cluster", clusters)
+        return printable(str(frame.to_csv(index=False)))
+
+    content: dict[str, Callable[[], str]] = {
+        "--report": lambda: render_html(
+            summary, title=f"Audit of {problem.records.name}", about=about, suspects=listed
+        ),
+        "--json": lambda: _as_json(summary, about) + "\n",
+        "--suspects": suspects,
+    }
+    written, failed = list[str](), list[str]()
+    for name, path in files.items():
+        if path is None:
+            continue
+        try:
+            write_whole(name, path, content[name]())
+            written.append(name)
+        except (InputError, MissingExtraError) as error:
+            failed.append(str(error))
+        except OSError as error:
+            failed.append(f"{name} could not be written to {path!r}: {error.strerror or error}.")
+    return written, failed
+
+
+def _as_json(summary: Summary, about: dict[str, str]) -> str:
+    return json.dumps(summary.to_dict() | {"about": about}, indent=2, allow_nan=False)
 
 
 def _read_rate(leakage: str | None, std: float | None) -> Any:
@@ -162,18 +215,17 @@ def _read_rate(leakage: str | None, std: float | None) -> Any:
     return Leakage(rate, std)
 
 
-def _check_outputs(file: str, outputs: dict[str, str | None]) -> None:
-    """Refuse files that cannot be written, that would replace the records, or that would replace each other."""
-    from outofcluster.present.report import check_destination
-
-    places = {os.path.realpath(file): "FILE"}
-    for name, path in outputs.items():
-        if path is None:
-            continue
-        check_destination(name, path)
-        other = places.setdefault(os.path.realpath(path), name)
-        if other != name:
-            raise InputError(f"{name} must be another file than {other}, got {path!r} for both.")
+def _check_files(file: str, outputs: dict[str, str | None], checkpoint: str | None) -> None:
+    """Refuse outputs that cannot be written, or that would replace the records, each other, or finished work."""
+    check_outputs(outputs, {"FILE": file})
+    if checkpoint is None:
+        return
+    beginning = f"{os.path.realpath(checkpoint)}."
+    for name, path in ({"FILE": file} | outputs).items():
+        if path is not None and os.path.realpath(path).startswith(beginning):
+            ending = os.path.realpath(path).removeprefix(beginning)
+            if ending.startswith(("baselines", "fold", "lock")):
+                raise InputError(f"{name} must be another file than those of --checkpoint, got {path!r}.")
 
 
 def _check_suspects(error_model: str, rate: Any, *, no_unmix: bool, fits_per_fold: int | None) -> None:
@@ -238,38 +290,66 @@ def _introduce(out: Any, problem: Problem) -> None:
 class _Progress:
     """The place of finished work: where the user says, or in a cache until the audit is done."""
 
-    def __init__(self, path: str | None, folder: Path | None) -> None:
-        self.path, self._folder = path, folder
+    def __init__(self, path: str | None, folder: Path | None = None, lock: FileLock | None = None) -> None:
+        self.path, self._folder, self._lock = path, folder, lock
 
     @classmethod
     def of(cls, checkpoint: str | None, parts: list[Any]) -> _Progress:
         """The place that the same command finds again."""
         if checkpoint is not None:
-            return cls(checkpoint, None)
+            return cls(checkpoint)
         from outofcluster._base.version import __version__
 
-        name = hashlib.sha256(repr([__version__, *parts]).encode()).hexdigest()[:24]
-        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        name = hashlib.sha256(repr([__version__, *parts]).encode(errors="replace")).hexdigest()[:24]
+        cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
         folder = Path(cache) / "outofcluster" / "audits" / name
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError:
-            return cls(None, None)
-        return cls(str(folder / "fits"), folder)
+            if not os.path.isabs(cache):
+                raise FileNotFoundError(2, "there is no home")
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(folder.with_suffix(".lock"))
+            if not lock.acquire():
+                complain("The same command is running already, so this one keeps no finished work.")
+                return cls(None)
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            complain(f"Finished work cannot be kept in {str(folder.parent)!r}: {error.strerror or error}.")
+            return cls(None)
+        return cls(str(folder / "fits"), folder, lock)
+
+    def run(self, audit: Callable[[str | None], Any]) -> Any:
+        """The audit; a cache that it cannot go on from, because of damage or of other versions, is emptied."""
+        try:
+            return audit(self.path)
+        except CheckpointError:
+            if self._folder is None:
+                raise
+            for file in self._folder.iterdir():
+                file.unlink(missing_ok=True)
+            return audit(self.path)
 
     @property
     def exists(self) -> bool:
         """Whether there is finished work."""
-        assert self.path is not None
+        if self.path is None:
+            return False
         place = Path(self.path)
-        return any(any(place.parent.glob(f"{place.name}.{part}*")) for part in ("baselines", "fold"))
+        names = tuple(f"{place.name}.{part}" for part in ("baselines", "fold"))
+        with suppress(OSError):
+            return any(file.name.startswith(names) for file in place.parent.iterdir())
+        return False
 
     def tidy(self) -> None:
         """Remove the cache if it is empty."""
-        if self._folder is not None and not self.exists:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        if not self.exists:
+            self.drop()
 
     def drop(self) -> None:
         """Remove the cache once it is no longer needed."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+    def release(self) -> None:
+        """Let other processes have the cache."""
+        if self._lock is not None:
+            self._lock.release()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
+from outofcluster._base.files import check_outputs
 from outofcluster.cli._options import json_option
-from outofcluster.cli._print import console, in_options, show_audit, write_json
+from outofcluster.cli._print import console, in_options, on_screen, show_audit, write_json
 
 __all__ = ["command"]
 
@@ -23,13 +24,11 @@ def command(report: str, json_path: str | None, fits: int, seed: int) -> None:
     good.
     """
     from outofcluster.cli.demonstration import run_demo
-    from outofcluster.present.report import check_destination, write_html
+    from outofcluster.present.report import write_html
 
-    check_destination("--report", report)
-    if json_path not in (None, "-"):
-        check_destination("--json", json_path)
+    check_outputs({"--report": report, "--json": None if json_path == "-" else json_path}, {})
     demo = run_demo(n_fits=fits, seed=seed)
-    out = console(error=json_path == "-")
+    out = console(error=on_screen(report, json_path))
     patients, summary = demo.patients, in_options(demo.audit.summary)
     naive, truth = summary.naive.value, demo.truth
     groups = len(set(patients.groups.tolist()))

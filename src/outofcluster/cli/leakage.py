@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
 from outofcluster._base.exceptions import InputError
+from outofcluster._base.files import check_outputs
 from outofcluster.cli._options import json_option
-from outofcluster.cli._print import console, write_json
+from outofcluster.cli._print import console, on_screen, write_json
 from outofcluster.cli._table import column, read_table
 from outofcluster.leakage.rate import Leakage
 
@@ -52,7 +54,7 @@ def from_audited(file: str, true_column: str, groups: str, folds: int, encoding:
 
     Look up whole true clusters, drawn at random. A sample of records misses mates, and the rate comes out too low.
     """
-    _check(json_path)
+    _check(json_path, {"FILE": file})
     frame = read_table(file, encoding=encoding)
     if true_column == groups:
         raise InputError(f"--true and --groups must be different columns, got {groups!r} for both.")
@@ -95,7 +97,9 @@ def from_pairs(
     The pairs that matter are those below the threshold for a link, so ask the tool for them too. The columns are called
     left, right and probability, or have splink's names, unless you name others.
     """
-    _check(json_path)
+    _check(json_path, {"PAIRS": pairs, "FILE": file})
+    if pairs == file and not Path(file).is_file():
+        raise InputError(f"PAIRS and FILE must be different files, got {file!r} for both, which can be read once.")
     table, frame = read_table(pairs, encoding=encoding), read_table(file, encoding=encoding)
     usual = next((names for names in _PAIRS if set(names) <= set(table.columns)), _PAIRS[0])
     names = [chosen or name for chosen, name in zip((left, right, probability), usual, strict=True)]
@@ -152,7 +156,7 @@ def from_precision_recall(
 
     Without --mates the rates are upper bounds, because each missed pair is taken to leak a record of its own.
     """
-    _check(json_path)
+    _check(json_path, {} if file is None else {"--file": file})
     if file is not None:
         if groups is None:
             raise InputError("--groups must be given along with --file.")
@@ -172,16 +176,13 @@ def from_precision_recall(
     )
 
 
-def _check(json_path: str | None) -> None:
-    from outofcluster.present.report import check_destination
-
-    if json_path not in (None, "-"):
-        check_destination("--json", json_path)
+def _check(json_path: str | None, inputs: dict[str, str]) -> None:
+    check_outputs({"--json": None if json_path == "-" else json_path}, inputs)
 
 
 def _show(rate_of: Callable[[Any], Leakage], json_path: str | None) -> None:
     rates = {"records": rate_of("train"), "fragments": rate_of("validation")}
-    out = console(error=json_path == "-")
+    out = console(error=on_screen(json_path))
     words = {"records": "If single records leak", "fragments": "If pieces of clusters leak"}
     for error_model, leakage in rates.items():
         std = "" if leakage.std is None else f" --leakage-std {leakage.std:.3g}"

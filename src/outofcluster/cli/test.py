@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
+from outofcluster._base.files import check_outputs
 from outofcluster.cli._options import data_options, json_option, quietly, read_problem
-from outofcluster.cli._print import console, write_json
+from outofcluster.cli._print import console, on_screen, write_json
 
 __all__ = ["command"]
 
@@ -34,10 +35,8 @@ def command(file: str, folds: int, alpha: float, json_path: str | None, fail_on_
     from rich.text import Text
 
     from outofcluster.auditing.effect_test import leakage_test
-    from outofcluster.present.report import check_destination
 
-    if json_path not in (None, "-"):
-        check_destination("--json", json_path)
+    check_outputs({"--json": None if json_path == "-" else json_path}, {"FILE": file})
     problem = read_problem(file, **options)
     about = problem.records.about
     with quietly():
@@ -52,12 +51,12 @@ def command(file: str, folds: int, alpha: float, json_path: str | None, fail_on_
             random_state=options["seed"],
             n_jobs=problem.n_jobs,
         )
-    out = console(error=json_path == "-")
+    if json_path is not None:
+        plain = result.to_dict() | {"sentence": result.sentence, "about": about}
+        write_json(json_path, json.dumps(plain, indent=2, allow_nan=False))
+    out = console(error=on_screen(json_path))
     out.print(f"{about['data']}; target {about['target']}.\n", markup=False)
     out.print(Text(f"{result.sentence.partition('): ')[0]})." if result.rejected else result.sentence, style="bold"))
     for line in str(result).split("\n")[1:]:
         out.print(Text(line))
-    if json_path is not None:
-        plain = result.to_dict() | {"sentence": result.sentence, "about": about}
-        write_json(json_path, json.dumps(plain, indent=2, allow_nan=False))
     sys.exit(int(fail_on_effect and result.rejected))

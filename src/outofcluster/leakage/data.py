@@ -41,6 +41,7 @@ from scipy.special import gammaln
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.randomness import RandomState, seed_of
 from outofcluster._base.rows import take_rows
+from outofcluster._base.threads import one_thread
 from outofcluster._base.validation import Array, check_choice, check_share
 from outofcluster.split.discriminator import Sides, tell_sides_apart
 from outofcluster.split.discriminator.encoding import is_discrete
@@ -98,8 +99,6 @@ def rate_of_data(
     random_state: RandomState = None,
 ) -> DataRate:
     """The rate of a cross-validation, over all its folds; see `Leakage.from_data` for the parameters."""
-    from threadpoolctl import threadpool_limits
-
     if discriminator is not None:
         check_classifier(discriminator)
     folds = make_folds(X, y, groups, cv)
@@ -107,8 +106,7 @@ def rate_of_data(
     check_data_rate(y, folds, clusters, error_model)
     seeds = np.random.SeedSequence(seed_of(random_state)).spawn(len(folds))
     discrete = y is not None and is_discrete(y)
-    # Small problems lose more to threads than they gain, and sums in another order would be other bits.
-    with threadpool_limits(1, user_api="blas"):
+    with one_thread():
         sides = (
             tell_sides_apart(
                 *(X, y, fold.train, fold.validation),

@@ -25,6 +25,7 @@ from outofcluster._base.exceptions import InputError
 from outofcluster._base.files import write_whole
 from outofcluster._base.plain import plain
 from outofcluster._base.validation import Array
+from outofcluster.sampling.checkpoint import Checkpoint
 from outofcluster.sampling.prepare import Sampling, package_versions
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.samples import LossSamples
@@ -154,7 +155,12 @@ class Parts:
     progress: Progress
 
     def samples(
-        self, name: str, parameters: Any, n_fits: int, start: Callable[[Path | None], Sampling], n_jobs: int | None
+        self,
+        name: str,
+        parameters: Any,
+        n_fits: int,
+        start: Callable[[Checkpoint | None], Sampling],
+        n_jobs: int | None,
     ) -> LossSamples:
         """Loss samples from their file, or fitted; ``start`` prepares a run of that many fits or fewer."""
         path = self._path(name, parameters, "samples")
@@ -163,10 +169,10 @@ class Parts:
             self.progress.found(samples.n_fits)
             return samples
         # A checkpoint goes on with the same bits under the same libraries only, so each set of versions has its own.
-        checkpoint = path.with_suffix(f".{digest(package_versions())[:6]}.checkpoint")
+        checkpoint = Checkpoint(path.with_suffix(f".{digest(package_versions())[:6]}.checkpoint"))
         samples = start(checkpoint if n_fits >= _CHECKPOINT_FROM else None).run_within(self.progress, n_jobs=n_jobs)
         samples.save(path)
-        checkpoint.unlink(missing_ok=True)
+        checkpoint.path.unlink(missing_ok=True)
         return samples
 
     def plain(self, name: str, parameters: Any, compute: Callable[[], Any], *, n_fits: int = 0) -> Any:

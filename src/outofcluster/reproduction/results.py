@@ -17,6 +17,7 @@ import numpy as np
 
 from outofcluster._base.exceptions import SolverError
 from outofcluster._base.plain import plain
+from outofcluster._base.threads import one_thread
 from outofcluster._base.validation import Array
 from outofcluster.curves import AutoCurve, Curve, PolynomialCurve, SketchCurve, TrendFilterCurve
 from outofcluster.curves.operator import BinomialOperator
@@ -25,7 +26,6 @@ from outofcluster.curves.unmixing import Unmixed, mass_of_injected
 from outofcluster.reproduction.parts import Means
 from outofcluster.reproduction.protocols import Replicate
 from outofcluster.reproduction.studies import LEAKAGE, Study
-from outofcluster.sampling.fitting import one_blas_thread
 from outofcluster.sampling.samples import LossSamples
 
 __all__ = ["LABELS", "estimate", "field_results", "field_shape", "make_curves", "method_errors", "paper_results"]
@@ -72,7 +72,7 @@ def _fit(curve: Curve, means: Means | tuple[Means, ...], below: LossSamples | No
     methods weigh all levels alike.
     """
     try:
-        with one_blas_thread():
+        with one_thread():
             if not isinstance(means, tuple):
                 return curve.fit_points(means.levels(LEAKAGE), means.means, means.size)
             if below is None:
@@ -178,7 +178,7 @@ def _fitted_curves(study: Study, first: Replicate) -> dict[str, Any]:
         fitted = _fit(curve, means, below)
         if fitted is not None:
             full = means[0] if isinstance(means, tuple) else means
-            with one_blas_thread():
+            with one_thread():
                 e = np.asarray(fitted.values(np.arange(study.n + 1)))
                 curves[name] = {"loss": operator @ e, "e": e, "largest_p": float(full.levels(LEAKAGE).max())}
     return curves

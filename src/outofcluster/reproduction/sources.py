@@ -23,18 +23,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from outofcluster import datasets
+from outofcluster._base.threads import one_thread
 from outofcluster._base.validation import Array
 from outofcluster.datasets import Bunch
 from outofcluster.design.unmixing import unmixed_fractions
 from outofcluster.reproduction.parts import Means, Parts, seed_for
 from outofcluster.reproduction.studies import IID_FITS, Study
-from outofcluster.sampling.fitting import one_blas_thread
+from outofcluster.sampling.checkpoint import Checkpoint
 from outofcluster.sampling.prepare import Sampling, SamplingSettings, prepare
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.task import Task
@@ -144,7 +144,7 @@ class Source:
             kernel=True,
         )
 
-        def start(checkpoint: Path | None) -> Sampling:
+        def start(checkpoint: Checkpoint | None) -> Sampling:
             return prepare(self._task, Fold(0, train, validation), settings, seed=seed, checkpoint=checkpoint)
 
         parameters["records"] = (len(train), len(validation))
@@ -159,7 +159,7 @@ class Source:
         """
         fold = Fold(0, *rows)
 
-        def start(checkpoint: Path | None) -> Sampling:
+        def start(checkpoint: Checkpoint | None) -> Sampling:
             weights = self._weights(fold, groups, seed_for(seed, "sides"))
             fractions = unmixed_fractions(weights.allows)
             per_level = max(n_fits // (len(fractions) * weights.n_parts), 2) * weights.n_parts
@@ -181,7 +181,7 @@ class Source:
     def _weights(self, fold: Fold, groups: Any, seed: int) -> RatioWeights:
         """Weights that leave out what looks like the validation records."""
         task = self._task
-        with one_blas_thread():
+        with one_thread():
             sides = tell_sides_apart(
                 task.X,
                 task.y,

@@ -24,13 +24,13 @@ from typing import Any
 import numpy as np
 
 from outofcluster._base.exceptions import SolverError
+from outofcluster._base.threads import one_thread
 from outofcluster._base.validation import Array
 from outofcluster.curves import Curve, PolynomialCurve, SketchCurve, TrendFilterCurve
 from outofcluster.curves.operator import BinomialOperator
 from outofcluster.reproduction.parts import Means, Parts
 from outofcluster.reproduction.results import LABELS, estimate, make_curves
 from outofcluster.reproduction.studies import LEAKAGE, STUDIES, Study
-from outofcluster.sampling.fitting import one_blas_thread
 
 __all__ = ["PER_INDEX", "run_timing"]
 
@@ -167,7 +167,7 @@ def _solve(cp: Any, p: Array, b: Array, n: int, penalty: float) -> tuple[str, fl
 def _measure(call: Callable[[], object], *, least: int = 7, enough: float = 0.3) -> float:
     """Median seconds of a call, over at least so many calls or until enough time was spent."""
     times: list[float] = []
-    with one_blas_thread():
+    with one_thread():
         call()
         while sum(times) < (20 * enough if len(times) < least else enough) and len(times) < 1000:
             started = time.perf_counter()

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import FitError
 from outofcluster._base.rows import take_rows
+from outofcluster._base.threads import one_thread
 from outofcluster._base.validation import Array
 from outofcluster.sampling.audit_samples import RandomFolds
-from outofcluster.sampling.fitting import fit_clone, one_blas_thread
+from outofcluster.sampling.fitting import fit_clone
 from outofcluster.sampling.metrics.losses import Loss, shared_predictions
 from outofcluster.sampling.metrics.partitions import Partition, pseudo_losses
 from outofcluster.sampling.metrics.predictions import Predictions, StoredPredictions
@@ -147,13 +148,13 @@ def _pool(
             by_fold[place][f"pooled_{kind}"] = own
 
 
+@one_thread()
 def _one_fold(
     task: Task, fold: Fold, seed: np.random.SeedSequence, parts: NDArray[np.int64] | None
 ) -> tuple[list[Losses], StoredPredictions] | str:
     """The losses by every metric and the predictions of those that are pooled, or what went wrong."""
     try:
-        with one_blas_thread():
-            model = fit_clone(task.estimator, task.X, task.y, fold.train, task.params, np.random.default_rng(seed))
+        model = fit_clone(task.estimator, task.X, task.y, fold.train, task.params, np.random.default_rng(seed))
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     held_out, targets = take_rows(task.X, fold.validation), take_rows(task.y, fold.validation)

@@ -30,8 +30,9 @@ from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import FitError, InputError
 from outofcluster._base.rows import take_rows
+from outofcluster._base.threads import one_thread
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
-from outofcluster.sampling.fitting import fit_clone, one_blas_thread
+from outofcluster.sampling.fitting import fit_clone
 from outofcluster.sampling.task import Task
 from outofcluster.split.folds import Fold
 
@@ -81,10 +82,10 @@ def sample_disjoint_folds(
     return EffectLosses(by_side[:, 0], by_side[:, 1], sizes)
 
 
+@one_thread()
 def _fit_and_score(task: Task, train: Rows, scored: Rows, seed: np.random.SeedSequence) -> float:
     try:
-        with one_blas_thread():
-            model = fit_clone(task.estimator, task.X, task.y, train, task.params, np.random.default_rng(seed))
+        model = fit_clone(task.estimator, task.X, task.y, train, task.params, np.random.default_rng(seed))
         return task.loss.resample(model, take_rows(task.X, scored), take_rows(task.y, scored))
     except InputError:
         raise

@@ -41,10 +41,11 @@ from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import FitError, InputError
 from outofcluster._base.rows import take_rows
+from outofcluster._base.threads import one_thread
 from outofcluster._base.validation import Array
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
 from outofcluster.sampling.baselines import pseudo_losses_of
-from outofcluster.sampling.fitting import fit_clone, one_blas_thread
+from outofcluster.sampling.fitting import fit_clone
 from outofcluster.sampling.metrics.losses import Loss, shared_predictions
 from outofcluster.sampling.metrics.predictions import Predictions
 from outofcluster.sampling.task import Task
@@ -221,6 +222,7 @@ def _balanced(counts: Rows, rng: np.random.Generator) -> Rows:
     return arm
 
 
+@one_thread()
 def _fit_and_score(
     task: Task, drawing: _Drawing, units: str, seed: np.random.SeedSequence
 ) -> list[tuple[Array, Array] | str]:
@@ -229,8 +231,7 @@ def _fit_and_score(
     predictions = list[Predictions]()
     for rows, child in zip(drawing.training, seed.spawn(2), strict=True):
         try:
-            with one_blas_thread():
-                model = fit_clone(task.estimator, task.X, task.y, rows, task.params, np.random.default_rng(child))
+            model = fit_clone(task.estimator, task.X, task.y, rows, task.params, np.random.default_rng(child))
         except Exception as error:
             raise FitError(
                 f"The estimator failed on {len(rows)} records: {type(error).__name__}: {error}", None

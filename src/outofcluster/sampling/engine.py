@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy as np
 from outofcluster._base.exceptions import FitError
 from outofcluster._base.validation import Array
 from outofcluster.sampling.checkpoint import Batch, Checkpoint
-from outofcluster.sampling.fitting import Block, BlockLosses, Failure, Problem, add_sums, run_blocks
+from outofcluster.sampling.fitting import MAX_DRAWS, Block, BlockLosses, Failure, Problem, add_sums, run_blocks
 from outofcluster.sampling.plan import Plan
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.samples import TRAIN_SUMS, VALIDATION_SUMS, LossSamples, UnitSums
@@ -59,57 +59,111 @@ class Identity:
     versions: dict[str, str]
 
 
-@dataclass
-class _Level:
-    """What has come in at one level."""
+@dataclass(frozen=True)
+class _State:
+    """How far a level is: the parts of its losses, replicates, redraws, and sums over them."""
 
+    parts: int
+    done: int
+    redraws: int
     train_sums: tuple[Array, ...]
     validation_sums: tuple[Array, ...]
-    losses: list[Array] = field(default_factory=list)
-    done: int = 0
-    redraws: int = 0
+
+
+class _Level:
+    """What has come in at one level, and how much of it a checkpoint holds."""
+
+    def __init__(self, train_sums: tuple[Array, ...], validation_sums: tuple[Array, ...]) -> None:
+        self.losses: list[Array] = []
+        self.state = self.stored = _State(0, 0, 0, train_sums, validation_sums)
+
+    @property
+    def done(self) -> int:
+        """Number of replicates."""
+        return self.state.done
 
     def add(self, result: BlockLosses) -> None:
-        self._count(result.losses, result.redraws)
-        self.train_sums = add_sums(self.train_sums, result.train_sums)
-        self.validation_sums = add_sums(self.validation_sums, result.validation_sums)
+        """Take a finished block."""
+        train_sums = add_sums(self.state.train_sums, result.train_sums)
+        validation_sums = add_sums(self.state.validation_sums, result.validation_sums)
+        self._advance(result.losses, result.redraws, train_sums, validation_sums)
 
     def restore(self, batch: Batch) -> None:
         """Take a batch that a checkpoint holds; its sums are those up to and including it."""
-        self._count(batch.losses, batch.redraws)
-        self.train_sums, self.validation_sums = batch.train_sums, batch.validation_sums
+        self._advance(batch.losses, batch.redraws, batch.train_sums, batch.validation_sums)
+        self.stored = self.state
 
-    def _count(self, losses: Array, redraws: int) -> None:
+    def batch(self, level: int) -> Batch:
+        """What a checkpoint does not hold yet."""
+        last, state = self.stored, self.state
+        losses = np.concatenate(self.losses[last.parts : state.parts], axis=1)
+        return Batch(level, last.done, losses, state.redraws - last.redraws, state.train_sums, state.validation_sums)
+
+    def _advance(
+        self, losses: Array, redraws: int, train_sums: tuple[Array, ...], validation_sums: tuple[Array, ...]
+    ) -> None:
         self.losses.append(losses)
-        self.done += losses.shape[1]
-        self.redraws += redraws
+        # One assignment: a run that is stopped in between must not keep sums without their losses.
+        self.state = _State(
+            self.state.parts + 1,
+            self.state.done + losses.shape[1],
+            self.state.redraws + redraws,
+            train_sums,
+            validation_sums,
+        )
 
 
 class _Store:
     """The levels in memory and, where there is a checkpoint, on disk: batches of one level, about one per second."""
 
-    def __init__(self, problem: Problem, n_levels: int, checkpoint: Checkpoint | None, stored: list[Batch]) -> None:
+    def __init__(self, problem: Problem, n_levels: int, checkpoint: Checkpoint | None) -> None:
         self._metrics = len(problem.losses)
         train = tuple(np.zeros((units.count, TRAIN_SUMS)) for units in problem.train_units) * self._metrics
         validation = tuple(np.zeros((units.count, VALIDATION_SUMS)) for units in problem.validation_units)
         validation *= self._metrics
         self.levels = [_Level(train, validation) for _ in range(n_levels)]
-        for batch in stored:
-            self.levels[batch.level].restore(batch)
         self._checkpoint = checkpoint
-        self._pending: list[BlockLosses] = []
         self._level = 0
         self._flushed = time.monotonic()
+
+    def restore(self, blocks: list[Block]) -> list[Block]:
+        """Take what the checkpoint holds of a round, and give the blocks that are left to be done."""
+        done = 0
+        while self._checkpoint is not None and done < len(blocks):
+            batch = self._checkpoint.following()
+            count = 0 if batch is None else self._blocks_in(batch, blocks, done)
+            if batch is None or count == 0:
+                break
+            self._checkpoint.take()
+            self.levels[batch.level].restore(batch)
+            done += count
+        return blocks[done:]
+
+    def _blocks_in(self, batch: Batch, blocks: list[Block], start: int) -> int:
+        """The number of blocks that a batch consists of; 0 if it is not what the run comes to next."""
+        level, first = blocks[start].level, blocks[start].first
+        if (batch.level, batch.first) != (level, first) or batch.losses.ndim != 2:
+            return 0
+        state, replicates = self.levels[level].state, batch.losses.shape[1]
+        shapes = [[array.shape for array in (*one.train_sums, *one.validation_sums)] for one in (batch, state)]
+        sides = len(batch.train_sums), len(batch.validation_sums)
+        if shapes[0] != shapes[1] or sides != (len(state.train_sums), len(state.validation_sums)):
+            return 0
+        if batch.losses.shape[0] != self._metrics or not 0 <= batch.redraws <= MAX_DRAWS * replicates:
+            return 0
+        place, end = start, first
+        while place < len(blocks) and blocks[place].level == level and end < first + replicates:
+            end += blocks[place].count
+            place += 1
+        return place - start if end == first + replicates else 0
 
     def add(self, level: int, result: BlockLosses) -> None:
         if level != self._level:
             self.flush()
         self._level = level
         self.levels[level].add(result)
-        if self._checkpoint is not None:
-            self._pending.append(result)
-            if time.monotonic() - self._flushed > _FLUSH_SECONDS:
-                self.flush()
+        if time.monotonic() - self._flushed > _FLUSH_SECONDS:
+            self.flush()
 
     def losses(self, counts: Any) -> list[Array]:
         """The first losses of each level by the first metric, as many of them as ``counts`` says."""
@@ -117,15 +171,13 @@ class _Store:
 
     def of_level(self, level: _Level) -> Array:
         """All losses of a level, one row per metric."""
-        return np.concatenate([np.zeros((self._metrics, 0)), *level.losses], axis=1)
+        return np.concatenate([np.zeros((self._metrics, 0)), *level.losses[: level.state.parts]], axis=1)
 
     def flush(self) -> None:
-        if self._checkpoint is not None and self._pending:
-            level = self.levels[self._level]
-            losses = np.concatenate([part.losses for part in self._pending], axis=1)
-            redraws = sum(part.redraws for part in self._pending)
-            self._checkpoint.add(Batch(self._level, losses, redraws, level.train_sums, level.validation_sums))
-        self._pending = []
+        level = self.levels[self._level]
+        if self._checkpoint is not None and level.stored is not level.state:
+            self._checkpoint.add(level.batch(self._level))
+            level.stored = level.state
         self._flushed = time.monotonic()
 
 
@@ -135,13 +187,11 @@ def run(
     identity: Identity,
     *,
     checkpoint: Checkpoint | None,
-    stored: list[Batch],
     n_jobs: int | None,
     progress: Progress,
 ) -> tuple[LossSamples, ...]:
     """Samples of every metric, once the plan is fulfilled; if an estimator fails, FitError with the first's so far."""
-    store = _Store(problem, len(plan.injected), checkpoint, stored)
-    progress.found(sum(level.done for level in store.levels))
+    store = _Store(problem, len(plan.injected), checkpoint)
 
     def samples() -> tuple[LossSamples, ...]:
         sampled = [i for i, level in enumerate(store.levels) if level.done]
@@ -153,15 +203,15 @@ def run(
             own = LossSamples(
                 injected=plan.injected[sampled],
                 losses=tuple(level[metric] for level in losses),
-                redraws=np.array([store.levels[i].redraws for i in sampled]),
+                redraws=np.array([store.levels[i].state.redraws for i in sampled]),
                 size=problem.injection.size,
                 sums={
                     kind: UnitSums(
                         *identity.units[kind],
                         problem.train_units[k].sizes,
                         problem.validation_units[k].sizes,
-                        np.array([store.levels[i].train_sums[metric * kinds + k] for i in sampled]),
-                        np.array([store.levels[i].validation_sums[metric * kinds + k] for i in sampled]),
+                        np.array([store.levels[i].state.train_sums[metric * kinds + k] for i in sampled]),
+                        np.array([store.levels[i].state.validation_sums[metric * kinds + k] for i in sampled]),
                     )
                     for k, kind in enumerate(identity.units)
                 },
@@ -177,9 +227,14 @@ def run(
         return tuple(of_metric(metric) for metric in range(len(problem.losses)))
 
     target = np.zeros(len(plan.injected), dtype=np.int64)
+    if checkpoint is not None:
+        checkpoint.open()
     try:
         while (following := plan.following(target, store.losses(target))) is not None:
-            blocks = _blocks(problem, plan.injected, store, target, following)
+            blocks = store.restore(_blocks(problem, plan.injected, target, following))
+            # What a checkpoint held does not count for the rate of the progress bar.
+            done = int(following.sum() - target.sum()) - sum(block.count for block in blocks)
+            progress.found(done)
             with closing(_results(problem, blocks, n_jobs)) as results:
                 for block, result in results:
                     if isinstance(result, Failure):
@@ -190,20 +245,23 @@ def run(
                         )
                     store.add(block.level, result)
                     progress.add(block.count)
+            # Batches end with their round, so that a run that goes on can tell what comes next.
+            store.flush()
             target = following
     finally:
         store.flush()
+        if checkpoint is not None:
+            checkpoint.close()
     return samples()
 
 
-def _blocks(problem: Problem, injected: Array, store: _Store, start: Any, stop: Any) -> list[Block]:
-    """The blocks of a round that are still to be done, in order; what a checkpoint holds are whole blocks."""
+def _blocks(problem: Problem, injected: Array, start: Any, stop: Any) -> list[Block]:
+    """The blocks of a round, in order."""
     length = _FITTED_BLOCK if problem.compiled is None else _COMPILED_BLOCK
     return [
         Block(level, float(a), first, min(length, int(stop[level]) - first))
         for level, a in enumerate(injected)
         for first in range(int(start[level]), int(stop[level]), length)
-        if first >= store.levels[level].done
     ]
 
 

@@ -16,7 +16,6 @@ block, picked by the block's number, gives the effects E and stands for all of t
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import take_rows
+from outofcluster._base.threads import one_thread
 from outofcluster._base.validation import Array
 from outofcluster.sampling.injection import Draw, Injection, Records
 from outofcluster.sampling.kernels import Kernel, Units
@@ -32,6 +32,7 @@ from outofcluster.sampling.metrics.partitions import Partition
 from outofcluster.sampling.samples import TRAIN_SUMS, VALIDATION_SUMS
 
 __all__ = [
+    "MAX_DRAWS",
     "Block",
     "BlockLosses",
     "Compiled",
@@ -41,12 +42,12 @@ __all__ = [
     "add_sums",
     "check_cloneable",
     "fit_clone",
-    "one_blas_thread",
     "run_blocks",
     "seed_open_states",
 ]
 
-_MAX_DRAWS = 100
+MAX_DRAWS = 100
+"""Attempts to draw a replicate."""
 
 Rows = NDArray[np.int64]
 
@@ -122,31 +123,15 @@ class Failure:
     error: str
 
 
+@one_thread()
 def run_blocks(problem: Problem, blocks: list[Block]) -> list[BlockLosses | Failure]:
-    """The blocks one after the other, up to the first failure.
-
-    Linear algebra runs on one thread: many small fits lose more to threads than they gain, and sums in another
-    order would be other bits. More workers are how to use more cores.
-    """
+    """The blocks one after the other, up to the first failure."""
     results: list[BlockLosses | Failure] = []
-    with one_blas_thread():
-        for block in blocks:
-            results.append(_fit_block(problem, block) if problem.compiled is None else _run_kernel(problem, block))
-            if isinstance(results[-1], Failure):
-                break
+    for block in blocks:
+        results.append(_fit_block(problem, block) if problem.compiled is None else _run_kernel(problem, block))
+        if isinstance(results[-1], Failure):
+            break
     return results
-
-
-def one_blas_thread() -> Any:
-    """A context in which linear algebra runs on one thread."""
-    return _thread_pools().limit(limits=1, user_api="blas")
-
-
-@cache
-def _thread_pools() -> Any:
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
 
 
 def _run_kernel(problem: Problem, block: Block) -> BlockLosses | Failure:
@@ -298,7 +283,7 @@ def _counts(positions: Rows, units: Units) -> Array:
 def _draw(problem: Problem, rng: np.random.Generator, injected: float, replicate: int) -> tuple[Draw, int]:
     labels = np.asarray(problem.y) if problem.classifier else None
     measured = [loss for loss in problem.losses if loss.measure is not None]
-    for again in range(_MAX_DRAWS):
+    for again in range(MAX_DRAWS):
         draw = problem.injection.draw(rng, injected, replicate)
         if len(draw.scored) == 0 or len(draw.from_train) + len(draw.from_validation) == 0:
             continue
@@ -311,7 +296,7 @@ def _draw(problem: Problem, rng: np.random.Generator, injected: float, replicate
         ):
             continue
         return draw, again
-    raise RuntimeError(f"{_MAX_DRAWS} resamples in a row held a single class or left no validation record to score")
+    raise RuntimeError(f"{MAX_DRAWS} resamples in a row held a single class or left no validation record to score")
 
 
 def _rows(problem: Problem, draw: Draw) -> Rows:

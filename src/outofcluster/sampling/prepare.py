@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import platform
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.validation import Array, check_choice, check_flag, check_integer, check_number, check_vector
 from outofcluster.design.extrapolation import allocate, extrapolation_design, largest_level
-from outofcluster.sampling.checkpoint import Batch, Checkpoint
+from outofcluster.sampling.checkpoint import Checkpoint
 from outofcluster.sampling.engine import Identity, run
 from outofcluster.sampling.fitting import Compiled, Problem
 from outofcluster.sampling.injection import Injection, Records, make_injection
@@ -94,7 +93,6 @@ class Sampling:
     plan: Plan
     identity: Identity
     checkpoint: Checkpoint | None
-    stored: list[Batch]
 
     def run(self, *, n_jobs: int | None, progress: bool) -> LossSamples:
         """Fit the models."""
@@ -112,7 +110,6 @@ class Sampling:
             self.plan,
             self.identity,
             checkpoint=self.checkpoint,
-            stored=self.stored,
             n_jobs=n_jobs,
             progress=progress,
         )
@@ -124,7 +121,7 @@ def prepare(
     settings: SamplingSettings,
     *,
     seed: int | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Sampling:
     """Check the settings against the task and the split, and plan the run.
 
@@ -138,7 +135,7 @@ def prepare(
         How to sample.
     seed : int, optional
         Entropy of the run.
-    checkpoint : path, optional
+    checkpoint : Checkpoint, optional
         File in which finished work is kept.
 
     Returns
@@ -181,12 +178,10 @@ def prepare(
     if settings.kernel and not task.params and isinstance(injection, Records):
         fits = (settings.fits_in_all or budget) if settings.kernel == "auto" else None
         compiled = _compiled(task, train, validation, injection.n_train, fits)
-    file, stored = None, list[Batch]()
     if checkpoint is not None:
-        file = Checkpoint(checkpoint)
         if seed is None:
             # Without a seed in the call, the run goes on with the stored one.
-            entropy = int((file.stored_problem() or {}).get("random_state", entropy))
+            entropy = int((checkpoint.stored_problem() or {}).get("random_state", entropy))
         run_settings = {
             "injected": [float(a) for a in plan.injected],
             "n_fits": plan.budget,
@@ -198,7 +193,7 @@ def prepare(
             "pieces": None if settings.pieces is None else digest(vars(settings.pieces)),
             "versions": package_versions(),
         }
-        stored = file.open(about | run_settings)
+        checkpoint.begin(about | run_settings)
     problem = Problem(
         task.estimator,
         task.X,
@@ -219,7 +214,7 @@ def prepare(
     numbers = zip(kinds, train_units, validation_units, strict=True)
     units = {str(kind): (of_train, of_validation) for kind, (of_train, _), (of_validation, _) in numbers}
     names = tuple(loss.name for loss in task.losses)
-    return Sampling(problem, plan, Identity(about, names, units, entropy, package_versions()), file, stored)
+    return Sampling(problem, plan, Identity(about, names, units, entropy, package_versions()), checkpoint)
 
 
 def _plan(settings: SamplingSettings, budget: int, injection: Injection, n_validation: int) -> Plan:
@@ -304,6 +299,8 @@ def _compiled(task: Task, train: Rows, validation: Rows, n_train: int, fits: int
         numbers = (target == labels[1]).astype(float)
     else:
         numbers = np.ascontiguousarray(target, dtype=float)
+    if not kernel.usable:
+        return None
     return Compiled(kernel, task.dense, numbers, kernel.start(task.dense, numbers, train))
 
 

@@ -13,6 +13,7 @@ from outofcluster._base.deprecation import old_names
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.randomness import RandomState, seed_of
 from outofcluster._base.validation import check_choice
+from outofcluster.sampling.checkpoint import Checkpoint
 from outofcluster.sampling.prepare import SamplingSettings, prepare
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.sides import sides_of, weights_of
@@ -146,7 +147,8 @@ def sample_losses(
     seed = seed_of(random_state)
     if injected is not None and error_model == "records" and np.min(np.asarray(injected, dtype=float), initial=0) < 0:
         settings = replace_settings(settings, ratios=_ratios(task, fold, discriminator, seed))
-    sampling = prepare(task, fold, settings, seed=seed, checkpoint=checkpoint)
+    kept = None if checkpoint is None else Checkpoint(checkpoint)
+    sampling = prepare(task, fold, settings, seed=seed, checkpoint=kept)
     return sampling.run(n_jobs=n_jobs, progress=progress)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from outofcluster.sampling.fitting import one_blas_thread
+from outofcluster._base.threads import one_thread
 from outofcluster.sampling.task import Task
 from outofcluster.sampling.unmixing import RatioWeights
 from outofcluster.split.discriminator import Sides, tell_sides_apart
@@ -37,7 +37,7 @@ def sides_of(task: Task, fold: Fold, *, seed: np.random.SeedSequence, classifier
     if clusters is None:
         clusters = np.zeros(task.n_records, dtype=np.int64)
         clusters[fold.validation] = 1
-    with one_blas_thread():
+    with one_thread():
         return tell_sides_apart(
             task.X,
             task.y,

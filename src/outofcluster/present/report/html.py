@@ -12,6 +12,7 @@ from typing import Any
 
 from outofcluster._base.exceptions import InputError, MissingExtraError
 from outofcluster._base.files import check_destination, write_whole
+from outofcluster._base.text import printable
 from outofcluster.auditing.summary import Summary
 from outofcluster.present.report.view import view
 
@@ -72,6 +73,7 @@ def render_html(
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_printable,
     )
     style, script = _read("style.css"), _read("script.js")
     return environment.get_template("template.html").render(
@@ -156,6 +158,11 @@ def _first(suspects: Any) -> list[dict[str, Any]]:
 
 def _read(name: str) -> str:
     return (resources.files("outofcluster.present.report") / name).read_text(encoding="utf-8")
+
+
+def _printable(value: Any) -> Any:
+    """What a reader sees holds no control characters; markup is of this package."""
+    return printable(value) if type(value) is str else value
 
 
 def _hash(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from outofcluster._base.text import printable_data
 from outofcluster.auditing.summary import Summary
 from outofcluster.inference.estimates import Estimate, between, decimals, fixed, percent
 from outofcluster.present.report.chart import (
@@ -95,7 +96,7 @@ def view(summary: Summary, about: Mapping[str, str], suspects: Sequence[Mapping[
         "folds": _folds(summary, digits),
         "methods": _methods(summary),
         "provenance": _provenance(summary, about),
-        "json": summary.to_dict(),
+        "json": printable_data(summary.to_dict()),
     }
 
 

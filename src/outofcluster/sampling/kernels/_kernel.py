@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,11 @@ class Kernel:
     exact: bool = False
     with_mean: bool = False
     with_std: bool = False
+
+    @property
+    def usable(self) -> bool:
+        """Whether the loop of the model can be compiled here; it is then ready to run."""
+        return _compiles(self.model)
 
     def start(self, X: Floats, y: Floats, train: Integers) -> Floats:
         """Coefficients fitted on all of T, from which every replicate's fit starts; zeros if they cannot be fitted."""
@@ -245,6 +251,39 @@ def _read_only(values: Any, dtype: Any) -> Any:
     view = np.ascontiguousarray(values, dtype).view()
     view.flags.writeable = False
     return view
+
+
+@cache
+def _compiles(model: str) -> bool:
+    """Whether a few records can be fitted: there is no compiler where it is switched off, or where it does not load."""
+    regression = model == "least_squares"
+    loss = "squared_error" if regression else "zero_one"
+    y = np.tile([0.0, 1.0], 4)
+    rows = np.arange(len(y))
+    try:
+        import numba
+
+        if getattr(numba.config, "DISABLE_JIT", False):
+            return False
+        Kernel(model, 1.0, loss, not regression).run_block(
+            y[:, None],
+            y,
+            rows[:4],
+            rows[4:],
+            injected=0.0,
+            n_train=4,
+            replace=True,
+            key=np.zeros(2, np.uint64),
+            level=0,
+            first_replicate=0,
+            count=1,
+            train_units=(),
+            validation_units=(),
+            start=np.zeros(2),
+        )
+    except Exception:
+        return False
+    return True
 
 
 # The compiler is imported when a kernel runs, and the loop of one model is compiled without those of the others.

@@ -1,0 +1,104 @@
+"""One thread per fit: linear algebra (BLAS) and OpenMP, limited while models are fitted and scored.
+
+Many small fits lose more to threads than they gain, above all on a busy machine, where threads wait for each other; and
+sums in another order would be other bits. More workers (``n_jobs``) are how to use more cores.
+
+Both limits are counted, so that calls may be nested and threads may run audits side by side: the first one in sets the
+limit, and the last one out restores what was there before. BLAS has one limit for the whole process, and so has one
+counter. OpenMP has a limit for each thread that calls it, so each thread counts for itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["one_thread"]
+
+
+class _Limit:
+    """A limit that lasts from the first call that needs it to the end of the last one."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind, self._calls = kind, 0
+        self._limit: Any = None
+
+    def enter(self) -> None:
+        if self._calls == 0:
+            _free_control()
+            self._limit = _controllers()[self._kind].limit(limits=1)
+        self._calls += 1
+
+    def leave(self) -> None:
+        self._calls -= 1
+        if self._calls == 0 and self._limit is not None:
+            limit, self._limit = self._limit, None
+            _free_control()
+            limit.restore_original_limits()
+            _free_control()
+
+
+class _OfThread(threading.local):
+    """The limit of OpenMP in this thread."""
+
+    def __init__(self) -> None:
+        self.limit = _Limit("openmp")
+
+
+_lock = threading.RLock()
+_blas = _Limit("blas")
+_openmp = _OfThread()
+_libraries: tuple[int, dict[str, Any]] = (0, {})
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """A context, or a decorator, in which linear algebra and OpenMP use one thread."""
+    openmp = _openmp.limit
+    with _lock:
+        _blas.enter()
+        openmp.enter()
+    try:
+        yield
+    finally:
+        with _lock:
+            openmp.leave()
+            _blas.leave()
+
+
+def _controllers() -> dict[str, Any]:
+    """The thread pools of all libraries that are loaded, by kind; looked up anew when there are new modules."""
+    global _libraries
+    if _libraries[0] != len(sys.modules):
+        from threadpoolctl import ThreadpoolController
+
+        every = ThreadpoolController()
+        by_kind = {kind: every.select(user_api=kind) for kind in ("blas", "openmp")}
+        _libraries = (len(sys.modules), by_kind)
+    return _libraries[1]
+
+
+def _free_control() -> None:
+    """Let this thread set the limit of BLAS: newer releases of threadpoolctl mind only the thread that did so first.
+
+    The one that restores the limit here may be another one than the one that set it.
+    """
+    import threadpoolctl
+
+    clear = getattr(threadpoolctl.OpenBLASController, "clear_controlling_thread", None)
+    if clear is not None:
+        clear(force=True)
+
+
+def _forget_the_lock() -> None:
+    """In a forked process: another thread of the parent may hold the lock, and does not exist here."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_the_lock)

@@ -1,0 +1,324 @@
+"""Checkpoints that cannot be poisoned: records that are wrong, two processes, disks that are full, kills."""
+
+import errno
+import hashlib
+import io
+import os
+import struct
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.naive_bayes import GaussianNB
+
+import outofcluster as ooc
+from faults import killed_and_resumed, two_processes
+from ooc_test_estimators import Counting
+from outofcluster._base.locks import FileLock
+from outofcluster.sampling import checkpoint as module
+from outofcluster.sampling import engine
+from outofcluster.sampling.checkpoint import Batch, Checkpoint
+
+HEAD = struct.Struct("<Q32s")
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((90, 3))
+y = (X[:, 0] + 0.8 * rng.standard_normal(90) > 0).astype(int)
+
+
+def sample(**options):
+    default = {"train": range(60), "validation": range(60, 90), "n_train": 30, "n_fits": 40, "random_state": 1}
+    return ooc.sample_losses(GaussianNB(), X, y, **default | options)
+
+
+def bits(samples):
+    return [level.tobytes() for level in samples.losses] + [
+        array.tobytes() for sums in samples.sums.values() for array in vars(sums).values()
+    ]
+
+
+@pytest.fixture
+def many_records(monkeypatch):
+    """A record for every block, so that there is something to damage."""
+    monkeypatch.setattr(engine, "_FLUSH_SECONDS", 0.0)
+
+
+def records_of(path):
+    """The magic line of a file, and the arrays of its records."""
+    data = path.read_bytes()
+    start = data.index(b"\n") + 1
+    records, place = [], start
+    while place < len(data):
+        length, _ = HEAD.unpack(data[place : place + HEAD.size])
+        place += HEAD.size
+        with np.load(io.BytesIO(data[place : place + length])) as stored:
+            records.append({name: stored[name] for name in stored.files})
+        place += length
+    return data[:start], records
+
+
+def write_records(path, magic, records):
+    """A file of records with the right digests, as somebody who knows the format would forge it."""
+    content, chain = magic, b""
+    for record in records:
+        buffer = io.BytesIO()
+        np.savez(buffer, **record)
+        chain = hashlib.sha256(chain + buffer.getvalue()).digest()
+        content += HEAD.pack(len(buffer.getvalue()), chain) + buffer.getvalue()
+    path.write_bytes(content)
+
+
+def with_value(name, value):
+    def forge(records):
+        changed = dict(records[3])
+        changed[name] = value(changed[name])
+        return [*records[:3], changed, *records[4:]]
+
+    return forge
+
+
+FORGED = {
+    "a record twice": lambda records: [*records, *records[1:]],
+    "one record twice": lambda records: [*records[:3], records[2], *records[3:]],
+    "a gap": lambda records: [*records[:2], *records[3:]],
+    "another order": lambda records: [records[0], records[2], records[1], *records[3:]],
+    "losses that are no numbers": with_value("losses", lambda losses: losses * np.nan),
+    "infinite sums": with_value("train_sums0", lambda sums: sums + np.inf),
+    "losses of two metrics": with_value("losses", lambda losses: np.concatenate([losses, losses])),
+    "too many losses": with_value("losses", lambda losses: np.tile(losses, 50)),
+    "half a block": with_value("losses", lambda losses: losses[:, :1]),
+    "no loss": with_value("losses", lambda losses: losses[:, :0]),
+    "losses in a row": with_value("losses", lambda losses: losses[0]),
+    "losses of another type": with_value("losses", lambda losses: losses.astype("float32")),
+    "sums of other units": with_value("train_sums0", lambda sums: sums[:-1]),
+    "a level that does not exist": with_value("level", lambda level: level + 100),
+    "a negative level": with_value("level", lambda level: level * 0 - 1),
+    "a replicate out of range": with_value("first", lambda first: first + 1000),
+    "a broken number": with_value("first", lambda first: first + 0.5),
+    "negative redraws": with_value("redraws", lambda redraws: redraws - 1),
+    "impossible redraws": with_value("redraws", lambda redraws: redraws + 10**6),
+    "another name": lambda records: [*records[:3], {"loss": np.zeros(3)}, *records[3:]],
+    "the problem again": lambda records: [*records[:3], records[0], *records[3:]],
+}
+
+
+@pytest.mark.usefixtures("many_records")
+@pytest.mark.parametrize("name", FORGED)
+def test_records_that_are_well_formed_but_wrong_are_computed_anew(tmp_path, name):
+    path = tmp_path / "run"
+    whole = bits(sample(checkpoint=path))
+    magic, records = records_of(path)
+    assert len(records) > 6
+    write_records(path, magic, records)
+    assert bits(sample(checkpoint=path)) == whole
+    write_records(path, magic, FORGED[name](records))
+    assert bits(sample(checkpoint=path)) == whole
+    # What was written in their place is right.
+    assert bits(sample(checkpoint=path)) == whole
+
+
+@pytest.mark.usefixtures("many_records")
+def test_records_of_another_run_do_not_match(tmp_path):
+    one, other = tmp_path / "one", tmp_path / "other"
+    whole = bits(sample(checkpoint=one))
+    sample(checkpoint=other, random_state=2)
+    mine, theirs = one.read_bytes(), other.read_bytes()
+    # The records have the same lengths, so those of the other run can take the place of the last ones byte by byte.
+    assert len(mine) == len(theirs)
+    one.write_bytes(mine[: len(mine) // 2] + theirs[len(mine) // 2 :])
+    assert bits(sample(checkpoint=one)) == whole
+    one.write_bytes(mine + theirs[theirs.index(b"\n") + 1 :])
+    assert bits(sample(checkpoint=one)) == whole
+
+
+def test_a_record_that_was_cut_off_is_written_over(tmp_path):
+    path = tmp_path / "file"
+    checkpoint = Checkpoint(path)
+    checkpoint.begin({"a": 1})
+    checkpoint.open()
+    assert checkpoint.following() is None
+    batch = Batch(2, 5, np.array([[0.1, 0.2]]), 3, (np.ones((2, 8)),), (np.zeros((1, 14)),))
+    checkpoint.add(batch)
+    checkpoint.close()
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes() + b"the beginning of something")
+    again = Checkpoint(path)
+    again.begin({"a": 1})
+    again.open()
+    stored = again.following()
+    assert (stored.level, stored.first, stored.losses.tolist(), stored.redraws) == (2, 5, [[0.1, 0.2]], 3)
+    assert [sums.shape for sums in (*stored.train_sums, *stored.validation_sums)] == [(2, 8), (1, 14)]
+    again.take()
+    assert again.following() is None
+    again.add(batch)
+    again.close()
+    assert path.stat().st_size > size
+    assert b"something" not in path.read_bytes()
+
+
+def test_nothing_is_unpickled(tmp_path):
+    path = tmp_path / "run"
+    whole = bits(sample(checkpoint=path))
+    magic, records = records_of(path)
+    write_records(path, magic, [*records[:2], {"losses": np.array([Evil()], dtype=object)}])
+    assert bits(sample(checkpoint=path)) == whole
+    assert not Evil.met
+
+
+class Evil:
+    """Says so if it is ever unpickled."""
+
+    met = False
+
+    def __reduce__(self):
+        return (setattr, (Evil, "met", True))
+
+
+# --- somebody else has it -----------------------------------------------------------------------------
+
+
+def test_a_file_that_is_in_use_is_left_alone_and_the_run_goes_on(tmp_path):
+    path = tmp_path / "run"
+    whole = bits(sample())
+    holder = Checkpoint(path)
+    holder.begin({"a": 1})
+    holder.open()
+    # Its problem is another one, which is told before any fit.
+    with pytest.raises(ooc.InputError, match="belongs to a different problem"):
+        sample(checkpoint=path)
+    holder.close()
+    path.unlink()
+    sample(checkpoint=path)
+    content = path.read_bytes()
+    with open(path, "r+b") as file:
+        assert module.lock_descriptor(file.fileno())
+        with pytest.warns(ooc.CheckpointWarning, match="run' is in use by another process, so this run goes on"):
+            assert bits(sample(checkpoint=path)) == whole
+        assert path.read_bytes() == content
+    assert bits(sample(checkpoint=path)) == whole
+
+
+def test_an_audit_whose_files_are_in_use_goes_on(tmp_path):
+    groups = np.repeat(np.arange(18), 5)
+    options = {"groups": groups, "leakage": 0.1, "error_model": "records", "n_fits": 120, "random_state": 0}
+    undisturbed = ooc.audit(GaussianNB(), X, y, **options)
+    lock = FileLock(tmp_path / "run.lock")
+    assert lock.acquire()
+    with pytest.warns(ooc.CheckpointWarning, match="is in use by another process") as caught:
+        assert ooc.audit(GaussianNB(), X, y, checkpoint=tmp_path / "run", **options).to_json() == undisturbed.to_json()
+    assert len(caught) == 1
+    assert [file.name for file in tmp_path.iterdir()] == ["run.lock"]
+    lock.release()
+    assert ooc.audit(GaussianNB(), X, y, checkpoint=tmp_path / "run", **options).to_json() == undisturbed.to_json()
+    assert (tmp_path / "run.fold0").exists()
+    assert not (tmp_path / "run.lock").exists()
+
+
+def test_a_lock_is_free_again_and_waits_for_nobody(tmp_path):
+    one, two = FileLock(tmp_path / "lock"), FileLock(tmp_path / "lock")
+    assert one.acquire()
+    assert not two.acquire()
+    one.release()
+    assert two.acquire()
+    two.release()
+    assert not (tmp_path / "lock").exists()
+    # The file of a process that was killed is no lock.
+    (tmp_path / "lock").write_text("")
+    assert one.acquire()
+    one.release()
+
+
+# --- disks that are full ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at", [0, 1, 3])
+@pytest.mark.usefixtures("many_records")
+def test_a_full_disk_costs_nothing_but_the_checkpoint(tmp_path, monkeypatch, at):
+    path = tmp_path / "run"
+    whole = bits(sample())
+    write, written = os.write, []
+
+    def full(descriptor, data):
+        written.append(len(data))
+        if len(written) > at:
+            # Half of it still fits.
+            write(descriptor, bytes(data)[: len(data) // 2])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(descriptor, data)
+
+    monkeypatch.setattr(module.os, "write", full)
+    with pytest.warns(ooc.CheckpointWarning, match=r"cannot be written \(No space left on device\)") as caught:
+        assert bits(sample(checkpoint=path)) == whole
+    assert len(caught) == 1
+    monkeypatch.undo()
+    assert bits(sample(checkpoint=path)) == whole
+
+
+def test_an_audit_on_a_full_disk_goes_on_with_one_warning(tmp_path, monkeypatch):
+    groups = np.repeat(np.arange(18), 5)
+    options = {"groups": groups, "leakage": 0.1, "error_model": "records", "n_fits": 120, "random_state": 0}
+    undisturbed = ooc.audit(GaussianNB(), X, y, **options).to_json()
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(module.os, "fsync", full)
+    with pytest.warns(ooc.CheckpointWarning) as caught:
+        assert ooc.audit(GaussianNB(), X, y, checkpoint=tmp_path / "run", **options).to_json() == undisturbed
+    assert len(caught) == 1
+
+
+def test_damaged_and_forged_baselines_are_computed_anew(tmp_path):
+    from outofcluster._base.archive import read_archive, write_archive
+
+    groups = np.repeat(np.arange(18), 5)
+    options = {"groups": groups, "leakage": 0.1, "error_model": "records", "n_fits": 120, "random_state": 0}
+    options["checkpoint"] = tmp_path / "run"
+    kind, path = "the baselines of an audit's checkpoint", tmp_path / "run.baselines"
+    whole = ooc.audit(GaussianNB(), X, y, **options).to_json()
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+    assert ooc.audit(GaussianNB(), X, y, **options).to_json() == whole
+    about, arrays = read_archive(path, kind, 1)
+    for name, value in (("own_0", np.nan), ("random_rows", -1), ("effect_train", np.nan)):
+        write_archive(path, kind, 1, about, arrays | {name: np.full_like(arrays[name], value)})
+        assert ooc.audit(GaussianNB(), X, y, **options).to_json() == whole
+        write_archive(path, kind, 1, about, arrays | {name: arrays[name][:1]})
+        assert ooc.audit(GaussianNB(), X, y, **options).to_json() == whole
+
+
+def test_a_fold_whose_checkpoint_is_no_checkpoint_is_refused_not_left_out(tmp_path):
+    groups = np.repeat(np.arange(18), 5)
+    options = {"groups": groups, "leakage": 0.1, "error_model": "records", "n_fits": 120, "random_state": 0}
+    (tmp_path / "run.fold3").write_text("years of work, and more than a few characters of it")
+    Counting.fits = 0
+    with pytest.raises(ooc.InputError, match="checkpoint must be a file that a run has written"):
+        ooc.audit(Counting(), X, y, checkpoint=tmp_path / "run", **options)
+    assert Counting.fits == 0
+
+
+def test_a_place_without_locks_is_no_obstacle(tmp_path, monkeypatch):
+    from outofcluster._base import locks
+
+    def none(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(locks, "_lock", none)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert bits(sample(checkpoint=tmp_path / "run")) == bits(sample())
+
+
+# --- kills --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [1, 2])
+def test_kills_at_random_moments_leave_the_same_bits(tmp_path, processes):
+    same = [killed_and_resumed(tmp_path / f"{k}", seed=k, processes=processes) for k in range(3)]
+    assert same == [True] * 3
+
+
+@pytest.mark.slow
+def test_two_processes_on_one_checkpoint_have_the_same_result(tmp_path):
+    assert two_processes(tmp_path)
