@@ -44,7 +44,7 @@ def check_numbers(name: str, values: Any) -> Array:
         if array.dtype.kind not in "iufO":
             raise TypeError
         return array.astype(float, copy=False)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # Whatever an object does that is asked for its numbers.
         raise InputError(f"{wanted}, got {short(values)}.") from None
 
 
@@ -71,7 +71,7 @@ def check_number(name: str, value: Any, *, least: float, strict: bool = False) -
         if array.ndim or array.dtype.kind not in "iufO" or isinstance(value, np.ma.MaskedArray):
             raise TypeError
         number = float(value)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:
         raise InputError(f"{name} must be a number {allowed}, got {short(value)}.") from None
     if not math.isfinite(number) or number < least or (strict and number == least):
         raise InputError(f"{name} must be a finite number {allowed}, got {number:g}.")
@@ -118,10 +118,10 @@ def first_missing(values: Any, *, infinite: bool = False) -> int | None:
     elif array.dtype.kind in "mM":
         missing = np.isnat(array)
     elif array.dtype.kind == "O" and array.size:
-        missing = np.frompyfunc(_is_missing, 1, 1)(array).astype(bool)
+        missing = np.asarray(np.frompyfunc(_is_missing, 1, 1)(array)).astype(bool)
     else:
         return None
-    rows = np.flatnonzero(missing.reshape(len(missing), -1).any(axis=1))
+    rows = np.flatnonzero(missing.reshape(len(missing), -1).any(axis=1) if missing.ndim else missing)
     return int(rows[0]) if len(rows) else None
 
 
