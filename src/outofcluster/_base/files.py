@@ -5,10 +5,24 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from outofcluster._base.exceptions import InputError
+from outofcluster._base.validation import short
 
-__all__ = ["check_destination", "replace_file", "write_whole"]
+__all__ = ["check_destination", "check_path", "replace_file", "write_whole"]
+
+
+def check_path(name: str, path: Any) -> Path:
+    """A path, from what names one; ``name`` is the argument, for the message."""
+    try:
+        target = Path(path)
+        if "\0" in str(target) or not str(path):
+            raise ValueError
+        target.exists()
+    except (TypeError, ValueError, OSError):
+        raise InputError(f"{name} must be the path of a file, got {short(path)}.") from None
+    return target
 
 
 def check_destination(name: str, path: str | os.PathLike[str]) -> Path:
@@ -32,7 +46,7 @@ def check_destination(name: str, path: str | os.PathLike[str]) -> Path:
     Traceback (most recent call last):
     outofcluster._base.exceptions.InputError: path must lie in a folder that exists, got 'no such folder/report.html'.
     """
-    target = Path(path)
+    target = check_path(name, path)
     if target.is_dir():
         raise InputError(f"{name} must be a file, got the folder {str(path)!r}.")
     if not target.parent.is_dir():

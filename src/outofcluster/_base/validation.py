@@ -86,6 +86,26 @@ def check_share(name: str, value: Any, within: str = "[0, 1]") -> float:
     return share
 
 
+def listed(name: str, values: Any) -> list[Any]:
+    """The values of a sequence as Python's own, in a list; a string, or what cannot be gone through, is refused."""
+    try:
+        if isinstance(values, str | bytes):
+            raise TypeError
+        array_like = hasattr(values, "tolist") and not hasattr(values, "columns")
+        return list(values.tolist() if array_like else values)
+    except Exception:
+        raise InputError(f"{name} must be a sequence with one entry each, got {short(values)}.") from None
+
+
+def refuse_unhashable(name: str, labels: list[Any]) -> list[Any]:
+    """The labels, unless one of them is a list or something else that cannot be looked up."""
+    try:
+        set(labels)
+    except Exception:
+        raise InputError(f"{name} must hold labels such as numbers or strings, got {short(labels)}.") from None
+    return labels
+
+
 def check_choice(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
     """One of a few values."""
     # Of anything but a single value, an array say, it cannot be told in one word whether it is among them.

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from outofcluster._base.exceptions import InputError, described
 from outofcluster._base.records import refuse_masked
 from outofcluster._base.rows import n_rows
-from outofcluster._base.validation import check_integer, first_missing, short
+from outofcluster._base.validation import check_integer, first_missing, refuse_unhashable, short
 
 __all__ = [
     "DEFAULT_FOLDS",
@@ -202,12 +202,7 @@ class Clusters:
             names, sortable = unique.tolist(), labels
         except TypeError:
             numbers: dict[Any, int] = {}
-            try:
-                codes = np.array([numbers.setdefault(label, len(numbers)) for label in labels.tolist()], dtype=np.int64)
-            except TypeError:
-                raise InputError(
-                    f"groups must hold labels such as numbers or strings, got {short(labels[0])}."
-                ) from None
+            codes = np.array([numbers.setdefault(label, len(numbers)) for label in labels.tolist()], dtype=np.int64)
             names, sortable = list(numbers), codes
         if len(names) < 2:
             raise InputError(f"groups must hold at least two clusters, got {len(names)} over {len(labels)} records.")
@@ -221,7 +216,7 @@ def check_labels(name: str, labels: Any, n: int | None) -> NDArray[Any]:
     refuse_masked(name, labels)
     try:
         array = np.asarray(labels)
-    except ValueError:
+    except Exception:
         raise InputError(
             f"{name} must hold one label per record, got {type(labels).__name__} of uneven parts."
         ) from None
@@ -238,4 +233,6 @@ def check_labels(name: str, labels: Any, n: int | None) -> NDArray[Any]:
     row = first_missing(array)
     if row is not None:
         raise InputError(f"{name} must not have missing labels, got {name}[{row}] = {array[row]}.")
+    if array.dtype.kind == "O":
+        refuse_unhashable(name, array.tolist())
     return array
