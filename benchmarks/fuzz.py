@@ -168,7 +168,9 @@ def _digest(value: Any) -> Any:
     """A digest that tells whether a value was changed; None where there is none."""
     try:
         # Tables remember what was asked of them, so only their values count.
-        return joblib.hash(np.asarray(value) if hasattr(value, "to_numpy") else value)
+        own = np.asarray(value) if hasattr(value, "to_numpy") else value
+        digest = joblib.hash(own)
+        return digest if joblib.hash(own) == digest else None
     except BaseException:
         return None
 

@@ -64,7 +64,7 @@ def portable(error: Exception) -> Exception:
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
-        return RuntimeError(described(error))
+        return FitError(described(error))
     return error
 
 

@@ -43,9 +43,8 @@ def read_json(written: Any) -> dict[str, Any]:
     try:
         data = json.loads(written, parse_constant=_not_strict)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(
-            f"text must be JSON as to_json writes it, but it cannot be read: {one_line(error, 120)}."
-        ) from None
+        reason = one_line(error, 120).rstrip(".")
+        raise InputError(f"text must be JSON as to_json writes it, but it cannot be read: {reason}.") from None
     if not isinstance(data, dict):
         raise InputError(f"text must be JSON as to_json writes it, an object, got a {type(data).__name__}.")
     return data

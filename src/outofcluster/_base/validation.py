@@ -124,7 +124,7 @@ def check_flag(name: str, value: Any) -> bool:
 def short(value: Any) -> str:
     """A value as it is shown in a message: at most 60 characters."""
     try:
-        return one_line(repr(value), 60)
+        return one_line(repr(value.item() if isinstance(value, np.number) else value), 60)
     except Exception:
         return f"a {type(value).__name__}"
 

@@ -339,7 +339,9 @@ class Curve(ABC):
             with np.errstate(all="ignore"):
                 solution = self._solve(points)
                 e0 = solution.e0
-        except (ArithmeticError, MemoryError, np.linalg.LinAlgError) as error:
+        except InputError:
+            raise
+        except (ArithmeticError, MemoryError, ValueError) as error:
             raise SolverError(
                 f"{type(self).__name__} could not be fitted to these losses: {described(error)}"
             ) from error

@@ -57,6 +57,9 @@ _MAX_POINTS = 512
 _MAX_ENTRIES = 50_000_000
 """Largest number of entries of A that are formed at once (400 MB)."""
 
+_MAX_SPARSE = 10_000_000
+"""Largest number of entries of a sparse A: a second or so."""
+
 _MAX_ORDER = 1000
 """Highest moment that is computed: the table of Stirling numbers grows with its square."""
 
@@ -124,9 +127,9 @@ class BinomialOperator:
             A, with a number of entries of the order of m √n.
         """
         entries = int((self._windows[:, 1] - self._windows[:, 0] + 1).sum())
-        if entries > _MAX_ENTRIES:
+        if entries > _MAX_SPARSE:
             raise InputError(
-                f"n must be small enough for a sparse matrix of at most {_MAX_ENTRIES} entries, "
+                f"n must be small enough for a sparse matrix of at most {_MAX_SPARSE} entries, "
                 f"got {self.n}, which needs {entries}."
             )
         rows = list(self._rows(most=None))

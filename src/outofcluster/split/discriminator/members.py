@@ -137,9 +137,7 @@ def _classified(classifier: Any, columns: Floats, side: Ints, new: Floats, seed:
         model.fit(columns, side)
         probability = np.asarray(model.predict_proba(new)[:, list(model.classes_).index(1)], dtype=np.float64)
     except Exception as error:
-        raise FitError(
-            f"The classifier that tells the two sides of a split apart failed: {described(error)}"
-        ) from error
+        raise FitError(f"The classifier that tells the sides of a split apart failed: {described(error)}") from error
     if probability.shape != (len(new),) or not ((probability >= 0) & (probability <= 1)).all():
         raise FitError(
             "The classifier that tells the sides of a split apart must give one probability between 0 and 1 per "
