@@ -393,7 +393,7 @@ def test_an_estimator_that_cannot_be_cloned_or_that_fails():
 
     with pytest.raises(InputError, match="estimator must be one that scikit-learn can clone, got Odd"):
         leakage_test(Odd(), X, value, groups=groups)
-    with pytest.raises(FitError, match="The estimator failed on a training fold: ValueError: Input X contains NaN"):
+    with pytest.raises(FitError, match="The estimator failed in training fold 0: ValueError: Input X contains NaN"):
         leakage_test(LinearRegression(), np.full_like(X, np.nan), value, groups=groups, method="welch")
     with pytest.raises(FitError, match="The estimator failed on 100 records: ValueError: Input X contains NaN"):
         leakage_test(LinearRegression(), np.full_like(X, np.nan), value, groups=groups)

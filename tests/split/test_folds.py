@@ -105,7 +105,7 @@ def test_folds_share_no_cluster_and_cover_everything(groups, n_folds):
         (lambda: make_folds(X, y, pd.to_datetime([None, *["2020"] * 11])), r"missing labels, got groups\[0\] = NaT"),
         (lambda: make_folds(X, y, ["a"] * 12), "groups must hold at least two clusters, got 1 over 12 records"),
         (lambda: make_folds(X, y[:3], letters), "y must have one value for each of the 12 records of X, got 3"),
-        (lambda: make_folds(5, y, letters), "X must hold one row per record, got int"),
+        (lambda: make_folds(5, y, letters), "X must be an array or a data frame with one row per record, got 5"),
         (lambda: make_folds(X, y, letters, 1), "cv must be a whole number between 2 and 6, got 1"),
         (lambda: make_folds(X, y, letters, 7), "cv must be a whole number between 2 and 6, got 7"),
         (lambda: make_folds(X, y, letters, True), "cv must be a whole number between 2 and 6, got True"),

@@ -4,6 +4,9 @@ A worker imports an estimator's module by its name. Test modules are named `test
 may bring a top-level `tests` of its own, so what workers import has a module with a name that nobody else uses.
 """
 
+import os
+import signal
+
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.linear_model import Ridge
@@ -77,3 +80,56 @@ class Threads(RegressorMixin, BaseEstimator):
 
     def predict(self, X):
         return X[:, 0] + (max(self.seen_, *threads_now().values()) - 1)
+
+
+class Unreadable(Exception):
+    """An error that another process cannot make again, since it takes two arguments and keeps one."""
+
+    def __init__(self, one, two):
+        super().__init__(f"{one}\nand {two}")
+
+
+class Misbehaving(RegressorMixin, BaseEstimator):
+    """A model that does one thing wrong, and counts its fits in this process."""
+
+    fits = 0
+
+    def __init__(self, how="fine"):
+        self.how = how
+
+    def fit(self, X, y, sample_weight=None):
+        Misbehaving.fits += 1
+        if self.how == "fit raises":
+            raise RuntimeError("several\nlines\x1b[31m")
+        if self.how == "unreadable":
+            raise Unreadable("one", "two")
+        if self.how == "dies":
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        if self.how == "raises":
+            raise ZeroDivisionError("several\nlines")
+        n = len(X)
+        own = np.zeros(n)
+        return {
+            "nan": np.full(n, np.nan),
+            "inf": np.full(n, np.inf),
+            "one nan": np.where(np.arange(n) == 3, np.nan, 0.0),
+            "none": np.full(n, None),
+            "short": own[:-1],
+            "masked": np.ma.masked_array(own, np.arange(n) == 3),
+            "huge": np.full(n, 1e200),
+            "strings": np.full(n, "0"),
+            "half": np.full(n, 0.5),
+            "unknown": np.full(n, 99),
+        }.get(self.how, own)
+
+
+class MisbehavingClassifier(ClassifierMixin, Misbehaving):
+    """The same with probabilities."""
+
+    def predict_proba(self, X):
+        half = np.full((len(X), 2), 0.5)
+        return {"negative": half * [-1, 3], "nan": half * np.nan}.get(self.how, half)

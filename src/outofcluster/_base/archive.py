@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.files import write_whole
+from outofcluster._base.files import check_path, write_whole
 
 __all__ = ["read_archive", "write_archive"]
 
@@ -93,6 +93,7 @@ def read_archive(
         The arrays by name.
     """
     must = f"path must be a file of {kind}"
+    check_path("path", path)
     try:
         with zipfile.ZipFile(path) as file:
             entries = {name: file.read(name) for name in file.namelist()}

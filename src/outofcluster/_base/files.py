@@ -13,10 +13,24 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from outofcluster._base.exceptions import InputError
+from outofcluster._base.validation import short
 
-__all__ = ["check_destination", "check_outputs", "is_standard_output", "replace_file", "write_whole"]
+__all__ = ["check_destination", "check_outputs", "check_path", "is_standard_output", "replace_file", "write_whole"]
+
+
+def check_path(name: str, path: Any) -> Path:
+    """A path, from what names one; ``name`` is the argument, for the message."""
+    try:
+        target = Path(path)
+        if "\0" in str(target) or not str(path):
+            raise ValueError
+        target.exists()
+    except (TypeError, ValueError, OSError):
+        raise InputError(f"{name} must be the path of a file, got {short(path)}.") from None
+    return target
 
 
 def check_destination(name: str, path: str | os.PathLike[str]) -> Path:

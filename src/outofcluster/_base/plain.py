@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from outofcluster._base.exceptions import InputError, MissingExtraError
+from outofcluster._base.exceptions import InputError, MissingExtraError, one_line
+from outofcluster._base.validation import short
 
 __all__ = ["check_schema", "data_frame", "flag", "number", "numbers", "plain", "read_json", "reading", "text", "whole"]
 
@@ -42,7 +43,8 @@ def read_json(written: Any) -> dict[str, Any]:
     try:
         data = json.loads(written, parse_constant=_not_strict)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"text must be JSON as to_json writes it, but it cannot be read: {error}.") from None
+        reason = one_line(error, 120).rstrip(".")
+        raise InputError(f"text must be JSON as to_json writes it, but it cannot be read: {reason}.") from None
     if not isinstance(data, dict):
         raise InputError(f"text must be JSON as to_json writes it, an object, got a {type(data).__name__}.")
     return data
@@ -61,7 +63,9 @@ def check_schema(data: Any, known: int) -> None:
     schema = data.get("schema")
     if type(schema) is not int or schema != known:
         by = f"written by outofcluster {data['version']}" if "version" in data else "of unknown origin"
-        raise InputError(f"data must follow schema {known}, as outofcluster {__version__} does, got {schema!r}, {by}.")
+        raise InputError(
+            f"data must follow schema {known}, as outofcluster {__version__} does, got {short(schema)}, {by}."
+        )
 
 
 @contextmanager
@@ -73,8 +77,9 @@ def reading(what: str) -> Iterator[None]:
         raise
     except KeyError as error:
         raise InputError(f"data of {what} must be as to_dict gives it, but {error} is missing.") from None
-    except (TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
-        raise InputError(f"data of {what} must be as to_dict gives it, but a value does not fit: {error}.") from None
+    except Exception as error:
+        reason = one_line(error, 120).rstrip(".")
+        raise InputError(f"data of {what} must be as to_dict gives it, but a value does not fit: {reason}.") from None
 
 
 def number(value: Any) -> float:
@@ -82,35 +87,35 @@ def number(value: Any) -> float:
     if value is None:
         return math.nan
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{value!r} is not a number")
+        raise TypeError(f"{short(value)} is not a number")
     return float(value)
 
 
 def numbers(values: Any) -> tuple[float, ...]:
     """Floats."""
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise TypeError(f"{values!r} is not a list of numbers")
+        raise TypeError(f"{short(values)} is not a list of numbers")
     return tuple(number(value) for value in values)
 
 
 def whole(value: Any) -> int:
     """An int."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{value!r} is not a whole number")
+        raise TypeError(f"{short(value)} is not a whole number")
     return value
 
 
 def text(value: Any) -> str:
     """A string."""
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not a string")
+        raise TypeError(f"{short(value)} is not a string")
     return value
 
 
 def flag(value: Any) -> bool:
     """True or False."""
     if not isinstance(value, bool):
-        raise TypeError(f"{value!r} is not true or false")
+        raise TypeError(f"{short(value)} is not true or false")
     return value
 
 

@@ -2,12 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["take_rows"]
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.validation import short
+
+__all__ = ["n_rows", "take_rows"]
+
+
+def n_rows(name: str, data: Any) -> int:
+    """Number of records of an array, a sparse matrix, a data frame or a list.
+
+    Parameters
+    ----------
+    name : str
+        The argument that held the data, for the message.
+    data : array, sparse matrix, data frame, series or list
+        One entry per record.
+
+    Returns
+    -------
+    int
+    """
+    shape = getattr(data, "shape", None)
+    if isinstance(shape, tuple) and shape and isinstance(shape[0], int | np.integer):
+        return int(shape[0])
+    try:
+        if isinstance(data, str | bytes | Mapping | Set) or shape == ():
+            raise TypeError
+        return len(data)
+    except TypeError:
+        raise InputError(
+            f"{name} must be an array or a data frame with one row per record, got {short(data)}."
+        ) from None
 
 
 def take_rows(data: Any, rows: NDArray[np.int64]) -> Any:

@@ -9,23 +9,43 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outofcluster._base.exceptions import InputError
+from outofcluster._base.exceptions import InputError, one_line
 
 Array = NDArray[np.floating[Any]]
+
+LARGEST = 1e70
+"""Losses beyond this would overflow where variances of variances are computed, that is, in their fourth power."""
 
 
 def check_vector(name: str, values: ArrayLike, *, finite: bool = True) -> Array:
     """A one-dimensional, non-empty array of floats, which must be finite unless ``finite`` is False."""
-    try:
-        vector = np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be an array of numbers, got {short(values)}.") from None
+    vector = check_numbers(name, values)
     if vector.ndim != 1 or vector.size == 0:
         raise InputError(f"{name} must be a non-empty array of one dimension, got shape {vector.shape}.")
     if finite and not np.isfinite(vector).all():
         i = int(np.flatnonzero(~np.isfinite(vector))[0])
         raise InputError(f"{name} must be finite, got {name}[{i}] = {vector[i]}.")
     return vector
+
+
+def check_numbers(name: str, values: Any) -> Array:
+    """An array of floats of any shape.
+
+    What numpy would turn into other numbers without a word is refused: strings of digits, truth values, complex
+    numbers, and masked arrays, whose mask would be lost.
+    """
+    wanted = f"{name} must be an array of numbers"
+    if isinstance(values, np.ma.MaskedArray):
+        raise InputError(f"{wanted} without a mask, got a masked array; leave out or fill what is masked.")
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind == "O" and any(isinstance(value, str | bytes | bool | np.bool_) for value in array.flat):
+            raise TypeError
+        if array.dtype.kind not in "iufO":
+            raise TypeError
+        return array.astype(float, copy=False)
+    except Exception:  # Whatever an object does that is asked for its numbers.
+        raise InputError(f"{wanted}, got {short(values)}.") from None
 
 
 def check_integer(name: str, value: Any, *, least: int, most: int | None = None) -> int:
@@ -38,7 +58,7 @@ def check_integer(name: str, value: Any, *, least: int, most: int | None = None)
     except TypeError:
         raise InputError(f"{name} must be a whole number {allowed}, got {short(value)}.") from None
     if number < least or (most is not None and number > most):
-        raise InputError(f"{name} must be a whole number {allowed}, got {number}.")
+        raise InputError(f"{name} must be a whole number {allowed}, got {short(number)}.")
     return number
 
 
@@ -46,10 +66,12 @@ def check_number(name: str, value: Any, *, least: float, strict: bool = False) -
     """A finite number that is at least ``least``, or above it if ``strict``."""
     allowed = f"above {least:g}" if strict else f"at least {least:g}"
     try:
-        if isinstance(value, bool | np.bool_ | str):
+        # numpy would make a number of a truth value, a string of digits, or an array of one number.
+        array = np.asarray(value)
+        if array.ndim or array.dtype.kind not in "iufO" or isinstance(value, np.ma.MaskedArray):
             raise TypeError
         number = float(value)
-    except (TypeError, ValueError):
+    except Exception:
         raise InputError(f"{name} must be a number {allowed}, got {short(value)}.") from None
     if not math.isfinite(number) or number < least or (strict and number == least):
         raise InputError(f"{name} must be a finite number {allowed}, got {number:g}.")
@@ -64,9 +86,30 @@ def check_share(name: str, value: Any, within: str = "[0, 1]") -> float:
     return share
 
 
+def listed(name: str, values: Any) -> list[Any]:
+    """The values of a sequence as Python's own, in a list; a string, or what cannot be gone through, is refused."""
+    try:
+        if isinstance(values, str | bytes):
+            raise TypeError
+        array_like = hasattr(values, "tolist") and not hasattr(values, "columns")
+        return list(values.tolist() if array_like else values)
+    except Exception:
+        raise InputError(f"{name} must be a sequence with one entry each, got {short(values)}.") from None
+
+
+def refuse_unhashable(name: str, labels: list[Any]) -> list[Any]:
+    """The labels, unless one of them is a list or something else that cannot be looked up."""
+    try:
+        set(labels)
+    except Exception:
+        raise InputError(f"{name} must hold labels such as numbers or strings, got {short(labels)}.") from None
+    return labels
+
+
 def check_choice(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
     """One of a few values."""
-    if value not in allowed:
+    # Of anything but a single value, an array say, it cannot be told in one word whether it is among them.
+    if not isinstance(value, str | int | float | np.generic) or value not in allowed:
         choices = " or ".join(repr(choice) for choice in allowed)
         raise InputError(f"{name} must be {choices}, got {short(value)}.")
 
@@ -80,23 +123,25 @@ def check_flag(name: str, value: Any) -> bool:
 
 def short(value: Any) -> str:
     """A value as it is shown in a message: at most 60 characters."""
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    try:
+        return one_line(repr(value.item() if isinstance(value, np.number) else value), 60)
+    except Exception:
+        return f"a {type(value).__name__}"
 
 
-def first_missing(values: Any) -> int | None:
-    """Row of the first missing value: None, NaN, NaT or the NA of pandas."""
+def first_missing(values: Any, *, infinite: bool = False) -> int | None:
+    """Row of the first missing value: None, NaN, NaT or the NA of pandas; of the first infinite one too, if asked."""
     # A list stays objects: as an array of strings it would hide a NaN.
     array = np.asarray(values) if hasattr(values, "dtype") else np.asarray(values, dtype=object)
     if array.dtype.kind in "fc":
-        missing = np.isnan(array)
+        missing = ~np.isfinite(array) if infinite else np.isnan(array)
     elif array.dtype.kind in "mM":
         missing = np.isnat(array)
     elif array.dtype.kind == "O" and array.size:
-        missing = np.frompyfunc(_is_missing, 1, 1)(array).astype(bool)
+        missing = np.asarray(np.frompyfunc(_is_missing, 1, 1)(array)).astype(bool)
     else:
         return None
-    rows = np.flatnonzero(missing.reshape(len(missing), -1).any(axis=1))
+    rows = np.flatnonzero(missing.reshape(len(missing), -1).any(axis=1) if missing.ndim else missing)
     return int(rows[0]) if len(rows) else None
 
 

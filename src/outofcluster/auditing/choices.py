@@ -137,7 +137,9 @@ def read_unmix(unmix: Any) -> Any:
 
 def read_leakage(leakage: Any, error_model: str, n_folds: int) -> tuple[Leakage, ...]:
     """One checked `Leakage` per fold, from a number, a `Leakage`, or one of these for each fold."""
-    several = isinstance(leakage, Sequence | np.ndarray) and not isinstance(leakage, str)
+    several = isinstance(leakage, Sequence) and not isinstance(leakage, str | bytes)
+    # An array of no dimension is a number.
+    several |= isinstance(leakage, np.ndarray) and leakage.ndim > 0
     values = list(leakage) if several else [leakage]
     if len(values) not in (1, n_folds):
         raise InputError(f"leakage must be one rate, or one for each of the {n_folds} folds, got {len(values)}.")

@@ -26,7 +26,7 @@ from outofcluster._base.archive import read_archive, write_archive
 from outofcluster._base.exceptions import InputError, SolverError
 from outofcluster._base.plain import plain
 from outofcluster._base.roots import first_crossing
-from outofcluster._base.validation import Array, check_number, check_vector
+from outofcluster._base.validation import Array, check_number, check_share, check_vector, short
 from outofcluster._base.version import __version__
 from outofcluster.auditing.checks import look_at_choices, look_at_estimate, look_at_samples, look_at_sides
 from outofcluster.auditing.choices import LARGEST_RATE, choose_stored_units, read_confidence, read_curve, read_leakage
@@ -306,6 +306,8 @@ class Audit:
         -------
         Audit
         """
+        if not isinstance(other, Audit):
+            raise InputError(f"other must be an Audit, got {short(other)}.")
         if len(self.others) != len(other.others):
             raise InputError(
                 "Audits can be merged only if their metrics are the same, got "
@@ -568,7 +570,10 @@ class Audit:
         -------
         float
         """
-        return self.metric.shown(self._loss_at(rate))
+        share = check_share("rate", rate)
+        if share > LARGEST_RATE:
+            raise InputError(f"rate must be at most {LARGEST_RATE}, beyond which nothing can be told, got {share:g}.")
+        return self.metric.shown(self._loss_at(share))
 
     def _loss_at(self, rate: float) -> float:
         rates = np.full(self.pooled.n_folds, rate)

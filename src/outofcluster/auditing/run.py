@@ -8,7 +8,7 @@ the result. A fold that cannot be audited is named in a finding, and the others 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -18,6 +18,7 @@ import numpy as np
 from outofcluster._base.deprecation import old_names
 from outofcluster._base.exceptions import FitError, InputError
 from outofcluster._base.randomness import RandomState, seed_of
+from outofcluster._base.validation import short
 from outofcluster.auditing.choices import (
     asks_the_data,
     choose_error_model,
@@ -250,6 +251,7 @@ def audit(
         again = partial(varied_arrays, task, folds, own, training_seed, n_jobs)
         varied = store.part("training", again, lambda arrays: sound_varied(arrays, n_metrics))["shares"]
     samples = dict[int, tuple[FoldSamples, ...]]()
+    failure = None
     with bar:
         for job in jobs:
             index = job.fold.index
@@ -260,9 +262,13 @@ def audit(
                 samples[index] = tuple(replace(each, sides=sides, entities=entities.get(index)) for each in sampled)
             except FitError as error:
                 left_out[index] = str(error)
+                failure = failure or error
     if not samples:
         index, why = next(iter(left_out.items()))
-        raise FitError(f"No fold could be audited; the first: Fold {index} could not be audited: {why}", None)
+        raise FitError(
+            f"No fold could be audited; the first: Fold {index} could not be audited: {why}",
+            failure and failure.samples,
+        ) from failure
     everything = tuple(
         AuditSamples(
             folds=of_common_sizes(tuple(by_metric[place] for by_metric in samples.values())),
@@ -295,8 +301,11 @@ def audit(
 
 
 def _check_mute(mute: Any) -> tuple[str, ...]:
+    known = f"mute must hold codes of findings ({', '.join(CODES)})"
+    if not isinstance(mute, str | Sequence | Set):
+        raise InputError(f"{known}, got {short(mute)}.")
     codes = (mute,) if isinstance(mute, str) else tuple(mute)
-    unknown = [code for code in codes if code not in CODES]
+    unknown = [code for code in codes if not isinstance(code, str) or code not in CODES]
     if unknown:
-        raise InputError(f"mute must hold codes of findings ({', '.join(CODES)}), got {unknown[0]!r}.")
+        raise InputError(f"{known}, got {short(unknown[0])}.")
     return codes

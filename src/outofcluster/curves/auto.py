@@ -47,7 +47,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array
+from outofcluster._base.validation import Array, short
 from outofcluster.curves.base import Curve, Needs, Solution
 from outofcluster.curves.families import expected_falls, falls, log_prior
 from outofcluster.curves.points import Points
@@ -159,9 +159,14 @@ class AutoCurve(Curve):
 
     def _solve(self, points: Points) -> AverageSolution:
         points.require_levels(3, "a learning curve")
-        if math.isnan(self.largest):
-            raise InputError("largest must be a number, got nan.")
-        rungs = [Rung.of(points, size) for size in np.unique(points.sizes)]
+        limit: Any = self.largest
+        if isinstance(limit, bool) or not isinstance(limit, int | float | np.number) or math.isnan(limit):
+            raise InputError(f"largest must be a number, got {short(limit)}.")
+        # A size with a single level says nothing about the height of its curve.
+        sizes, counts = np.unique(points.sizes, return_counts=True)
+        if counts[-1] < 2:
+            raise InputError(f"n must give the largest size, {sizes[-1]}, at least two levels of p, got one.")
+        rungs = [Rung.of(points, size) for size in sizes[counts > 1]]
         loss = rungs[-1].lowest_loss
         comparable = tuple(rung for rung in rungs if rung.lowest_loss - loss <= abs(loss))
         return AverageSolution(points, comparable, self.largest)

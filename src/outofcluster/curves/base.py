@@ -8,6 +8,7 @@ computed only when somebody asks for it.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -17,7 +18,7 @@ from typing import Any, Literal, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from outofcluster._base.exceptions import InputError, NotFittedError
+from outofcluster._base.exceptions import InputError, NotFittedError, SolverError, described
 from outofcluster._base.validation import Array, check_share, short
 from outofcluster.curves.bezier import Bezier
 from outofcluster.curves.points import Points, check_indices, check_points
@@ -329,8 +330,24 @@ class Curve(ABC):
         points = check_points(p, b, n, weights, standard_errors)
         if points.size_of_each is not None and not self.needs.sizes:
             raise InputError(f"n must be one whole number for {type(self).__name__}, got {short(n)}.")
-        self._solution = self._solve(points)
+        self._solution = self._finite_solution(points)
         return self
+
+    def _finite_solution(self, points: Points) -> Solution:
+        """The solution, whose e_0 is a number; whatever stops the linear algebra becomes one sentence."""
+        try:
+            with np.errstate(all="ignore"):
+                solution = self._solve(points)
+                e0 = solution.e0
+        except InputError:
+            raise
+        except (ArithmeticError, MemoryError, ValueError) as error:
+            raise SolverError(
+                f"{type(self).__name__} could not be fitted to these losses: {described(error)}"
+            ) from error
+        if not math.isfinite(e0):
+            raise SolverError(f"{type(self).__name__} could not be fitted to these losses: its e_0 is {e0}.")
+        return solution
 
     def fit(self, samples: Samples | Sequence[Samples], leakage: float) -> Self:
         """Fit the curve to loss samples, for a leakage rate that is known or assumed.
@@ -350,6 +367,9 @@ class Curve(ABC):
             The same curve, fitted.
         """
         rate = check_share("leakage", leakage, "[0, 1)")
+        for run in samples if isinstance(samples, Sequence) else [samples]:
+            if not all(hasattr(run, name) for name in ("levels", "means", "size", "standard_errors")):
+                raise InputError(f"samples must be LossSamples, or a list of them, got {short(run)}.")
         if not isinstance(samples, Sequence):
             return self.fit_points(
                 samples.levels(rate), samples.means, samples.size, standard_errors=samples.standard_errors
@@ -381,7 +401,11 @@ class Curve(ABC):
             A float for a single j, else an array of the shape of j.
         """
         positions = check_indices(j, self.n_)
+        if positions.size == 0:
+            return np.zeros(positions.shape)
         values = self._fitted().values(positions)
+        if not np.isfinite(values).all():
+            raise SolverError(f"{type(self).__name__} has no finite value at some of the positions {short(j)}.")
         return float(values) if positions.ndim == 0 else values
 
     def to_bezier(self) -> Bezier:

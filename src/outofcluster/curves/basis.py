@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import qr
 
-from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array
+from outofcluster._base.exceptions import InputError, described
+from outofcluster._base.validation import Array, short
 from outofcluster.curves.base import Curve, LinearSolution, LinearSystem
 from outofcluster.curves.operator import BinomialOperator
 from outofcluster.curves.points import Points
@@ -83,18 +83,21 @@ def _basis(functions: tuple[Function, ...], x: Array) -> Array:
 def _check_functions(functions: Any) -> tuple[Function, ...]:
     try:
         callables = tuple(functions)
-    except TypeError:
-        raise InputError(f"functions must be a sequence of callables, got {functions!r}.") from None
+    except Exception:
+        raise InputError(f"functions must be a sequence of callables, got {short(functions)}.") from None
     if not callables:
         raise InputError("functions must hold at least one callable, got none.")
     for k, f in enumerate(callables):
         if not callable(f):
-            raise InputError(f"functions must be callables, got functions[{k}] = {f!r}.")
+            raise InputError(f"functions must be callables, got functions[{k}] = {short(f)}.")
     return callables
 
 
 def _evaluate(function: Function, k: int, x: Array) -> Array:
-    values = np.asarray(function(x), dtype=float)
+    try:
+        values = np.asarray(function(x), dtype=float)
+    except Exception as error:
+        raise InputError(f"{_name(function, k)} must give one number per point, but: {described(error)}") from error
     if values.shape != x.shape:
         raise InputError(f"{_name(function, k)} must return one value per point, shape {x.shape}, got {values.shape}.")
     if not np.isfinite(values).all():

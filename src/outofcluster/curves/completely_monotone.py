@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from outofcluster._base.exceptions import SolverError
+from outofcluster._base.exceptions import InputError, SolverError
 from outofcluster._base.validation import Array, check_number
 from outofcluster.curves.base import Curve, Needs, Solution
 from outofcluster.curves.operator import BinomialOperator
@@ -29,6 +29,8 @@ from outofcluster.curves.points import Points
 __all__ = ["CompletelyMonotoneCurve"]
 
 _GRID = 200
+_MOST_AMPLIFICATION = 1e100
+"""Largest bound on the amplification that the arithmetic takes."""
 """Number of decays: with the default cap the amplifications of neighbours differ by less than 1 %."""
 
 
@@ -62,6 +64,8 @@ class CompletelyMonotoneCurve(Curve):
 
     def _solve(self, points: Points) -> MixtureSolution:
         cap = check_number("max_amplification", self.max_amplification, least=1)
+        if cap > _MOST_AMPLIFICATION:
+            raise InputError(f"max_amplification must be at most {_MOST_AMPLIFICATION:g}, got {cap:g}.")
         points.require_nonnegative("for a completely monotone curve")
         decay = decays(float(points.p.min()), points.n, cap)
         design = BinomialOperator(points.p, points.n).geometric(decay)

@@ -42,9 +42,8 @@ class LeastSquaresCurve(Curve):
     """
 
     def _solve(self, points: Points) -> LeastSquaresSolution:
-        operator = BinomialOperator(points.p, points.n)
-        first = np.eye(1, points.n + 1)[0]
-        return LeastSquaresSolution(points, LinearSystem.solve(points, operator.matrix()), first)
+        system = LinearSystem.solve(points, BinomialOperator(points.p, points.n).matrix())
+        return LeastSquaresSolution(points, system, np.eye(1, points.n + 1)[0])
 
 
 @dataclass(frozen=True)

@@ -42,9 +42,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.special import betainc, betaincc
 
-from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, check_integer, check_vector
-from outofcluster.curves.points import check_indices, check_levels
+from outofcluster._base.exceptions import InputError, described
+from outofcluster._base.validation import Array, check_integer, check_numbers, check_vector, short
+from outofcluster.curves.points import check_indices, check_levels, check_size
 
 __all__ = ["BinomialOperator", "binomial_pmf", "legendre_image", "legendre_sequence"]
 
@@ -56,6 +56,12 @@ _MAX_POINTS = 512
 
 _MAX_ENTRIES = 50_000_000
 """Largest number of entries of A that are formed at once (400 MB)."""
+
+_MAX_SPARSE = 10_000_000
+"""Largest number of entries of a sparse A: a second or so."""
+
+_MAX_ORDER = 1000
+"""Highest moment that is computed: the table of Stirling numbers grows with its square."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,7 @@ class BinomialOperator:
 
     def __init__(self, p: ArrayLike, n: int) -> None:
         object.__setattr__(self, "p", check_levels(p))
-        object.__setattr__(self, "n", check_integer("n", n, least=1))
+        object.__setattr__(self, "n", check_size("n", n))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -120,6 +126,12 @@ class BinomialOperator:
         sparse matrix of shape (m, n + 1)
             A, with a number of entries of the order of m √n.
         """
+        entries = int((self._windows[:, 1] - self._windows[:, 0] + 1).sum())
+        if entries > _MAX_SPARSE:
+            raise InputError(
+                f"n must be small enough for a sparse matrix of at most {_MAX_SPARSE} entries, "
+                f"got {self.n}, which needs {entries}."
+            )
         rows = list(self._rows(most=None))
         starts = np.concatenate([[0], np.cumsum([len(j) for j, _ in rows])])
         indices = np.concatenate([j for j, _ in rows])
@@ -174,6 +186,8 @@ class BinomialOperator:
         """
         vector = check_vector("u", u)
         self._check_length("u", vector, len(self.p))
+        if self.n > _MAX_ENTRIES:
+            raise InputError(f"n must be at most {_MAX_ENTRIES} for a product of length n + 1, got {self.n}.")
         total = np.zeros(self.n + 1)
         for factor, (j, weights) in zip(vector, self._rows(most=None), strict=True):
             total[j] += factor * weights
@@ -195,7 +209,16 @@ class BinomialOperator:
         array
             One value, or one row, per level.
         """
-        return np.array([weights @ function(j / self.n) for j, weights in self._rows(most=points)])
+        must = "function must give one finite value, or one row of them, for each point of an array"
+        try:
+            result = np.array([weights @ function(j / self.n) for j, weights in self._rows(most=points)], dtype=float)
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(f"{must}, but: {described(error)}") from error
+        if not np.isfinite(result).all():
+            raise InputError(f"{must}, got a mean of {result[~np.isfinite(result)][0]}.")
+        return result
 
     def range_sums(self, edges: ArrayLike) -> Array:
         """Sums of adjacent columns.
@@ -210,9 +233,11 @@ class BinomialOperator:
         array of shape (m, k)
             Column g is the sum of the columns j of A with ``edges[g] <= j < edges[g + 1]``.
         """
-        cuts = np.asarray(edges)
-        if cuts.ndim != 1 or len(cuts) < 2 or (np.diff(cuts) <= 0).any() or cuts[0] < 0 or cuts[-1] > self.n + 1:
-            raise InputError(f"edges must increase from at least 0 to at most n + 1 = {self.n + 1}, got {edges!r}.")
+        cuts = check_indices(edges, self.n + 1, "edges")
+        if cuts.ndim != 1 or len(cuts) < 2 or (np.diff(cuts) <= 0).any():
+            raise InputError(
+                f"edges must increase from at least 0 to at most n + 1 = {self.n + 1}, got {short(edges)}."
+            )
         # P(J < c) and P(J >= c); the difference is taken where both terms are small.
         inside = (cuts > 0) & (cuts <= self.n)
         below = np.broadcast_to((cuts > 0).astype(float), (len(self.p), len(cuts))).copy()
@@ -239,7 +264,9 @@ class BinomialOperator:
         array of shape (m,) or (m, k)
             One row per level, one column per decay.
         """
-        d = np.asarray(decay, dtype=float)
+        d = check_numbers("decay", decay)
+        if d.size and not (d.min() >= 0 and d.max() <= 1):
+            raise InputError(f"decay must lie in [0, 1], got {short(decay)}.")
         with np.errstate(divide="ignore"):
             losses: Array = np.exp(self.n * np.log1p(-np.multiply.outer(self.p, d)))
         return losses
@@ -274,7 +301,7 @@ class BinomialOperator:
         array of shape (m, order + 1)
             One row per level, one column per power.
         """
-        degree = check_integer("order", order, least=0)
+        degree = check_integer("order", order, least=0, most=_MAX_ORDER)
         # E of the falling factorial J(J-1)…(J-i+1), over n^i, is p^i Π_{l<i} (1 - l/n).
         falling = np.cumprod([1.0, *np.maximum(1 - np.arange(degree) / self.n, 0)])
         factorial_moments = falling * self.p[:, None] ** np.arange(degree + 1)

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, check_integer, check_vector, short
+from outofcluster._base.validation import LARGEST, Array, check_integer, check_vector, short
 
-__all__ = ["Points", "check_indices", "check_levels", "check_losses", "check_points"]
+__all__ = ["Points", "check_indices", "check_levels", "check_losses", "check_points", "check_size"]
+
+LARGEST_SIZE = 2**62
 
 
 @dataclass(frozen=True)
@@ -79,11 +81,11 @@ def check_points(
 
     Where no weights are given, the standard errors give them.
     """
-    if np.ndim(n):
+    if not isinstance(n, int | float | np.generic) and _is_array(n):
         return _check_points_of_sizes(p, b, n, weights, errors)
     levels = check_levels(p)
     losses = check_losses(b, len(levels))
-    size = check_integer("n", n, least=1)
+    size = check_size("n", n)
     known_errors = None if errors is None else _check_errors(errors, len(levels))
     if weights is None:
         return Points(levels, losses, size, _precision_weights(known_errors), known_errors)
@@ -103,7 +105,8 @@ def _check_points_of_sizes(
 ) -> Points:
     """Points of several sizes, whose levels are distinct within each size."""
     levels = check_vector("p", p)
-    sizes = np.array([check_integer(f"n[{i}]", size, least=1) for i, size in enumerate(n)], dtype=np.int64)
+    several = check_vector("n", n).tolist()
+    sizes = np.array([check_size(f"n[{i}]", size) for i, size in enumerate(several)], dtype=np.int64)
     if len(sizes) != len(levels):
         raise InputError(f"n must be one size, or one for each level of p, got {len(sizes)} for {len(levels)} levels.")
     for size in np.unique(sizes):
@@ -111,6 +114,21 @@ def _check_points_of_sizes(
     # All else is checked as for one size, with other levels that do not repeat.
     distinct = np.linspace(0, 1, len(levels))
     return replace(check_points(distinct, b, int(sizes.max()), weights, errors), p=levels, size_of_each=sizes)
+
+
+def _is_array(value: Any) -> bool:
+    try:
+        return np.ndim(value) > 0
+    except Exception:  # Lists of uneven length, and objects that cannot be asked.
+        return True
+
+
+def check_size(name: str, n: Any) -> int:
+    """A size of training sets; beyond `LARGEST_SIZE` numbers of leaked records are no whole numbers of the machine."""
+    size = check_integer(name, n, least=1)
+    if size > LARGEST_SIZE:
+        raise InputError(f"{name} must be at most {LARGEST_SIZE}, got {short(size)}.")
+    return size
 
 
 def check_levels(p: ArrayLike) -> Array:
@@ -130,20 +148,26 @@ def check_levels(p: ArrayLike) -> Array:
 def check_losses(b: ArrayLike, n_levels: int) -> Array:
     """One finite loss for each level."""
     losses = check_vector("b", b)
+    if np.abs(losses).max() > LARGEST:
+        raise InputError(f"b must hold losses of at most {LARGEST:g}, got {losses[np.abs(losses).argmax()]:g}.")
     if len(losses) != n_levels:
         raise InputError(f"b must have one loss for each level of p, got {len(losses)} losses for {n_levels} levels.")
     return losses
 
 
-def check_indices(j: ArrayLike, n: int) -> NDArray[np.int64]:
+def check_indices(j: ArrayLike, n: int, name: str = "j") -> NDArray[np.int64]:
     """Whole numbers in [0, n], of any shape: the positions at which a curve has a value."""
-    positions = np.asarray(j)
+    try:
+        positions = np.asarray(j)
+    except Exception:
+        raise InputError(f"{name} must hold whole numbers between 0 and {n}, got {short(j)}.") from None
     kind = positions.dtype.kind
-    if kind not in "iuf" or (kind == "f" and not (positions == np.floor(positions)).all()):
-        raise InputError(f"j must hold whole numbers between 0 and {n}, got {short(j)}.")
+    masked = isinstance(j, np.ma.MaskedArray)
+    if masked or kind not in "iuf" or (kind == "f" and not (positions == np.floor(positions)).all()):
+        raise InputError(f"{name} must hold whole numbers between 0 and {n}, got {short(j)}.")
     if positions.size and (positions.min() < 0 or positions.max() > n):
         outside = positions[(positions < 0) | (positions > n)].ravel()[0]
-        raise InputError(f"j must hold whole numbers between 0 and {n}, got {outside:g}.")
+        raise InputError(f"{name} must hold whole numbers between 0 and {n}, got {outside:g}.")
     return positions.astype(np.int64)
 
 

@@ -26,6 +26,12 @@ from outofcluster.curves.points import Points
 
 __all__ = ["PolynomialCurve"]
 
+_MOST_GROWTH = 1e6
+"""How many times errors of the losses may grow on the way to p = 0: what is left of the estimate is noise beyond that.
+
+The largest Chebyshev polynomial of the interval of levels, at 0, is how much they grow at the very least.
+"""
+
 
 @dataclass(eq=False)
 class PolynomialCurve(Curve):
@@ -59,6 +65,12 @@ class PolynomialCurve(Curve):
         low, high = float(points.p.min()), float(points.p.max())
         interval = (low, high) if high > low else (0.0, 1.0)
         basis = _chebyshev(np.concatenate([points.p, [0.0]]), interval, degree)
+        growth = abs(float(basis[-1, -1]))
+        if growth > _MOST_GROWTH:
+            raise InputError(
+                f"p must hold levels further apart or nearer to 0 for degree {degree}, got levels between {low:g} and "
+                f"{high:g}, whose errors grow {growth:.1g} times on the way to p = 0."
+            )
         system = LinearSystem.solve(points, basis[:-1])
         if system.rank <= degree:
             raise InputError(

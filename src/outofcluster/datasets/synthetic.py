@@ -33,7 +33,7 @@ from scipy.special import gamma, gammainc
 
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.randomness import RandomState, seed_of
-from outofcluster._base.validation import Array, check_integer, check_number, check_vector
+from outofcluster._base.validation import Array, check_integer, check_number, check_vector, short
 from outofcluster.datasets._bunch import Bunch
 
 __all__ = ["make_partition", "partition_losses"]
@@ -43,6 +43,8 @@ Pair = tuple[float, float]
 _STEP = 0.2
 _NEGLIGIBLE = 1e-18
 _BLOCK = 4096
+_LARGEST = 1e30
+"""Sizes of slopes, widths and noise for which the integrals stay within floating-point numbers."""
 _PARTS = ("part 1", "part 2")
 
 _DESCR = """Two parts with a line through the origin in each
@@ -157,14 +159,21 @@ def _checked(name: str, n: Any, slopes: Any, half_widths: Any, noise: Any) -> tu
     size = check_integer(name, n, least=3)
     slope, width = _pair("slopes", slopes), _pair("half_widths", half_widths)
     if min(width) <= 0:
-        raise InputError(f"half_widths must be positive, got {half_widths!r}.")
-    return size, slope, width, check_number("noise", noise, least=0)
+        raise InputError(f"half_widths must be positive, got {short(half_widths)}.")
+    deviation = check_number("noise", noise, least=0)
+    for name, values in (("slopes", slope), ("half_widths", width), ("noise", (deviation,))):
+        wrong = [value for value in values if value and not 1 / _LARGEST <= abs(value) <= _LARGEST]
+        if wrong:
+            raise InputError(
+                f"{name} must be 0 or between {1 / _LARGEST:g} and {_LARGEST:g} in size, got {wrong[0]:g}."
+            )
+    return size, slope, width, deviation
 
 
 def _pair(name: str, values: Any) -> Pair:
     numbers = check_vector(name, values).tolist()
     if len(numbers) != 2:
-        raise InputError(f"{name} must be a pair of numbers, one for each part, got {values!r}.")
+        raise InputError(f"{name} must be a pair of numbers, one for each part, got {short(values)}.")
     return numbers[0], numbers[1]
 
 

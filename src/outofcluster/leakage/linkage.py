@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, check_share, check_vector, short
+from outofcluster._base.validation import Array, check_share, check_vector, listed, short
 from outofcluster.leakage.blocking import BlockingRecall, capture_recapture
 from outofcluster.leakage.pairs import read_ids
 
@@ -143,11 +143,11 @@ def _check_columns(name: str, table: Any, wanted: Sequence[str]) -> None:
 
 def _which_rules(pairs: Any, blocking_rules: Any) -> NDArray[np.bool_]:
     """Which blocking rules each pair satisfies, by the columns that are equal on both sides."""
-    rules = [blocking_rules] if isinstance(blocking_rules, str) else list(blocking_rules)
+    rules = [blocking_rules] if isinstance(blocking_rules, str) else listed("blocking_rules", blocking_rules)
     caught = []
     for rule in rules:
         equal: NDArray[np.bool_] = np.ones(len(pairs), dtype=bool)
-        for column in [rule] if isinstance(rule, str) else rule:
+        for column in [rule] if isinstance(rule, str) else listed("blocking_rules", rule):
             _check_columns("predictions", pairs, [f"{column}_l", f"{column}_r"])
             one, two = pairs[f"{column}_l"], pairs[f"{column}_r"]
             equal &= ((one == two) & one.notna() & two.notna()).to_numpy(dtype=bool)

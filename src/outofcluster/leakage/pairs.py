@@ -54,7 +54,15 @@ from scipy.sparse.csgraph import shortest_path
 from scipy.special import expit, logit
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, check_number, check_share, check_vector, short
+from outofcluster._base.validation import (
+    Array,
+    check_number,
+    check_share,
+    check_vector,
+    listed,
+    refuse_unhashable,
+    short,
+)
 from outofcluster.leakage.precision_recall import leaked_by_missed_pairs
 from outofcluster.leakage.review import recalibrate
 from outofcluster.leakage.splits import Side, below_one, counted_and_other, read_split, same_index
@@ -421,7 +429,7 @@ def _read_review(reviewed: Any, count: int) -> tuple[list[int], list[bool]]:
     if isinstance(reviewed, Mapping):
         answers = list(reviewed.items())
     else:
-        values = list(reviewed)
+        values = listed("reviewed", reviewed)
         if len(values) != count:
             raise InputError(
                 f"reviewed must map pairs to answers, or have one value for each of the {count} pairs, "
@@ -492,11 +500,11 @@ def read_ids(ids: Any, n: int | None) -> dict[Any, int]:
 
 def _names(name: str, values: Any, n: int | None) -> list[Any]:
     """Names of records as Python values; tuples stay tuples."""
-    listed = values.tolist() if hasattr(values, "tolist") else list(values)
-    if any(isinstance(value, tuple | list) for value in listed):
-        if n is not None and len(listed) != n:
-            raise InputError(f"{name} must hold one label for each of the {n} records, got {len(listed)}.")
-        return [tuple(value) if isinstance(value, list) else value for value in listed]
+    names = listed(name, values)
+    if any(isinstance(value, tuple | list) for value in names):
+        if n is not None and len(names) != n:
+            raise InputError(f"{name} must hold one label for each of the {n} records, got {len(names)}.")
+        return refuse_unhashable(name, [tuple(value) if isinstance(value, list) else value for value in names])
     checked: list[Any] = check_labels(name, values, n).tolist()
     return checked
 

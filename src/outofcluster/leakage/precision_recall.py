@@ -113,7 +113,8 @@ def leaked_by_missed_pairs(sizes: Array, missed: float, true_pairs: float, share
     """
     alone = 1 - math.sqrt(max(1 - missed / true_pairs, 0.0))
     n = float(sizes.sum())
-    if not (sizes > 1).any():
+    # Where all pairs are missed, no cluster has a pair, whatever the clusters say.
+    if alone >= 1 - 1e-9 or not (sizes > 1).any():
         return min(2 * share * missed / n, 1 - 1e-9)
     entities, count = _entities(sizes, alone)
     others = entities - 1.0

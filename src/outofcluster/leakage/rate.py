@@ -19,7 +19,7 @@ from outofcluster._base.exceptions import InputError
 from outofcluster._base.markup import element, fragment
 from outofcluster._base.plain import data_frame, plain, reading
 from outofcluster._base.randomness import RandomState
-from outofcluster._base.validation import check_flag, check_number, check_share
+from outofcluster._base.validation import check_flag, check_number, check_share, short
 from outofcluster.leakage.audited import look_at_audited_records
 from outofcluster.leakage.data import rate_of_data
 from outofcluster.leakage.errors import LinkageErrors
@@ -97,6 +97,9 @@ class Leakage:
         for name, read in nested:
             if isinstance(getattr(self, name), Mapping):
                 object.__setattr__(self, name, read(getattr(self, name)))
+        for name, kind in (("other", Leakage), ("pieces", PieceLaw), ("linkage_errors", LinkageErrors)):
+            if not isinstance(getattr(self, name), kind | None):
+                raise InputError(f"{name} must be a {kind.__name__}, got {short(getattr(self, name))}.")
         if self.other is not None and (self.other.of == self.of or self.other.other is not None):
             raise InputError(f"other must be the rate of the other side alone, got {self.other!r}.")
 

@@ -43,7 +43,15 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, check_choice, check_integer, check_vector, short
+from outofcluster._base.validation import (
+    Array,
+    check_choice,
+    check_integer,
+    check_vector,
+    listed,
+    refuse_unhashable,
+    short,
+)
 
 __all__ = ["rate_of_review", "recalibrate"]
 
@@ -131,8 +139,14 @@ def _read_suspects(suspects: Any) -> tuple[dict[Any, list[int]], Array, Array]:
         if sizes.min() <= 0:
             raise InputError(f"records must be above 0, got {sizes.min():g}.")
     rows: dict[Any, list[int]] = {}
-    folds = list(suspects["fold"]) if "fold" in columns else [None] * len(probability)
-    for i, (fold, name) in enumerate(zip(folds, suspects[unit], strict=True)):
+    names = refuse_unhashable(unit, listed(unit, suspects[unit]))
+    folds = listed("fold", suspects["fold"]) if "fold" in columns else [None] * len(probability)
+    for column, values in ((unit, names), ("fold", folds), ("records", sizes)):
+        if len(values) != len(probability):
+            raise InputError(
+                f"{column} must have one entry for each of the {len(probability)} suspects, got {len(values)}."
+            )
+    for i, (fold, name) in enumerate(zip(folds, names, strict=True)):
         rows.setdefault(name, []).append(i)
         if fold is not None:
             rows.setdefault((fold, name), []).append(i)
@@ -149,11 +163,14 @@ def _read_review(reviewed: Any, names: dict[Any, list[int]]) -> tuple[NDArray[np
         unit = _unit("reviewed", columns)
         if "leaked" not in columns:
             raise InputError(f"reviewed must have the column 'leaked', got {', '.join(map(str, columns))}.")
-        keys = list(reviewed[unit])
+        keys, given = refuse_unhashable(unit, listed(unit, reviewed[unit])), listed("leaked", reviewed["leaked"])
+        folds = listed("fold", reviewed["fold"]) if "fold" in columns else keys
+        if not len(keys) == len(folds) == len(given):
+            raise InputError(f"reviewed must have columns of one length, got {len(keys)} names, {len(given)} answers.")
         if "fold" in columns:
-            keys = list(zip(reviewed["fold"], keys, strict=True))
+            keys = list(zip(folds, keys, strict=True))
         # Suspects without an answer were not reviewed.
-        answers = [pair for pair in zip(keys, reviewed["leaked"], strict=True) if not _missing(pair[1])]
+        answers = [pair for pair in zip(keys, given, strict=True) if not _missing(pair[1])]
     by_row: dict[int, bool] = {}
     for name, answer in answers:
         if not isinstance(answer, bool | np.bool_):

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import check_choice, check_integer
+from outofcluster._base.exceptions import InputError, described
+from outofcluster._base.validation import check_choice, check_integer, short
 from outofcluster.split.folds import DEFAULT_FOLDS, Clusters, Fold, Rows, is_splitter, read_folds
 
 __all__ = ["Side", "below_one", "check_side", "counted_and_other", "read_sides", "read_split", "same_index"]
@@ -74,8 +74,10 @@ def read_split(cv: Any, clusters: Clusters) -> float | tuple[Fold, ...]:
         # Shuffled, repeated and leave-some-out splitters make more splits than 1/share; a copy keeps their state.
         splits = copy.deepcopy(cv).split(rows, np.zeros(len(rows), dtype=int), rows)
         return float(np.mean([len(test) / (len(train) + len(test)) for train, test in islice(splits, _SPLITS_SEEN)]))
-    except (ValueError, TypeError) as error:
-        raise InputError(f"cv must be able to split these clusters, but {cv!r} says: {error}") from error
+    except Exception as error:
+        raise InputError(
+            f"cv must be able to split these clusters, but {short(cv)} says: {described(error)}"
+        ) from error
 
 
 def counted_and_other(fold: Fold, of: Side) -> tuple[Rows, Rows]:

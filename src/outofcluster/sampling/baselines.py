@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.exceptions import FitError
 from outofcluster._base.rows import take_rows
 from outofcluster._base.threads import one_thread
 from outofcluster._base.validation import Array
@@ -31,6 +30,7 @@ from outofcluster.sampling.metrics.partitions import Partition, pseudo_losses
 from outofcluster.sampling.metrics.predictions import Predictions, StoredPredictions
 from outofcluster.sampling.metrics.recomputed import OfModel, OfPredictions
 from outofcluster.sampling.task import Task
+from outofcluster.sampling.workers import in_parallel
 from outofcluster.split.folds import Fold
 
 __all__ = ["fold_losses", "pseudo_losses_of", "random_fold_losses"]
@@ -66,7 +66,7 @@ def random_fold_losses(
     parts = np.array_split(np.random.default_rng(seed).permutation(task.n_records), n_folds)
     everything = np.arange(task.n_records)
     folds = [Fold(i, np.setdiff1d(everything, part), np.sort(part)) for i, part in enumerate(parts)]
-    by_metric = fold_losses(task, folds, seed=seed.spawn(1)[0], n_jobs=n_jobs)
+    by_metric = fold_losses(task, folds, seed=seed.spawn(1)[0], n_jobs=n_jobs, kind="random fold")
     return tuple(_random_folds(loss, folds, own) for loss, own in zip(task.losses, by_metric, strict=True))
 
 
@@ -90,6 +90,7 @@ def fold_losses(
     seed: np.random.SeedSequence,
     parts: Mapping[int, NDArray[np.int64]] | None = None,
     n_jobs: int | None = None,
+    kind: str = "fold",
 ) -> list[list[Losses]]:
     """Losses of the validation records of each fold, of a model fitted to all its training records.
 
@@ -105,6 +106,8 @@ def fold_losses(
         For some folds, by their index, the part of every validation record.
     n_jobs : int, optional
         Workers, as in joblib.
+    kind : str
+        What a fold is called where a model fails.
 
     Returns
     -------
@@ -112,16 +115,9 @@ def fold_losses(
         For every metric one dict per fold, of arrays in the order of its validation rows; they are empty where the
         metric is not defined for the records of the fold.
     """
-    from joblib import Parallel, delayed
-
     seeds = seed.spawn(len(folds))
-    results = Parallel(n_jobs=n_jobs)(
-        delayed(_one_fold)(task, fold, child, (parts or {}).get(fold.index))
-        for fold, child in zip(folds, seeds, strict=True)
-    )
-    for fold, result in zip(folds, results, strict=True):
-        if isinstance(result, str):
-            raise FitError(f"The estimator failed in fold {fold.index}: {result}", None)
+    calls = [(task, fold, child, (parts or {}).get(fold.index)) for fold, child in zip(folds, seeds, strict=True)]
+    results = in_parallel(_one_fold, calls, [f"{kind} {fold.index}" for fold in folds], n_jobs)
     by_metric = [[own[0][metric] for own in results] for metric in range(len(task.losses))]
     for loss, by_fold in zip(task.losses, by_metric, strict=True):
         if loss.measure is not None and loss.facts.pool == "records":
@@ -151,12 +147,9 @@ def _pool(
 @one_thread()
 def _one_fold(
     task: Task, fold: Fold, seed: np.random.SeedSequence, parts: NDArray[np.int64] | None
-) -> tuple[list[Losses], StoredPredictions] | str:
-    """The losses by every metric and the predictions of those that are pooled, or what went wrong."""
-    try:
-        model = fit_clone(task.estimator, task.X, task.y, fold.train, task.params, np.random.default_rng(seed))
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
+) -> tuple[list[Losses], StoredPredictions]:
+    """The losses by every metric, and the predictions of those that are pooled."""
+    model = fit_clone(task.estimator, task.X, task.y, fold.train, task.params, np.random.default_rng(seed))
     held_out, targets = take_rows(task.X, fold.validation), take_rows(task.y, fold.validation)
     predictions = shared_predictions(task.losses, model, held_out, targets)
     by_metric = [_own_losses(task, loss, predictions, fold.validation, parts) for loss in task.losses]

@@ -39,7 +39,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.exceptions import FitError, InputError
+from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import take_rows
 from outofcluster._base.threads import one_thread
 from outofcluster._base.validation import Array
@@ -49,6 +49,7 @@ from outofcluster.sampling.fitting import fit_clone
 from outofcluster.sampling.metrics.losses import Loss, shared_predictions
 from outofcluster.sampling.metrics.predictions import Predictions
 from outofcluster.sampling.task import Task
+from outofcluster.sampling.workers import in_parallel
 from outofcluster.split.folds import Fold
 
 __all__ = ["sample_effect"]
@@ -87,17 +88,14 @@ def sample_effect(
     list of EffectLosses or str
         One for each metric; a string says why there is none.
     """
-    from joblib import Parallel, delayed
-
     assert task.clusters is not None
     design = _Design.of(task.clusters, folds)
     drawing_seed, *seeds = seed.spawn(1 + _DRAWINGS)
     rng = np.random.default_rng(drawing_seed)
     drawings = [_draw_usable(task, design, rng) for _ in range(_DRAWINGS)]
-    scored = Parallel(n_jobs=n_jobs)(
-        delayed(_fit_and_score)(task, drawing, design.units, child)
-        for drawing, child in zip(drawings, seeds, strict=True)
-    )
+    calls = [(task, drawing, design.units, child) for drawing, child in zip(drawings, seeds, strict=True)]
+    names = [f"drawing {i} of the test for a cluster effect" for i in range(_DRAWINGS)]
+    scored = in_parallel(_fit_and_score, calls, names, n_jobs)
     return [
         _effect(task, loss, design, drawings, [losses[place] for losses in scored])
         for place, loss in enumerate(task.losses)
@@ -230,12 +228,7 @@ def _fit_and_score(
     X, y = take_rows(task.X, drawing.scored), take_rows(task.y, drawing.scored)
     predictions = list[Predictions]()
     for rows, child in zip(drawing.training, seed.spawn(2), strict=True):
-        try:
-            model = fit_clone(task.estimator, task.X, task.y, rows, task.params, np.random.default_rng(child))
-        except Exception as error:
-            raise FitError(
-                f"The estimator failed on {len(rows)} records: {type(error).__name__}: {error}", None
-            ) from error
+        model = fit_clone(task.estimator, task.X, task.y, rows, task.params, np.random.default_rng(child))
         predictions.append(shared_predictions(task.losses, model, X, y))
     by_metric = list[tuple[Array, Array] | str]()
     for loss in task.losses:

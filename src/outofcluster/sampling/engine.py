@@ -18,13 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from outofcluster._base.exceptions import FitError
+from outofcluster._base.exceptions import FitError, described
 from outofcluster._base.validation import Array
 from outofcluster.sampling.checkpoint import Batch, Checkpoint
 from outofcluster.sampling.fitting import MAX_DRAWS, Block, BlockLosses, Failure, Problem, add_sums, run_blocks
 from outofcluster.sampling.plan import Plan
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.samples import TRAIN_SUMS, VALIDATION_SUMS, LossSamples, UnitSums
+from outofcluster.sampling.workers import lost_workers
 
 __all__ = ["Identity", "run"]
 
@@ -235,14 +236,17 @@ def run(
             # What a checkpoint held does not count for the rate of the progress bar.
             done = int(following.sum() - target.sum()) - sum(block.count for block in blocks)
             progress.found(done)
-            with closing(_results(problem, blocks, n_jobs)) as results:
+            with (
+                lost_workers("models were fitted to resamples", lambda: samples()[0]),
+                closing(_results(problem, blocks, n_jobs)) as results,
+            ):
                 for block, result in results:
                     if isinstance(result, Failure):
                         raise FitError(
                             f"The estimator failed at level {block.level} (injected fraction {block.injected:g}), "
-                            f"replicate {result.replicate}: {result.error}",
+                            f"replicate {result.replicate}: {described(result.error)}",
                             samples()[0],
-                        )
+                        ) from result.error
                     store.add(block.level, result)
                     progress.add(block.count)
             # Batches end with their round, so that a run that goes on can tell what comes next.

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.exceptions import InputError
+from outofcluster._base.exceptions import InputError, described, portable
 from outofcluster._base.rows import take_rows
 from outofcluster._base.threads import one_thread
-from outofcluster._base.validation import Array
+from outofcluster._base.validation import LARGEST, Array
 from outofcluster.sampling.injection import Draw, Injection, Records
 from outofcluster.sampling.kernels import Kernel, Units
 from outofcluster.sampling.metrics.losses import Loss, shared_predictions
@@ -120,7 +120,7 @@ class Failure:
 
     block: Block
     replicate: int
-    error: str
+    error: Exception
 
 
 @one_thread()
@@ -128,10 +128,22 @@ def run_blocks(problem: Problem, blocks: list[Block]) -> list[BlockLosses | Fail
     """The blocks one after the other, up to the first failure."""
     results: list[BlockLosses | Failure] = []
     for block in blocks:
-        results.append(_fit_block(problem, block) if problem.compiled is None else _run_kernel(problem, block))
+        fitted = _fit_block(problem, block) if problem.compiled is None else _run_kernel(problem, block)
+        results.append(_finite(block, fitted))
         if isinstance(results[-1], Failure):
             break
     return results
+
+
+def _finite(block: Block, result: BlockLosses | Failure) -> BlockLosses | Failure:
+    """The result if all its losses are finite, else a failure: nothing else may enter a mean."""
+    if isinstance(result, BlockLosses):
+        wrong = ~(np.abs(result.losses) <= LARGEST).all(axis=0)
+        if wrong.any():
+            place = int(wrong.argmax())
+            loss = result.losses[:, place].max()
+            return Failure(block, block.first + place, InputError(f"the loss must be finite, got {loss:g}."))
+    return result
 
 
 def _run_kernel(problem: Problem, block: Block) -> BlockLosses | Failure:
@@ -236,7 +248,7 @@ def _fit_block(problem: Problem, block: Block) -> BlockLosses | Failure:
             redraws += again
             scores = _fit_and_score(problem, rng, draw, replicate, k == stands_for_all)
         except Exception as error:
-            return Failure(block, replicate, f"{type(error).__name__}: {error}")
+            return Failure(block, replicate, portable(error))
         losses[:, k] = [loss for loss, _ in scores]
         if not draw.weighted:
             _add_all(train_sums, problem.train_units, draw.from_train, losses[:, k])
@@ -326,9 +338,8 @@ def check_cloneable(name: str, estimator: Any) -> None:
     try:
         clone(estimator)
     except Exception as error:
-        reason = " ".join(str(error).split())
         raise InputError(
-            f"{name} must be one that scikit-learn can clone, got {type(estimator).__name__}: {reason}"
+            f"{name} must be one that scikit-learn can clone, got {type(estimator).__name__}: {described(error)}"
         ) from None
 
 

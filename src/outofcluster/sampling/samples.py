@@ -30,7 +30,7 @@ from outofcluster._base.archive import read_archive, write_archive
 from outofcluster._base.deprecation import warn_renamed
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import data_frame
-from outofcluster._base.validation import Array
+from outofcluster._base.validation import Array, short
 
 __all__ = ["Jackknife", "LossSamples", "PoolJackknife", "UnitSums", "differing"]
 
@@ -307,6 +307,8 @@ class LossSamples:
         LossSamples
             The replicates of both runs.
         """
+        if not isinstance(other, LossSamples):
+            raise InputError(f"other must be LossSamples, got {short(other)}.")
         names = differing(self.problem, other.problem) or (["units"] if self.units != other.units else [])
         if names:
             raise InputError(f"Samples of different problems cannot be merged: they differ in {', '.join(names)}.")

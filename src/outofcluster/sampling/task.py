@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array
+from outofcluster._base.records import check_records, check_same_order, refuse_masked
+from outofcluster._base.rows import n_rows
+from outofcluster._base.validation import Array, short
 from outofcluster.sampling.fitting import check_cloneable
 from outofcluster.sampling.metrics.losses import Loss
 from outofcluster.sampling.metrics.resolve import check_weight, chosen_losses, resolve_loss, resolve_scoring
@@ -94,7 +96,11 @@ class Task:
         Task
         """
         if loss is not None and scoring is not None:
-            raise InputError(f"loss and scoring must not be given together, got loss={loss!r} and scoring={scoring!r}.")
+            raise InputError(
+                f"loss and scoring must not be given together, got loss={short(loss)} and scoring={short(scoring)}."
+            )
+        X = check_records(X)
+        check_same_order(X=X, y=y, groups=groups, score_weight=score_weight)
         if scoring is None:
             first = resolve_loss(loss, estimator, y)
             scored = chosen_losses((first,), pool=pool, has_weight=score_weight is not None)
@@ -108,6 +114,8 @@ class Task:
         clusters = None if groups is None else Clusters.of(groups, n_records).codes
         if params is not None and not isinstance(params, Mapping):
             raise InputError(f"params must be a dict of parameters of fit, got {type(params).__name__}.")
+        for name, value in (params or {}).items():
+            refuse_masked(f"params[{name!r}]", value)
         weight = check_weight(score_weight, n_records)
         return cls(estimator, X, y, clusters, scored[0], dict(params or {}), scored[1:], weight)
 
@@ -170,20 +178,10 @@ class Task:
         return numbers if np.isfinite(numbers).all() else None
 
 
-def n_rows(name: str, data: Any) -> int:
-    """Number of records of an array, a sparse matrix, a data frame or a list; ``name`` is the argument that held it."""
-    if hasattr(data, "shape") and len(data.shape) > 0:
-        return int(data.shape[0])
-    try:
-        return len(data)
-    except TypeError:
-        raise InputError(f"{name} must be an array or a data frame with one row per record, got {data!r}.") from None
-
-
 def check_n_jobs(n_jobs: Any) -> None:
     """Refuse what is neither None nor a whole number other than 0."""
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0):
-        raise InputError(f"n_jobs must be None or a whole number other than 0, got {n_jobs!r}.")
+        raise InputError(f"n_jobs must be None or a whole number other than 0, got {short(n_jobs)}.")
 
 
 def digest(data: Any) -> str:

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import check_integer, first_missing
+from outofcluster._base.exceptions import InputError, described
+from outofcluster._base.records import refuse_masked
+from outofcluster._base.rows import n_rows
+from outofcluster._base.validation import check_integer, first_missing, refuse_unhashable, short
 
 __all__ = [
     "DEFAULT_FOLDS",
@@ -80,10 +82,10 @@ def make_folds(X: Any, y: Any, groups: Any, cv: Any = None) -> tuple[Fold, ...]:
     >>> [fold.validation.tolist() for fold in folds]
     [[3, 4], [0, 1], [2]]
     """
-    n = _n_records("X", X)
+    n = n_rows("X", X)
     clusters = Clusters.of(groups, n)
-    if y is not None and _n_records("y", y) != n:
-        raise InputError(f"y must have one value for each of the {n} records of X, got {_n_records('y', y)}.")
+    if y is not None and n_rows("y", y) != n:
+        raise InputError(f"y must have one value for each of the {n} records of X, got {n_rows('y', y)}.")
     return read_folds(X, y, clusters, cv)
 
 
@@ -125,12 +127,17 @@ def _read_pairs(X: Any, y: Any, clusters: Clusters, cv: Any) -> Iterable[Any]:
             warnings.filterwarnings("ignore", message="The groups parameter is ignored")
             try:
                 return list(splitter.split(X, y, clusters.sortable))
-            except (ValueError, TypeError) as error:
-                raise InputError(f"cv must be able to split these records, but {cv!r} says: {error}") from error
+            except Exception as error:
+                raise InputError(
+                    f"cv must be able to split these records, but {short(cv)} says: {described(error)}"
+                ) from error
     if isinstance(cv, str | bytes | type) or not isinstance(cv, Iterable):
         allowed = "None, a number of folds, a splitter or an iterable of (train, test) row indices"
-        raise InputError(f"cv must be {allowed}, got {cv!r}.")
-    return cv
+        raise InputError(f"cv must be {allowed}, got {short(cv)}.")
+    try:
+        return list(cv)
+    except Exception as error:
+        raise InputError(f"cv must give pairs of train and test rows, but says: {described(error)}") from error
 
 
 def _check_fold(i: int, pair: Any, clusters: Clusters) -> Fold:
@@ -160,7 +167,10 @@ def _marked(codes: Rows, n: int) -> NDArray[np.bool_]:
 
 
 def _check_rows(i: int, side: str, rows: Any, n: int) -> Rows:
-    array = np.asarray(rows)
+    try:
+        array = np.asarray(rows)
+    except ValueError:
+        raise InputError(f"cv must give row indices, whole numbers, got {short(rows)} in fold {i}.") from None
     if array.ndim != 1 or len(array) == 0:
         raise InputError(f"cv must give at least one {side} row per fold, got shape {array.shape} in fold {i}.")
     if array.dtype.kind not in "iu":
@@ -203,9 +213,10 @@ def check_labels(name: str, labels: Any, n: int | None) -> NDArray[Any]:
     """One label per record, none missing, as an array that keeps their types; n is the number of records, if known."""
     if labels is None:
         raise InputError(f"{name} must give the cluster of every record, got None.")
+    refuse_masked(name, labels)
     try:
         array = np.asarray(labels)
-    except ValueError:
+    except Exception:
         raise InputError(
             f"{name} must hold one label per record, got {type(labels).__name__} of uneven parts."
         ) from None
@@ -222,14 +233,6 @@ def check_labels(name: str, labels: Any, n: int | None) -> NDArray[Any]:
     row = first_missing(array)
     if row is not None:
         raise InputError(f"{name} must not have missing labels, got {name}[{row}] = {array[row]}.")
+    if array.dtype.kind == "O":
+        refuse_unhashable(name, array.tolist())
     return array
-
-
-def _n_records(name: str, values: Any) -> int:
-    shape = getattr(values, "shape", None)
-    if shape is not None and len(shape) > 0:
-        return int(shape[0])
-    try:
-        return len(values)
-    except TypeError:
-        raise InputError(f"{name} must hold one row per record, got {type(values).__name__}.") from None

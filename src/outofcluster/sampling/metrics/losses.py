@@ -19,23 +19,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Real
+from numbers import Number, Real
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, first_missing
+from outofcluster._base.records import refuse_masked
+from outofcluster._base.validation import LARGEST, Array, first_missing
 from outofcluster.sampling.metrics.facts import MetricFacts, known_facts
 from outofcluster.sampling.metrics.partitions import Measure, Partition, unit_effects
-from outofcluster.sampling.metrics.predictions import Predictions
+from outofcluster.sampling.metrics.predictions import Predictions, check_same_kind
 from outofcluster.sampling.metrics.predictions import single_column as _single_column
 
 __all__ = [
     "LOSSES",
     "UNBOUNDED",
     "Loss",
+    "asked",
+    "check_losses",
     "check_targets",
     "function_name",
     "is_a",
@@ -120,30 +124,37 @@ class Loss:
             raise InputError(
                 f"loss must give one loss per record here, got the metric {self.name}, which gives one for all of them."
             )
-        target = np.asarray(y)
+        predictions = asked(fitted_estimator, X, y)
+        target = predictions.target
         if self.method == "predict_proba":
-            classes = getattr(fitted_estimator, "classes_", None)
+            classes = getattr(predictions, "classes_", None)
             if classes is None:
                 raise InputError(
                     f"estimator must have classes_ once fitted for loss {self.name!r}, "
-                    f"got {type(fitted_estimator).__name__} without."
+                    f"got {type(predictions.model).__name__} without."
                 )
-            probability = np.asarray(fitted_estimator.predict_proba(X), dtype=float)
-            return np.asarray(self.function(_single_column(target), probability, np.asarray(classes)))
-        target, prediction = _single_column(target), _single_column(np.asarray(fitted_estimator.predict(X)))
+            probability = np.asarray(predictions.predict_proba(), dtype=float)
+            if probability.shape != (len(target), len(classes)):
+                raise InputError(
+                    f"estimator must give one probability per record and class, got shape {probability.shape}."
+                )
+            check_same_kind(target, np.asarray(classes))
+            return check_losses(self.name, self.function(target, probability, np.asarray(classes)), len(target))
+        prediction = _single_column(np.asarray(predictions.predict()))
         if not self.custom and target.shape != prediction.shape:
             raise InputError(
                 f"estimator must predict values of the shape of y, {target.shape}, got {prediction.shape} "
-                f"from {type(fitted_estimator).__name__}."
+                f"from {type(predictions.model).__name__}."
             )
-        losses = self.function(target, prediction)
-        return _check_custom(self.name, losses, len(target)) if self.custom else np.asarray(losses)
+        with np.errstate(over="ignore", invalid="ignore"):
+            # What overflows is refused in words.
+            return check_losses(self.name, self.function(target, prediction), len(target))
 
     def resample(self, fitted_estimator: Any, X: Any, y: Any, weight: Array | None = None) -> float:
         """The loss of all records together: the mean of theirs, or the metric as a loss."""
         if self.measure is None:
             return float(self.records(fitted_estimator, X, y).mean())
-        return self.score(Predictions(fitted_estimator, X, y, self.classes), weight, ())[0]
+        return self.score(asked(fitted_estimator, X, y, self.classes), weight, ())[0]
 
     def score(
         self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]
@@ -173,7 +184,7 @@ class Loss:
             effect = (records - t) / len(records)
             return t, [part.sums(effect) for part in partitions]
         value, without = self.measure(predictions, weight, partitions)
-        if not np.isfinite(value):
+        if not abs(value) <= LARGEST or not all(np.isfinite(rest).all() for rest in without):
             raise InputError(f"scoring must give a finite number, got {value} from {self.facts.name}.")
         if self.facts.greater_is_better:
             value, without = -value, [-rest for rest in without]
@@ -261,16 +272,38 @@ def function_name(function: Any) -> str:
     return str(getattr(inner, "__name__", type(inner).__name__))
 
 
-def _check_custom(name: str, losses: Any, n: int) -> Array:
+def asked(model: Any, X: Any, y: Any, classes: NDArray[Any] | None = None) -> Predictions:
+    """A fitted model whose answers are checked; the same where they are already."""
+    return model if isinstance(model, Predictions) else Predictions(model, X, y, classes)
+
+
+def check_losses(name: str, losses: Any, n: int) -> Array:
+    """One finite number per record: the only place through which a loss of a record comes in.
+
+    Parameters
+    ----------
+    name : str
+        Name of the loss.
+    losses : object
+        What the function of the loss gave.
+    n : int
+        Number of records.
+
+    Returns
+    -------
+    array of shape (n,)
+    """
     try:
         values = np.asarray(losses, dtype=float)
     except (TypeError, ValueError):
         raise InputError(f"loss must give numbers, got {type(losses).__name__} from {name}.") from None
     if values.shape != (n,):
         raise InputError(wrong_shape(name, (n,), values.shape))
-    if not np.isfinite(values).all():
-        row = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise InputError(f"loss must give finite values, an array of shape ({n},), got {values[row]} from {name}.")
+    wrong = ~(np.abs(values) <= LARGEST)
+    if wrong.any():
+        raise InputError(
+            f"loss must give one finite value per record, at most {LARGEST:g}, got {values[wrong][0]:g} from {name}."
+        )
     return values
 
 
@@ -281,6 +314,11 @@ def wrong_shape(name: str, wanted: tuple[int, ...], got: tuple[int, ...]) -> str
 
 
 def _zero_one(y: NDArray[Any], prediction: NDArray[Any]) -> Array:
+    check_same_kind(y, prediction)
+    if prediction.dtype.kind == "f" and (between := prediction != np.floor(prediction)).any():
+        raise InputError(
+            f"estimator must predict class labels for loss 'zero_one', got numbers such as {prediction[between][0]:g}."
+        )
     wrong = np.asarray(y != prediction).reshape(len(y), -1).any(axis=1)
     return np.asarray(wrong, dtype=float)
 
@@ -315,17 +353,32 @@ def _brier(y: NDArray[Any], probability: Array, classes: NDArray[Any]) -> Array:
 
 
 def check_targets(y: Any) -> NDArray[Any]:
-    """Targets as an array, without missing or infinite values."""
+    """Targets as an array of one type, without missing or infinite values."""
     if y is None:
         raise InputError("y must hold the targets, got None.")
-    row = first_missing(y)
-    target = np.asarray(y)
+    refuse_masked("y", y)
+    if sparse.issparse(y):
+        raise InputError("y must be an array or a series, got a sparse matrix; use y.toarray().")
+    try:
+        row = first_missing(y)
+        target = np.asarray(y)
+    except ValueError:
+        raise InputError(f"y must hold one target per record, got {type(y).__name__} of uneven parts.") from None
+    # In a list, a number next to a string would become a string.
+    if not hasattr(y, "dtype") and target.dtype.kind in "US":
+        target = np.asarray(y, dtype=object)
     if target.ndim not in (1, 2) or target.size == 0:
         raise InputError(f"y must hold one target per record, shape (n,) or (n, outputs), got shape {target.shape}.")
     if row is not None:
         raise InputError(f"y must not have missing values, got y[{row}] = {target[row]}.")
     if target.dtype.kind == "f" and np.isinf(target).any():
         raise InputError(f"y must be finite, got {target[np.isinf(target)][0]}.")
+    if target.dtype.kind == "c":
+        raise InputError("y must hold labels or real numbers, got complex ones.")
+    if target.dtype.kind == "O":
+        kinds = sorted({"number" if isinstance(each, Number) else type(each).__name__ for each in target.flat})
+        if len(kinds) > 1:
+            raise InputError(f"y must hold values of one type, got {' and '.join(kinds)}.")
     return _single_column(target)
 
 

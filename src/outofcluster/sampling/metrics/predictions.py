@@ -17,11 +17,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array
+from outofcluster._base.rows import n_rows
+from outofcluster._base.validation import Array, first_missing, short
 
-__all__ = ["Predictions", "single_column"]
+__all__ = ["Predictions", "check_same_kind", "single_column"]
+
+_ROUNDING = 1e-6
+"""By how much a probability may lie outside of 0 and 1: single precision rounds to that."""
 
 
 class Predictions:
@@ -73,8 +78,28 @@ class Predictions:
 
     def _ask(self, method: str) -> Any:
         if method not in self._asked:
-            self._asked[method] = getattr(self.model, method)(self.X)
+            self._asked[method] = self._checked(method, getattr(self.model, method)(self.X))
         return self._asked[method]
+
+    def _checked(self, method: str, answer: Any) -> Any:
+        """An answer with one entry per record, none of them missing: nothing else may become a loss."""
+        must = f"estimator must give one finite value per record by {method}"
+        answer = answer.toarray() if sparse.issparse(answer) else answer
+        array = np.asarray(answer)
+        if array.ndim == 0 or len(array) != n_rows("X", self.X):
+            raise InputError(f"{must}, got shape {array.shape} for {n_rows('X', self.X)} records.")
+        # A decision value may be infinite, since only the order counts.
+        row = first_missing(array, infinite=method != "decision_function")
+        if row is not None or np.ma.is_masked(answer):
+            raise InputError(f"{must}, got {'masked values' if row is None else short(array[row])}.")
+        if (
+            method == "predict_proba"
+            and array.dtype.kind == "f"
+            and not -_ROUNDING <= array.min() <= array.max() <= (1 + _ROUNDING)
+        ):
+            wrong = array.min() if array.min() < -_ROUNDING else array.max()
+            raise InputError(f"estimator must give probabilities between 0 and 1, got {wrong:g}.")
+        return answer
 
     @cached_property
     def target(self) -> NDArray[Any]:
@@ -119,17 +144,23 @@ class Predictions:
         raw = np.asarray(self.predict_proba(), dtype=float)
         seen = np.asarray(self.classes_)
         assert self.all_classes is not None
+        check_same_kind(self.all_classes, seen)
         if raw.ndim != 2 or raw.shape[1] != len(seen):
             raise InputError(f"estimator must give one probability per record and class, got shape {raw.shape}.")
         if len(seen) == len(self.all_classes):
             return raw
         aligned = np.zeros((len(raw), len(self.all_classes)))
-        aligned[:, np.searchsorted(self.all_classes, seen)] = raw
+        aligned[:, self._numbers(seen)] = raw
         return aligned
 
     def _numbers(self, labels: NDArray[Any]) -> NDArray[np.int64]:
         assert self.all_classes is not None
-        return np.searchsorted(self.all_classes, labels).astype(np.int64)
+        check_same_kind(self.all_classes, labels)
+        places = np.minimum(np.searchsorted(self.all_classes, labels), len(self.all_classes) - 1)
+        unknown = np.asarray(self.all_classes[places] != labels)
+        if unknown.any():
+            raise InputError(f"estimator must predict classes that y holds, got {short(labels[unknown][0])}.")
+        return places.astype(np.int64)
 
     def stored(self, kinds: Sequence[str]) -> StoredPredictions:
         """The predictions of some kinds without the model and the records.
@@ -208,3 +239,17 @@ def _is_logistic(model: Any) -> bool:
 def single_column(values: NDArray[Any]) -> NDArray[Any]:
     """A single column as a vector: against a vector it would broadcast to a square."""
     return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+
+
+def check_same_kind(y: NDArray[Any], predicted: NDArray[Any]) -> None:
+    """Refuse predicted labels that can equal no target, such as the number 1 for the string "1"."""
+    if y.size and predicted.size and _kind(y) != _kind(predicted):
+        raise InputError(
+            f"estimator must predict labels of the type of y, such as {short(y.flat[0])}, "
+            f"got {short(predicted.flat[0])}."
+        )
+
+
+def _kind(labels: NDArray[Any]) -> str:
+    kind = np.asarray(labels.flat[0]).dtype.kind if labels.dtype.kind == "O" else labels.dtype.kind
+    return "numbers" if kind in "biuf" else kind

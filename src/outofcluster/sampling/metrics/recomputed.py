@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import take_rows
-from outofcluster._base.validation import Array
+from outofcluster._base.validation import Array, short
 from outofcluster.sampling.metrics.partitions import Partition
 from outofcluster.sampling.metrics.predictions import Predictions
 
@@ -122,8 +122,8 @@ class OfModel:
 
 
 def _number(value: Any, name: str) -> float:
-    if not isinstance(value, Real | np.number) or isinstance(value, bool | np.bool_):
-        raise InputError(f"scoring must give one number for all records, got {value!r} from {name}.")
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise InputError(f"scoring must give one number for all records, got {short(value)} from {name}.")
     return float(value)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logit
 
-from outofcluster._base.exceptions import InputError
+from outofcluster._base.exceptions import FitError, InputError, described
 from outofcluster.split.discriminator.cluster_laws import cluster_log_ratio
 from outofcluster.split.discriminator.encoding import Encoded, Floats, Ints
 from outofcluster.split.discriminator.logistic import logistic_log_ratio, logistic_terms
@@ -127,14 +127,23 @@ def _classified(classifier: Any, columns: Floats, side: Ints, new: Floats, seed:
     """Probabilities of V̂ by a clone of the user's classifier, with the seed where it asks for one."""
     from sklearn.base import clone
 
-    model = clone(classifier)
-    if hasattr(model, "get_params"):
-        open_seeds = [
-            key for key, value in model.get_params().items() if value is None and key.endswith("random_state")
-        ]
-        model.set_params(**dict.fromkeys(open_seeds, seed))
-    model.fit(columns, side)
-    return np.asarray(model.predict_proba(new)[:, list(model.classes_).index(1)], dtype=np.float64)
+    try:
+        model = clone(classifier)
+        if hasattr(model, "get_params"):
+            open_seeds = [
+                key for key, value in model.get_params().items() if value is None and key.endswith("random_state")
+            ]
+            model.set_params(**dict.fromkeys(open_seeds, seed))
+        model.fit(columns, side)
+        probability = np.asarray(model.predict_proba(new)[:, list(model.classes_).index(1)], dtype=np.float64)
+    except Exception as error:
+        raise FitError(f"The classifier that tells the sides of a split apart failed: {described(error)}") from error
+    if probability.shape != (len(new),) or not ((probability >= 0) & (probability <= 1)).all():
+        raise FitError(
+            "The classifier that tells the sides of a split apart must give one probability between 0 and 1 per "
+            f"record, got shape {probability.shape} for {len(new)} records."
+        )
+    return probability
 
 
 def _ratio_of(probability: Floats, side: Ints) -> Floats:
