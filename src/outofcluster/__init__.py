@@ -16,6 +16,7 @@ from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit
 from outofcluster.auditing.summary import Summary
+from outofcluster.auditing.sweep import Sweep, sweep
 from outofcluster.curves import (
     AutoCurve,
     BasisCurve,
@@ -58,6 +59,7 @@ __all__ = [
     "SketchCurve",
     "SolverError",
     "Summary",
+    "Sweep",
     "TrendFilterCurve",
     "__version__",
     "audit",
@@ -69,4 +71,5 @@ __all__ = [
     "leakage_test",
     "sample_losses",
     "simulate_leakage",
+    "sweep",
 ]

@@ -494,7 +494,11 @@ BAD = {
         "FILE must have columns besides target, groups and dropped ones",
     ),
     "too much leakage": (
-        (*PLAIN, "--leakage", "0.6"),
+        (*PLAIN, "--leakage", "0.95"),
+        "--leakage must be at most 0.9, beyond which nothing can be told, got 0.95",
+    ),
+    "too much leakage of records": (
+        (*PLAIN, "--leakage", "0.6", "--error-model", "records"),
         "--leakage must be at most 0.5, beyond which nothing can be told, got 0.6",
     ),
     "negative leakage": ((*PLAIN, "--leakage", "-0.1"), "--leakage must be a finite number at least 0, got -0.1."),

@@ -53,6 +53,7 @@ MADE_BY_FUNCTIONS = {
     "LeakageTest",
     "LossSamples",
     "ShapeDiagnosis",
+    "Sweep",
 }
 """Results, whose examples are those of the functions that make them."""
 

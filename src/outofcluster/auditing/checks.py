@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import chdtrc
 
-from outofcluster.auditing.choices import TOLD_APART, enough_clusters, looks_linked
+from outofcluster.auditing.choices import LARGEST_RATE, TOLD_APART, enough_clusters, looks_linked
 from outofcluster.auditing.findings import Finding
 from outofcluster.curves.base import Curve
 from outofcluster.curves.shape import ShapeCheck, diagnose_points
@@ -282,12 +282,14 @@ def look_at_estimate(
     list of Finding
     """
     findings = list[Finding]()
-    if optimism.multiplier > _FAR:
+    assumed = max(leak.rate for leak in leakage)
+    if optimism.multiplier > _FAR or assumed > LARGEST_RATE:
+        most = f" from a leakage rate of {assumed:.0%}" if assumed > LARGEST_RATE else ""
         findings.append(
             Finding(
                 "far-extrapolation",
                 "warning",
-                f"The extrapolation to no leakage multiplies the noise of the losses by up to "
+                f"The extrapolation{most} to no leakage multiplies the noise of the losses by up to "
                 f"{optimism.multiplier:.1f}.",
                 "Lower the leakage by better linkage, or read the interval before the value.",
             )

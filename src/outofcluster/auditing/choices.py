@@ -26,6 +26,7 @@ __all__ = [
     "choose_stored_units",
     "choose_units",
     "enough_clusters",
+    "largest_rate",
     "law_of_pieces",
     "looks_linked",
     "read_confidence",
@@ -38,7 +39,8 @@ ErrorModel = Literal["records", "fragments"]
 UnitKind = Literal["clusters", "records"]
 
 LARGEST_RATE = 0.5
-"""Leakage rate beyond which nothing can be told."""
+"""Leakage rate up to which tipping points are looked for, and beyond which nothing can be told about single records."""
+_LARGEST_RATES = {"records": LARGEST_RATE, "fragments": 0.9}
 TOLD_APART = 0.75
 """AUC from which the leakage rate that the records show was found to be near the truth."""
 _LEAST_CLUSTERS = 10
@@ -135,6 +137,15 @@ def read_unmix(unmix: Any) -> Any:
     return unmix
 
 
+def largest_rate(error_model: str) -> float:
+    """Leakage rate beyond which nothing can be told.
+
+    Where pieces leak, the rate is a share of the held-out records, which is above a half as soon as most entities are
+    cut. The curve is a line there, and the rise from a level of 0.9 to none is 9 times the fall from there to 1.
+    """
+    return _LARGEST_RATES[error_model]
+
+
 def read_leakage(leakage: Any, error_model: str, n_folds: int) -> tuple[Leakage, ...]:
     """One checked `Leakage` per fold, from a number, a `Leakage`, or one of these for each fold."""
     several = isinstance(leakage, Sequence) and not isinstance(leakage, str | bytes)
@@ -148,10 +159,8 @@ def read_leakage(leakage: Any, error_model: str, n_folds: int) -> tuple[Leakage,
     for value in values:
         rate = value if isinstance(value, Leakage) else Leakage(check_number("leakage", value, least=0), of=side)
         rate = getattr(rate, side) or rate  # The side that the error model asks for, where it is known.
-        if rate.rate > LARGEST_RATE:
-            raise InputError(
-                f"leakage must be at most {LARGEST_RATE}, beyond which nothing can be told, got {rate.rate:g}."
-            )
+        if rate.rate > (most := largest_rate(error_model)):
+            raise InputError(f"leakage must be at most {most}, beyond which nothing can be told, got {rate.rate:g}.")
         if rate.of != side:
             raise InputError(
                 f"leakage must be a share of the {side} records for error_model={error_model!r}, "

@@ -29,7 +29,14 @@ from outofcluster._base.roots import first_crossing
 from outofcluster._base.validation import Array, check_number, check_share, check_vector, short
 from outofcluster._base.version import __version__
 from outofcluster.auditing.checks import look_at_choices, look_at_estimate, look_at_samples, look_at_sides
-from outofcluster.auditing.choices import LARGEST_RATE, choose_stored_units, read_confidence, read_curve, read_leakage
+from outofcluster.auditing.choices import (
+    LARGEST_RATE,
+    choose_stored_units,
+    largest_rate,
+    read_confidence,
+    read_curve,
+    read_leakage,
+)
 from outofcluster.auditing.effect_result import LeakageTest
 from outofcluster.auditing.effect_test import evaluate_effect
 from outofcluster.auditing.findings import Finding, not_muted
@@ -49,7 +56,7 @@ from outofcluster.sampling.metrics.facts import MetricFacts
 __all__ = ["Audit"]
 
 _KIND, _FORMAT = "an audit", 2
-_FINE = np.arange(101) / 200
+_FINE, _FINE_AND_FAR = np.arange(101) / 200, np.arange(181) / 200
 _COARSE, _FEW_DRAWS = (0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5), 50
 """Rates of a summary's sensitivity; above 0 and with so many draws each where every rate needs a resampling."""
 _DRAWN = 61
@@ -356,16 +363,17 @@ class Audit:
         Parameters
         ----------
         rates : array, optional
-            Leakage rates between 0 and 0.5, by default 31 rates from 0 to 0.3.
+            Leakage rates between 0 and 0.5 (0.9 for fragments), by default 31 rates from 0 to 0.3.
 
         Returns
         -------
         Sensitivity
         """
         wanted = np.linspace(0, 0.3, 31) if rates is None else check_vector("rates", rates)
-        if wanted.min() < 0 or wanted.max() > LARGEST_RATE:
-            wrong = wanted[(wanted < 0) | (wanted > LARGEST_RATE)][0]
-            raise InputError(f"rates must lie between 0 and {LARGEST_RATE}, got {wrong:g}.")
+        most = largest_rate(self.error_model)
+        if wanted.min() < 0 or wanted.max() > most:
+            wrong = wanted[(wanted < 0) | (wanted > most)][0]
+            raise InputError(f"rates must lie between 0 and {most}, got {wrong:g}.")
         estimates = [self.at_leakage(float(rate)).corrected for rate in wanted]
         return self._sensitivity(wanted, [(e.value, *e.interval) for e in estimates if e is not None])
 
@@ -460,7 +468,7 @@ class Audit:
 
     @cached_property
     def summary(self) -> Summary:
-        """All numbers as plain data, with the corrected value over rates from 0 to 0.5.
+        """All numbers as plain data, with the corrected value over rates from 0 to 0.5, or to 0.9 if the rate is above.
 
         For a curve method with derivatives in closed form there are 101 rates, in steps of 0.005. For other methods
         every interval needs a resampling of its own, so there are eight rates and the assumed one, and their intervals
@@ -658,7 +666,7 @@ class Audit:
         known = {(leak.rate, leak.std or 0.0) for leak in self.leakage or ()}
         try:
             if self.pooled.solve(self.curve_method, np.full(folds, 0.1), derive=False).exact:
-                return self.sensitivity(_FINE)
+                return self.sensitivity(_FINE if max(self._rates, default=0.0) <= LARGEST_RATE else _FINE_AND_FAR)
             if self.corrected is not None and len(known) == 1 and (single := known.pop())[1] == 0:
                 rows[single[0]] = (self.corrected.value, *self.corrected.interval)
             rows |= {rate: self._roughly(np.full(folds, rate)) for rate in _COARSE if rate not in rows}

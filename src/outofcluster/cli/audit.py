@@ -26,7 +26,6 @@ from outofcluster.cli._words import complain
 
 __all__ = ["command"]
 
-_LARGEST_RATE = 0.5
 _FITS_TO_UNMIX = 150
 """Fits of a fold from which on the two sides of its split are compared."""
 _ERROR_MODELS = click.Choice(["auto", "records", "fragments"])
@@ -210,8 +209,6 @@ def _read_rate(leakage: str | None, std: float | None) -> Any:
         rate = float(leakage)
     except ValueError:
         raise InputError(f"--leakage must be a number or data, got {leakage!r}.") from None
-    if rate > _LARGEST_RATE:
-        raise InputError(f"--leakage must be at most {_LARGEST_RATE}, beyond which nothing can be told, got {rate:g}.")
     return Leakage(rate, std)
 
 

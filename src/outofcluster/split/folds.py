@@ -27,6 +27,7 @@ __all__ = [
     "Rows",
     "check_labels",
     "is_splitter",
+    "label_codes",
     "looks_linked",
     "make_folds",
     "read_folds",
@@ -197,16 +198,21 @@ class Clusters:
     def of(cls, groups: Any, n: int | None) -> Clusters:
         """Clusters of checked labels; n is how many labels there must be, where that is known."""
         labels = check_labels("groups", groups, n)
-        try:
-            unique, codes = np.unique(labels, return_inverse=True)
-            names, sortable = unique.tolist(), labels
-        except TypeError:
-            numbers: dict[Any, int] = {}
-            codes = np.array([numbers.setdefault(label, len(numbers)) for label in labels.tolist()], dtype=np.int64)
-            names, sortable = list(numbers), codes
+        codes, names, ordered = label_codes(labels)
         if len(names) < 2:
             raise InputError(f"groups must hold at least two clusters, got {len(names)} over {len(labels)} records.")
-        return cls(labels, codes.astype(np.int64), names, sortable)
+        return cls(labels, codes, names, labels if ordered else codes)
+
+
+def label_codes(labels: NDArray[Any]) -> tuple[Rows, list[Any], bool]:
+    """The number of every label, the labels by their numbers, and whether labels can be ordered."""
+    try:
+        unique, codes = np.unique(labels, return_inverse=True)
+    except TypeError:
+        numbers: dict[Any, int] = {}
+        codes = np.array([numbers.setdefault(label, len(numbers)) for label in labels.tolist()], dtype=np.int64)
+        return codes, list(numbers), False
+    return codes.astype(np.int64), unique.tolist(), True
 
 
 def check_labels(name: str, labels: Any, n: int | None) -> NDArray[Any]:

@@ -12,6 +12,7 @@ from outofcluster.present.display.leakage_test import LeakageTestDisplay
 from outofcluster.present.display.loss_curve import LossCurveDisplay
 from outofcluster.present.display.loss_samples import LossSamplesDisplay
 from outofcluster.present.display.sensitivity import SensitivityDisplay
+from outofcluster.present.display.sweep import SweepDisplay
 from outofcluster.present.display.unmixing import UnmixingDisplay
 
 __all__ = [
@@ -21,5 +22,6 @@ __all__ = [
     "LossCurveDisplay",
     "LossSamplesDisplay",
     "SensitivityDisplay",
+    "SweepDisplay",
     "UnmixingDisplay",
 ]

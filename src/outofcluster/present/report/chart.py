@@ -24,7 +24,8 @@ __all__ = ["Frame", "Tick", "curve_chart", "interval_chart", "sensitivity_chart"
 
 SIZES = (("wide", 720, 330), ("narrow", 360, 300))
 _RIGHT, _BOTTOM = 16, 34
-_USUAL_END, _LONGEST_END = 0.3, 0.5
+_ENDS = ((0.2, 0.3), (0.5, 0.5), (1.0, 0.9))
+"""Assumed rates up to which the slider ends at the rate beside them."""
 
 
 @dataclass(frozen=True)
@@ -256,8 +257,8 @@ class SensitivityChart:
 
 
 def slider_end(summary: Summary) -> float:
-    """The highest rate of the slider: 30 %, because little can be told beyond, and 50 % if the assumed rate is high."""
-    return _USUAL_END if (summary.rate or 0.0) <= 0.2 else _LONGEST_END
+    """The highest rate of the slider: 30 %, because little can be told beyond, and more if the assumed rate is high."""
+    return next(end for most, end in _ENDS if (summary.rate or 0.0) <= most)
 
 
 def sensitivity_chart(summary: Summary) -> list[SensitivityChart]:

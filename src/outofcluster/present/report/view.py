@@ -33,7 +33,7 @@ _TO_NONE = {
     "They show the {noun} below the present leakage, down to none. A curve that is fitted to the values at the levels "
     "above stands in where leaving records out turns out not to work.",
 }
-_PRINTED_RATES = (0.0, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
+_PRINTED_RATES = (0.0, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 0.9)
 
 
 def headline(summary: Summary) -> str:
