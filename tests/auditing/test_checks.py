@@ -1,5 +1,7 @@
 """Every pitfall has a finding, and a sound audit has none that alarms."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression, Ridge
@@ -8,6 +10,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 import outofcluster as ooc
 from outofcluster._base.exceptions import InputError
 from outofcluster.auditing.findings import CODES
+from outofcluster.inference.pooled import Pooled
 
 rng = np.random.default_rng(0)
 clusters = np.repeat(np.arange(40), 25)
@@ -111,3 +114,63 @@ def test_no_rate_and_no_test():
     pairs = np.arange(1000) // 2
     found = codes(groups=pairs, cv=[(np.arange(996), np.arange(996, 1000))], error_model="records", n_train=50)
     assert "could not be run" in found["no-test"].message
+
+
+# --- sizes of clusters and folds ------------------------------------------------------------------------
+
+chained = np.where(small < 240, 0, small)
+
+
+def test_a_giant_cluster_and_folds_that_are_left_out():
+    """One cluster holds 960 of 1000 records: its fold cannot be cut, and what is scored is the rest."""
+    options = {"groups": chained, "error_model": "fragments", "n_fits": 60, "unmix": False}
+    found = codes(**options)
+    assert found["giant-cluster"].severity == "warning"
+    assert "One of the 11 clusters holds 960 of the 1000 records (96%)" in found["giant-cluster"].message
+    assert found["mostly-left-out"].severity == "severe"
+    assert "hold 960 of the 1000 records, so that the loss is that of the other 40 only" in (
+        found["mostly-left-out"].message
+    )
+    assert found["unbalanced-folds"].severity == "warning"
+    assert "between 8 and 960 records, and one of them 96% of all" in found["unbalanced-folds"].message
+    assert "giant-cluster" not in codes(**options, mute=["giant-cluster"])
+
+
+@pytest.fixture(scope="module")
+def plain_audit():
+    return ooc.audit(Ridge(), X, target, groups=clusters, n_fits=60, random_state=0)
+
+
+def test_ordinary_clusters_and_folds_have_no_such_findings(plain_audit, tmp_path):
+    result = plain_audit
+    assert not {"giant-cluster", "unbalanced-folds", "mostly-left-out"} & {f.code for f in result.findings}
+    result.save(tmp_path / "audit")
+    again = ooc.Audit.load(tmp_path / "audit")
+    assert again.samples.observed == result.samples.observed
+    assert again.samples.fold_sizes == (200,) * 5
+    assert again.findings == result.findings
+
+
+@pytest.mark.parametrize(
+    ("held_out", "severity"),
+    [((399, 100, 250, 251), None), ((400, 100, 250, 250), "info"), ((510, 100, 200, 190), "warning"), ((1000,), None)],
+)
+def test_folds_of_different_sizes_are_noted_and_matter_where_one_dominates(plain_audit, held_out, severity):
+    samples = replace(plain_audit.samples, fold_sizes=held_out)
+    findings = replace(plain_audit, pooled=Pooled(samples, plain_audit.units)).findings
+    found = {finding.code: finding for finding in findings}.get("unbalanced-folds")
+    assert severity == (None if found is None else found.severity)
+    if found is not None:
+        assert f"between {min(held_out)} and {max(held_out)} records" in found.message
+
+
+def test_a_comparison_and_a_sweep_say_it_as_well():
+    options = {"error_model": "fragments", "n_fits": 60, "unmix": False, "random_state": 0, "leakage": 0.1}
+    compared = ooc.compare({"light": Ridge(0.1), "heavy": Ridge(10)}, X, target, groups=chained, **options)
+    assert "mostly-left-out (light, heavy): The folds that were left out hold 960" in str(compared)
+    assert "mostly-left-out" in [finding.code for finding in compared.findings["heavy"]]
+    swept = ooc.sweep(Ridge(), X, target, {0.1: chained, 0.9: small}, **options)
+    assert "giant-cluster (0.1): One of the 11 clusters holds 960" in str(swept)
+    assert "mostly-left-out (0.1)" in swept._repr_html_()
+    assert "giant-cluster" not in [finding.code for finding in swept.findings[0.9]]
+    assert swept.to_frame()["scored"].tolist() == [40, 1000]

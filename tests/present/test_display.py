@@ -18,6 +18,7 @@ from outofcluster.present.display import (
     LossCurveDisplay,
     LossSamplesDisplay,
     SensitivityDisplay,
+    SweepDisplay,
 )
 
 matplotlib.use("Agg")
@@ -342,3 +343,39 @@ def test_a_missing_extra_is_named(result, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'outofcluster\[pandas\]'"):
         display.frame()
+
+
+# --- linkage thresholds -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def swept():
+    linked = {0.1: groups > 27, 0.5: groups, 0.9: np.arange(300) // 5}
+    options = {"leakage": {0.1: 0.0, 0.5: 0.05, 0.9: 0.2}, "error_model": "fragments", "n_fits": 36, "cv": 3}
+    return ooc.sweep(Ridge(), X, target, linked, unmix=False, random_state=0, **options)
+
+
+def test_thresholds_side_by_side(swept):
+    display = SweepDisplay.from_sweep(swept).plot()
+    frame = display.frame()
+    assert frame["threshold"].tolist() == [0.1, 0.5, 0.9]
+    assert frame["corrected"].tolist()[1:] == [estimate.value for estimate in swept.corrected.values()]
+    assert np.isnan(frame["naive"][0])
+    said = texts(display)
+    assert "could not be audited" in said
+    assert "Shaded: one giant cluster" in said
+    assert "leakage rate" in said
+    assert [label.get_text() for label in display.below_ax_.get_xticklabels()] == ["0.1", "0.5", "0.9"]
+    drawn = [bar.get_height() for bar in display.below_ax_.patches if bar.get_width() < 1]
+    assert drawn == list(swept.largest_cluster.values())
+
+
+def test_thresholds_in_axes_of_any_kind(swept):
+    figure, places = pyplot.subplots(1, 2, layout="constrained")
+    display = swept.plot(ax=places[0])
+    assert display.ax_ is places[0]
+    assert display.figure_ is display.below_ax_.figure is figure
+    alone = pyplot.figure().add_axes((0.2, 0.1, 0.7, 0.7))
+    below = SweepDisplay.from_sweep(swept).plot(alone).below_ax_
+    assert below.get_position().y1 < alone.get_position().y0
+    assert alone.get_position().y1 == pytest.approx(0.8)

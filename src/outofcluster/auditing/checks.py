@@ -28,6 +28,8 @@ _LOW_LEVEL = 0.25
 """Largest level below which a curve cannot be followed; five folds of equal size reach 0.4."""
 _OF_METRICS = {"Decreasing": "Increasing", " rises ": " falls ", "Convex": "Concave", " bulges ": " sags "}
 """Words for the shape of a loss, and those for a metric of which a greater value is better."""
+_UNBALANCED = 4
+"""How many times the records of the smallest fold the largest one holds, where folds count as unbalanced."""
 _FAR = 6.0
 """Multiplier of the losses' noise beyond which an extrapolation counts as far."""
 
@@ -68,7 +70,47 @@ def look_at_choices(samples: AuditSamples, *, reason: str, units: str, units_ask
                 "Use error_model='fragments' with the rate as a share of the validation records.",
             )
         )
-    return findings + _few_clusters(samples, units, units_asked)
+    return findings + _few_clusters(samples, units, units_asked) + _sizes(samples)
+
+
+def _sizes(samples: AuditSamples) -> list[Finding]:
+    """A cluster that is too large, folds of very different sizes, and too few records that are left to score."""
+    findings, observed, held_out = list[Finding](), samples.observed, samples.fold_sizes
+    if observed is not None and observed.is_giant:
+        findings.append(
+            Finding(
+                "giant-cluster",
+                "warning",
+                f"One of the {observed.n_clusters} clusters holds {observed.largest} of the {observed.n_records} "
+                f"records ({observed.share:.0%}), so that it is alone on one side of every fold.",
+                "A linkage that chains different entities together needs a higher threshold; look at sweep().",
+            )
+        )
+    if not held_out:
+        return findings
+    scored, total = sum(fold.n_validation for fold in samples.folds), sum(held_out)
+    if max(held_out) >= _UNBALANCED * min(held_out):
+        dominates = max(held_out) > total / 2
+        findings.append(
+            Finding(
+                "unbalanced-folds",
+                "warning" if dominates else "info",
+                f"The folds hold out between {min(held_out)} and {max(held_out)} records"
+                + (f", and one of them {max(held_out) / total:.0%} of all." if dominates else "."),
+                "Use fewer folds, smaller clusters, or a splitter that balances them, such as GroupKFold.",
+            )
+        )
+    if samples.left_out and scored < total / 2:
+        findings.append(
+            Finding(
+                "mostly-left-out",
+                "severe",
+                f"The folds that were left out hold {total - scored} of the {total} records, so that the "
+                f"{samples.metric.noun} is that of the other {scored} only.",
+                "Repair what fold-left-out names, often one giant cluster or a class that is missing.",
+            )
+        )
+    return findings
 
 
 def _few_clusters(samples: AuditSamples, units: str, units_asked: str) -> list[Finding]:

@@ -48,6 +48,7 @@ from outofcluster._base.roots import first_crossing
 from outofcluster._base.text import printable
 from outofcluster._base.validation import Array
 from outofcluster.auditing.choices import LARGEST_RATE
+from outofcluster.auditing.findings import Finding, in_words
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit
 from outofcluster.curves.base import Curve
@@ -62,6 +63,8 @@ __all__ = ["Comparison", "Difference", "compare"]
 
 _SCHEMA = 3
 _DRAWS = 2**16
+_OF_FOLDS = ("fold-left-out", "giant-cluster", "mostly-left-out", "unbalanced-folds")
+"""Findings about folds, which the models share; the others are those of a model."""
 
 
 @old_names(errors="error_model", method="curve")
@@ -304,6 +307,11 @@ class Comparison:
         return {name: replace(self, audits={m: a.metrics[name] for m, a in self.audits.items()}) for name in names}
 
     @property
+    def findings(self) -> dict[str, tuple[Finding, ...]]:
+        """The findings of each audit by the name of its model, the most severe first."""
+        return {name: result.findings for name, result in self.audits.items()}
+
+    @property
     def naive_ranking(self) -> tuple[str, ...]:
         """Names by the cross-validated loss or metric, the best first."""
         return tuple(sorted(self.audits, key=lambda name: self.metric.shown(self.audits[name].naive.value)))
@@ -477,6 +485,7 @@ class Comparison:
                 chance = chance_in_words(one.chance_of_change)
                 doubt = f"; the chance that this is not the true order is {chance}"
             sentences.append(f"By {one.metric.label}, cross-validation puts {order}{doubt}.")
+        sentences += in_words(self.findings, _OF_FOLDS)
         return sentences + [f"{name} was left out: {reason}" for name, reason in self.left_out.items()]
 
     def _audit(self, name: str) -> Audit:

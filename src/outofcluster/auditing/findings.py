@@ -5,11 +5,11 @@ A finding is never an error: the audit goes on. ``mute`` leaves out findings by 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["CODES", "Finding", "not_muted"]
+__all__ = ["CODES", "Finding", "in_words", "not_muted"]
 
 Severity = Literal["info", "warning", "severe"]
 
@@ -27,6 +27,9 @@ CODES = {
     "not-convex": "The curve is not convex, beyond noise: Theorem 3.2 does not apply.",
     "out-of-range": "The estimate lies outside what the loss can be.",
     "few-clusters": "Too few clusters for an interval on new clusters of the population.",
+    "giant-cluster": "One cluster holds a very large share of the records.",
+    "unbalanced-folds": "The folds hold out very different numbers of records.",
+    "mostly-left-out": "The folds that could not be audited hold most of the records.",
     "data-variance": "Too few fits to tell the data's variance from 0.",
     "fold-left-out": "A fold could not be audited.",
     "no-test": "The hypothesis test could not be run.",
@@ -67,3 +70,25 @@ def not_muted(findings: Iterable[Finding], mute: Iterable[str]) -> tuple[Finding
     order = {"severe": 0, "warning": 1, "info": 2}
     muted = set(mute)
     return tuple(sorted((f for f in findings if f.code not in muted), key=lambda f: order[f.severity]))
+
+
+def in_words(findings: Mapping[str, Iterable[Finding]], codes: Container[str] = CODES) -> list[str]:
+    """One line for each warning or severe finding of several audits, with the names of the audits that have it.
+
+    Parameters
+    ----------
+    findings : mapping
+        The findings of each audit by its name.
+    codes : container of str
+        Codes of the findings that are wanted, by default all.
+
+    Returns
+    -------
+    list of str
+    """
+    named: dict[str, list[tuple[str, Finding]]] = {}
+    for name, own in findings.items():
+        for finding in own:
+            if finding.severity != "info" and finding.code in codes:
+                named.setdefault(finding.code, []).append((name, finding))
+    return [f"{code} ({', '.join(dict(seen))}): {seen[0][1].message}" for code, seen in named.items()]

@@ -72,6 +72,7 @@ from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.task import Task, check_n_jobs
 from outofcluster.split.entities import EntitySuspects
 from outofcluster.split.folds import Clusters, make_folds
+from outofcluster.split.sizes import ClusterSizes
 
 __all__ = ["audit"]
 
@@ -279,6 +280,8 @@ def audit(
             error_model=model,
             metric=each.facts,
             training_share=float(varied[place]),
+            observed=ClusterSizes.of(task.clusters),
+            fold_sizes=tuple(len(fold.validation) for fold in folds),
             cluster_names=tuple(str(name) for name in Clusters.of(groups, None).names)
             if design.sides or entities
             else (),

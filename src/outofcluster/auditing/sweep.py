@@ -32,7 +32,7 @@ from outofcluster._base.randomness import RandomState, seed_of
 from outofcluster._base.rows import n_rows
 from outofcluster._base.validation import Array
 from outofcluster.auditing.choices import asks_the_data, choose_error_model, read_leakage
-from outofcluster.auditing.findings import Finding
+from outofcluster.auditing.findings import Finding, in_words
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit
 from outofcluster.curves.base import Curve
@@ -159,7 +159,7 @@ def sweep(
     >>> swept.to_frame()[["threshold", "leakage", "clusters", "largest_cluster"]].round(3)
        threshold  leakage  clusters  largest_cluster
     0        0.5    0.000        60            0.017
-    1        0.9    0.288        82            0.017
+    1        0.9    0.357        90            0.017
     >>> swept.optimism[0.9].value > 0
     True
     >>> print(swept.advice)
@@ -451,20 +451,20 @@ class Sweep:
 
     def __str__(self) -> str:
         better = "greater" if self.metric.greater_is_better else "smaller"
-        rows = [_HEADER, *self._cells]
+        rows = [_HEADER, *self.cells]
         widths = [max(len(row[place]) for row in rows) for place in range(len(_HEADER))]
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-        return "\n".join([f"{self.metric.title} by linkage threshold, {better} is better", *lines, *self._sentences])
+        return "\n".join([f"{self.metric.title} by linkage threshold, {better} is better", *lines, *self.sentences])
 
     def _repr_html_(self) -> str:
-        sentences = [element("p", line) for line in self._sentences]
+        sentences = [element("p", line) for line in self.sentences]
         label = self.metric.label
         header = (*_HEADER[:4], f"{label} as it is", f"corrected {label}", _HEADER[6])
-        return fragment(table(header, self._cells), *sentences)
+        return fragment(table(header, self.cells), *sentences)
 
     @property
-    def _cells(self) -> list[tuple[str, ...]]:
-        """The table in words."""
+    def cells(self) -> list[tuple[str, ...]]:
+        """One row of words per threshold: leakage, clusters, the largest one, as it is, corrected and optimism."""
         known = [*self.naive.values(), *self.corrected.values()]
         digits = decimals(*known)
 
@@ -484,17 +484,9 @@ class Sweep:
         return cells
 
     @property
-    def _sentences(self) -> list[str]:
-        """The sentences below the table."""
-        sentences = [self.advice]
-        alarming: dict[str, list[tuple[float, Finding]]] = {}
-        for threshold, findings in self.findings.items():
-            for finding in findings:
-                if finding.severity != "info":
-                    alarming.setdefault(finding.code, []).append((threshold, finding))
-        for code, seen in alarming.items():
-            where = ", ".join(f"{threshold:g}" for threshold, _ in seen)
-            sentences.append(f"At {where}, {code}: {seen[0][1].message}")
+    def sentences(self) -> list[str]:
+        """The advice, warnings and severe findings, and what was left out."""
+        sentences = [self.advice, *in_words({f"{threshold:g}": own for threshold, own in self.findings.items()})]
         return sentences + [f"{t:g} was left out: {reason}" for t, reason in self.left_out.items()]
 
 

@@ -16,12 +16,33 @@ from outofcluster.cli._models import MODELS, make_model, make_scored, own_model,
 from outofcluster.cli._table import Records, read_records
 from outofcluster.cli._words import complain
 
-__all__ = ["Problem", "data_options", "json_option", "quietly", "read_problem"]
+__all__ = [
+    "ERROR_MODELS",
+    "Problem",
+    "confidence_option",
+    "data_options",
+    "fail_on_option",
+    "json_option",
+    "quietly",
+    "read_problem",
+    "threshold_options",
+]
 
-_OPTIONS = (
+ERROR_MODELS = click.Choice(["auto", "records", "fragments"])
+
+_FIRST = (
     click.argument("file", metavar="FILE"),
     click.option("--target", required=True, metavar="COL", help="Column to predict."),
-    click.option("--groups", required=True, metavar="COL", help="Column of the clusters, never a feature."),
+)
+_GROUPS = click.option("--groups", required=True, metavar="COL", help="Column of the clusters, never a feature.")
+_GROUPS_BY_THRESHOLD = click.option(
+    "--groups",
+    required=True,
+    multiple=True,
+    metavar="THRESHOLD=COL",
+    help="Linkage threshold and column of its clusters, such as 0.9=tight; once for each threshold.",
+)
+_OTHERS = (
     click.option("--drop", multiple=True, metavar="COL", help="Column to leave out; may be repeated."),
     click.option("--encoding", default="utf-8", metavar="NAME", help="Encoding of a CSV file.  [utf-8]"),
     click.option(
@@ -45,12 +66,31 @@ _OPTIONS = (
     click.option("--jobs", type=int, metavar="N", help="Workers, -1 for all.  [1 for linear models, else -1]"),
 )
 
+confidence_option = click.option(
+    "--confidence-level", default=0.95, show_default=True, metavar="P", help="Confidence level of the intervals."
+)
+fail_on_option = click.option(
+    "--fail-on",
+    type=click.Choice(["info", "warning", "severe", "never"]),
+    default="severe",
+    metavar="LEVEL",
+    help="Exit with 1 for findings from info, warning or severe on, or never.  [severe]",
+)
 json_option = click.option("--json", "json_path", metavar="FILE", help="Write the numbers as JSON; - for the screen.")
 
 
 def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say what is modelled."""
-    for option in reversed(_OPTIONS):
+    return _with_options(command, (*_FIRST, _GROUPS, *_OTHERS))
+
+
+def threshold_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The same with clusters by linkage threshold."""
+    return _with_options(command, (*_FIRST, _GROUPS_BY_THRESHOLD, *_OTHERS))
+
+
+def _with_options(command: Callable[..., Any], options: tuple[Any, ...]) -> Callable[..., Any]:
+    for option in reversed(options):
         command = option(command)
     return command
 
@@ -104,8 +144,12 @@ def read_problem(
     scoring: tuple[str, ...],
     seed: int,
     jobs: int | None,
+    more_groups: tuple[str, ...] = (),
 ) -> Problem:
-    """Read the table and make the model; everything that can be wrong with them is found here."""
+    """Read the table and make the model; everything that can be wrong with them is found here.
+
+    ``more_groups`` are further columns of clusters, which are no features either.
+    """
     if jobs == 0:
         raise InputError("--jobs must be a whole number other than 0, got 0.")
     own = None if model is None or model in MODELS else own_model(model)
@@ -118,6 +162,7 @@ def read_problem(
         encoding=encoding,
         classes=wants_classes(model, own, scored),
         numbers=model == "ridge",
+        more_groups=more_groups,
     )
     if own is not None:
         return Problem(own, records.frame, records, scored, -1 if jobs is None else jobs)

@@ -13,10 +13,11 @@ from outofcluster._base.files import is_standard_output, write_whole
 from outofcluster._base.text import printable
 from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.summary import METRICS_HEADER, OPTIMISM, Summary
+from outofcluster.auditing.sweep import Sweep
 from outofcluster.inference.estimates import between, decimals, fixed, percent
 from outofcluster.present.report import headline
 
-__all__ = ["console", "exit_status", "in_options", "on_screen", "show_audit", "write_json"]
+__all__ = ["console", "exit_status", "in_options", "on_screen", "show_audit", "show_sweep", "write_json"]
 
 _WIDTH = 100
 _STYLES = {"severe": "bold red", "warning": "yellow", "info": "cyan"}
@@ -31,6 +32,9 @@ _REMEDIES = {
     "small-validation": "Use fewer --folds.",
     "single-class": "Use fewer --folds; the values are those of resamples with every class.",
     "data-variance": "Raise --fits.",
+    "giant-cluster": "A linkage that chains different entities together needs a higher threshold; look at "
+    "'outofcluster sweep'.",
+    "unbalanced-folds": "Use fewer --folds, or smaller clusters.",
     "rate-above-bound": "Check where the rate comes from and what it is a share of; --leakage data takes that of the "
     "data.",
     "sides-alike": "Where nothing tells the sides apart, leaked records teach a model little as well; else look up "
@@ -128,6 +132,26 @@ def show_audit(out: Any, summary: Summary, *, truth: float | None = None) -> Non
         out.print(head)
         if finding.remedy:
             out.print(Padding(Text(f"What to do: {finding.remedy}"), (0, 0, 0, 4), expand=False))
+
+
+def show_sweep(out: Any, sweep: Sweep) -> None:
+    """Print the numbers of each threshold, the advice, and the findings."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    table = _plain_table("threshold", "leakage", "clusters", "largest", "as it is", "corrected", "optimism")
+    for cells in sweep.cells:
+        # The intervals of the first and the last estimate do not fit into a line.
+        as_it_is, corrected, optimism = cells[4:]
+        table.add_row(*cells[:4], as_it_is.partition(" (")[0], corrected, optimism.partition(" (")[0])
+    better = "greater" if sweep.metric.greater_is_better else "smaller"
+    out.print()
+    out.print(Text(sweep.advice, style="bold"))
+    out.print()
+    out.print(Text(f"{sweep.metric.title}, {better} is better; largest: share of the records in the largest cluster."))
+    out.print(Padding(table, (1, 0, 1, 2), expand=False))
+    for line in sweep.sentences[1:]:
+        out.print(Text(line))
 
 
 def _numbers(summary: Summary, truth: float | None) -> Any:

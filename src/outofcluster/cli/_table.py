@@ -16,7 +16,7 @@ import sys
 import zipfile
 import zlib
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,8 @@ class Records:
         Where the records come from, in words.
     name : str
         What their file is called.
+    more_groups : dict of array
+        Other clusters of the same records, by the name of their column.
     """
 
     frame: Any
@@ -58,6 +60,7 @@ class Records:
     classes: bool
     about: dict[str, str]
     name: str
+    more_groups: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     @property
     def encoded(self) -> list[str]:
@@ -227,7 +230,15 @@ def column(frame: Any, name: str, option: str, file: str = "FILE") -> NDArray[An
 
 
 def read_records(
-    path: str, *, target: str, groups: str, drop: tuple[str, ...], encoding: str, classes: bool | None, numbers: bool
+    path: str,
+    *,
+    target: str,
+    groups: str,
+    drop: tuple[str, ...],
+    encoding: str,
+    classes: bool | None,
+    numbers: bool,
+    more_groups: tuple[str, ...] = (),
 ) -> Records:
     """The records of a file: targets, clusters, and all other columns as features.
 
@@ -235,14 +246,15 @@ def read_records(
     numbers is never taken for classes.
     """
     frame, digest = _read(path, encoding)
-    if target == groups:
+    if target in (groups, *more_groups):
         raise InputError(f"--target and --groups must be different columns, got {target!r} for both.")
     y, clusters = column(frame, target, "--target"), column(frame, groups, "--groups")
+    others = {name: column(frame, name, "--groups") for name in more_groups}
     for name in drop:
         _find(frame, name, "--drop")
         if name == target:
             raise InputError(f"--drop must not hold the target, got {name!r}.")
-    features = frame.drop(columns=[target, *{groups, *drop}])
+    features = frame.drop(columns=[target, *{groups, *more_groups, *drop}])
     if features.shape[1] == 0:
         raise InputError(f"FILE must have columns besides target, groups and dropped ones, got {path!r} without any.")
     _check_plain(features, list(features.columns))
@@ -260,7 +272,7 @@ def read_records(
     }
     if drop:
         about["dropped"] = ", ".join(drop)
-    return Records(features, y, clusters, as_classes, about, named)
+    return Records(features, y, clusters, as_classes, about, named, others)
 
 
 def _neighbours(file: Path) -> list[str]:

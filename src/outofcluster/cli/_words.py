@@ -13,6 +13,7 @@ _OPTIONS = {
     "confidence_level": "--confidence-level",
     "cv": "--folds",
     "error_model": "--error-model",
+    "groups_by_threshold": "--groups",
     "leakage": "--leakage",
     "loss": "--loss",
     "scoring": "--scoring",

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import shlex
-import shutil
 import sys
 from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import click
 
-from outofcluster._base.exceptions import CheckpointError, InputError, MissingExtraError
-from outofcluster._base.files import check_outputs, write_whole
-from outofcluster._base.locks import FileLock
+from outofcluster._base.exceptions import InputError, MissingExtraError
+from outofcluster._base.files import write_whole
 from outofcluster._base.text import printable
 from outofcluster.auditing.summary import Summary
-from outofcluster.cli._options import Problem, data_options, json_option, quietly, read_problem
+from outofcluster.cli._finished import FinishedWork, check_files
+from outofcluster.cli._options import (
+    ERROR_MODELS,
+    Problem,
+    confidence_option,
+    data_options,
+    fail_on_option,
+    json_option,
+    quietly,
+    read_problem,
+)
 from outofcluster.cli._print import console, exit_status, in_options, on_screen, show_audit, write_json
 from outofcluster.cli._words import complain
 
@@ -28,7 +32,6 @@ __all__ = ["command"]
 
 _FITS_TO_UNMIX = 150
 """Fits of a fold from which on the two sides of its split are compared."""
-_ERROR_MODELS = click.Choice(["auto", "records", "fragments"])
 
 _WRITTEN = {
     "--report": "The report is in {}.",
@@ -51,15 +54,13 @@ Example:
 @click.option("--leakage-std", type=float, metavar="STD", help="Standard error of that share.")
 @click.option(
     "--error-model",
-    type=_ERROR_MODELS,
+    type=ERROR_MODELS,
     default="auto",
     metavar="KIND",
     help="What leaks: records (RATE is a share of the training records) or fragments (of the held-out ones).  [auto]",
 )
-@click.option("--errors", "old_error_model", type=_ERROR_MODELS, hidden=True, help="The old name of --error-model.")
-@click.option(
-    "--confidence-level", default=0.95, show_default=True, metavar="P", help="Confidence level of the intervals."
-)
+@click.option("--errors", "old_error_model", type=ERROR_MODELS, hidden=True, help="The old name of --error-model.")
+@confidence_option
 @click.option("--fits", type=int, metavar="N", help="Models to fit.  [records: 4000, fragments: 500]")
 @click.option("--no-unmix", is_flag=True, help="Fit no models without the records that look leaked.")
 @click.option("--report", metavar="FILE", help="Write an HTML report.")
@@ -70,13 +71,7 @@ Example:
 )
 @json_option
 @click.option("--checkpoint", metavar="FILE", help="Keep finished work here.  [a cache, until it is done]")
-@click.option(
-    "--fail-on",
-    type=click.Choice(["info", "warning", "severe", "never"]),
-    default="severe",
-    metavar="LEVEL",
-    help="Exit with 1 for findings from info, warning or severe on, or never.  [severe]",
-)
+@fail_on_option
 def command(
     file: str,
     leakage: str | None,
@@ -101,7 +96,7 @@ def command(
     error_model = old_error_model or error_model
     rate = _read_rate(leakage, leakage_std)
     files = {"--report": report, "--json": None if json_path == "-" else json_path, "--suspects": suspects}
-    _check_files(file, files, checkpoint)
+    check_files(file, files, checkpoint)
     if suspects is not None:
         _check_suspects(
             error_model, rate, no_unmix=no_unmix, fits_per_fold=None if fits is None else fits // max(folds, 1)
@@ -111,7 +106,7 @@ def command(
     if err.is_terminal:
         err.print("Cross-validating, then fitting models to resamples, fold by fold.", markup=False)
     parts = [problem.records.about["sha256"], file, folds, fits, error_model, options, no_unmix]
-    progress = _Progress.of(checkpoint, parts)
+    progress = FinishedWork.of(checkpoint, parts)
     click.get_current_context().call_on_close(progress.release)
     try:
         with quietly():
@@ -123,12 +118,7 @@ def command(
             choices["random_state"] = options["seed"]
             result = progress.run(lambda path: _audit(problem, rate, checkpoint=path, **choices))
     except KeyboardInterrupt:
-        err.print()
-        if progress.exists:
-            err.print("Stopped. What was fitted is kept, and the same command goes on from there.", markup=False)
-        else:
-            err.print("Stopped before anything was fitted. The same command starts again.", markup=False)
-        sys.exit(130)
+        progress.stop(err)
     finally:
         progress.tidy()
     # Whatever was asked for is in its file before anything is shown.
@@ -212,19 +202,6 @@ def _read_rate(leakage: str | None, std: float | None) -> Any:
     return Leakage(rate, std)
 
 
-def _check_files(file: str, outputs: dict[str, str | None], checkpoint: str | None) -> None:
-    """Refuse outputs that cannot be written, or that would replace the records, each other, or finished work."""
-    check_outputs(outputs, {"FILE": file})
-    if checkpoint is None:
-        return
-    beginning = f"{os.path.realpath(checkpoint)}."
-    for name, path in ({"FILE": file} | outputs).items():
-        if path is not None and os.path.realpath(path).startswith(beginning):
-            ending = os.path.realpath(path).removeprefix(beginning)
-            if ending.startswith(("baselines", "fold", "lock")):
-                raise InputError(f"{name} must be another file than those of --checkpoint, got {path!r}.")
-
-
 def _check_suspects(error_model: str, rate: Any, *, no_unmix: bool, fits_per_fold: int | None) -> None:
     """Refuse to look for suspects where the two sides of the splits will not be compared."""
     if error_model == "fragments":
@@ -282,71 +259,3 @@ def _introduce(out: Any, problem: Problem) -> None:
     if "encoded" in about:
         out.print(f"Columns {about['encoded']}.", markup=False)
     out.print(f"Model: {model if len(model) <= 200 else model[:197] + '...'}", markup=False)
-
-
-class _Progress:
-    """The place of finished work: where the user says, or in a cache until the audit is done."""
-
-    def __init__(self, path: str | None, folder: Path | None = None, lock: FileLock | None = None) -> None:
-        self.path, self._folder, self._lock = path, folder, lock
-
-    @classmethod
-    def of(cls, checkpoint: str | None, parts: list[Any]) -> _Progress:
-        """The place that the same command finds again."""
-        if checkpoint is not None:
-            return cls(checkpoint)
-        from outofcluster._base.version import __version__
-
-        name = hashlib.sha256(repr([__version__, *parts]).encode(errors="replace")).hexdigest()[:24]
-        cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-        folder = Path(cache) / "outofcluster" / "audits" / name
-        try:
-            if not os.path.isabs(cache):
-                raise FileNotFoundError(2, "there is no home")
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(folder.with_suffix(".lock"))
-            if not lock.acquire():
-                complain("The same command is running already, so this one keeps no finished work.")
-                return cls(None)
-            folder.mkdir(exist_ok=True)
-        except OSError as error:
-            complain(f"Finished work cannot be kept in {str(folder.parent)!r}: {error.strerror or error}.")
-            return cls(None)
-        return cls(str(folder / "fits"), folder, lock)
-
-    def run(self, audit: Callable[[str | None], Any]) -> Any:
-        """The audit; a cache that it cannot go on from, because of damage or of other versions, is emptied."""
-        try:
-            return audit(self.path)
-        except CheckpointError:
-            if self._folder is None:
-                raise
-            for file in self._folder.iterdir():
-                file.unlink(missing_ok=True)
-            return audit(self.path)
-
-    @property
-    def exists(self) -> bool:
-        """Whether there is finished work."""
-        if self.path is None:
-            return False
-        place = Path(self.path)
-        names = tuple(f"{place.name}.{part}" for part in ("baselines", "fold"))
-        with suppress(OSError):
-            return any(file.name.startswith(names) for file in place.parent.iterdir())
-        return False
-
-    def tidy(self) -> None:
-        """Remove the cache if it is empty."""
-        if not self.exists:
-            self.drop()
-
-    def drop(self) -> None:
-        """Remove the cache once it is no longer needed."""
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-
-    def release(self) -> None:
-        """Let other processes have the cache."""
-        if self._lock is not None:
-            self._lock.release()

@@ -24,6 +24,7 @@ from outofcluster._base.validation import Array
 from outofcluster.sampling.metrics.facts import MetricFacts
 from outofcluster.sampling.samples import LossSamples, differing
 from outofcluster.split.pieces import PieceLaw
+from outofcluster.split.sizes import ClusterSizes
 from outofcluster.split.suspects import EntitySuspects
 
 __all__ = ["AuditSamples", "EffectLosses", "FoldSamples", "FoldSizes", "RandomFolds", "SideFacts"]
@@ -255,6 +256,10 @@ class AuditSamples:
     training_share : float
         What training clusters add to the variance between clusters, as a share of that of the evaluation, where the
         resamples do not show it (fragments).
+    observed : ClusterSizes or None
+        How large the observed clusters of all records are; None in files of earlier versions.
+    fold_sizes : tuple of int
+        Held-out records of every fold, also of those that could not be audited; empty in files of earlier versions.
     """
 
     folds: tuple[FoldSamples, ...]
@@ -266,6 +271,8 @@ class AuditSamples:
     metric: MetricFacts
     cluster_names: tuple[str, ...] = ()
     training_share: float = 0.0
+    observed: ClusterSizes | None = None
+    fold_sizes: tuple[int, ...] = ()
 
     @property
     def loss(self) -> str:
@@ -433,6 +440,8 @@ class AuditSamples:
             "metric": self.metric.to_dict(),
             "cluster_names": list(self.cluster_names),
             "training_share": float(self.training_share),
+            "observed": plain(self.observed),
+            "fold_sizes": list(self.fold_sizes),
         }
         return about, arrays
 
@@ -485,6 +494,8 @@ class AuditSamples:
             metric=MetricFacts.from_dict(about["metric"]),
             cluster_names=tuple(about["cluster_names"]),
             training_share=about["training_share"],
+            observed=None if about.get("observed") is None else ClusterSizes(**about["observed"]),
+            fold_sizes=tuple(about.get("fold_sizes", ())),
         )
 
 
