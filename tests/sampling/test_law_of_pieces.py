@@ -5,8 +5,9 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
 import outofcluster as ooc
+from outofcluster._base.exceptions import InputError
 from outofcluster.sampling.injection import make_injection
-from outofcluster.split.pieces import PieceLaw
+from outofcluster.split.pieces import AssumedCuts, PieceLaw, read_law
 
 CHIPPED = PieceLaw(((10,), (9, 1)), (50.0, 50.0))
 
@@ -27,15 +28,15 @@ def injection(law, error_model="fragments"):
 def leaked_sizes(strategy, draws=400):
     rng = np.random.default_rng(0)
     sizes = []
-    for _ in range(draws):
-        draw = strategy.draw(rng, 1.0)
+    for replicate in range(draws):
+        draw = strategy.draw(rng, 1.0, replicate)
         sizes.append(np.bincount(draw.from_validation // 10, minlength=6))
     return np.concatenate(sizes)
 
 
 @pytest.mark.parametrize("law", [None, CHIPPED])
 def test_the_sizes_of_pieces_follow_the_law(law):
-    expected = np.full(9, 1 / 9) if law is None else law.probabilities(10)
+    expected = (AssumedCuts() if law is None else law).probabilities(10)
     seen = np.bincount(leaked_sizes(injection(law)), minlength=10)[1:] / 2400
     np.testing.assert_allclose(seen, expected, atol=4 * np.sqrt(0.25 / 2400))
 
@@ -66,10 +67,94 @@ def test_an_audit_cuts_by_what_its_rate_was_learned_from(tmp_path):
     by_law = ooc.audit(KNeighborsClassifier(3), X, y, leakage=learned, **options)
     assert by_law.samples.pieces == learned.pieces
     plain = ooc.audit(KNeighborsClassifier(3), X, y, leakage=learned.validation, **options)
-    assert plain.samples.pieces is None
+    assert plain.samples.pieces == AssumedCuts()
+    assert by_law.by_cuts == {}
+    assert list(plain.by_cuts) == ["single", "uniform"]
     assert by_law.naive.value == plain.naive.value
     assert by_law.corrected.value != plain.corrected.value
     by_law.save(tmp_path / "audit.zip")
     again = ooc.Audit.load(tmp_path / "audit.zip")
     assert again.samples.pieces == learned.pieces
     assert again.corrected == by_law.corrected
+
+
+# --- no audited entities --------------------------------------------------------------------------------
+
+
+def test_assumed_laws_take_turns():
+    strategy = injection(None)
+    rng = np.random.default_rng(0)
+    single = [np.bincount(strategy.draw(rng, 1.0, 2 * r).from_validation // 10, minlength=6) for r in range(100)]
+    assert set(np.concatenate(single).tolist()) == {1, 9}
+    uniform = [np.bincount(strategy.draw(rng, 1.0, 2 * r + 1).from_validation // 10, minlength=6) for r in range(100)]
+    assert set(np.concatenate(uniform).tolist()) == set(range(1, 10))
+
+
+def test_single_records_are_more_likely_than_not_to_be_all_that_leaks():
+    """Counted by held-out records, of which a kept piece of nine has nine."""
+    for size in (2, 3, 4, 10, 30):
+        law = AssumedCuts().probabilities(size)
+        assert law.sum() == pytest.approx(1)
+        kept = law * np.arange(size - 1, 0, -1)
+        assert kept[0] / kept.sum() > 0.5
+    kept = AssumedCuts().probabilities(10) * np.arange(9, 0, -1)
+    assert kept[0] / kept.sum() == pytest.approx(0.55)
+
+
+def test_laws_are_read_back():
+    assert read_law(None) is None
+    assert read_law({"kind": "single"}) == AssumedCuts("single")
+    with pytest.raises(InputError, match="kind must be 'both' or 'single' or 'uniform', got 'wide'"):
+        AssumedCuts("wide")
+
+
+@pytest.fixture(scope="module")
+def assumed():
+    """Sixty entities of ten records whose labels a neighbour can memorise."""
+    rng = np.random.default_rng(0)
+    entity = np.repeat(np.arange(60), 10)
+    centres = rng.standard_normal((60, 6))
+    X = centres[entity] + 0.3 * rng.standard_normal((600, 6))
+    y = (centres[:, 0] + rng.standard_normal(60) > 0).astype(int)[entity]
+    options = {"groups": entity, "leakage": 0.2, "error_model": "fragments", "n_fits": 180, "cv": 3, "unmix": False}
+    return lambda seed=0, **changes: ooc.audit(KNeighborsClassifier(3), X, y, random_state=seed, **options | changes)
+
+
+def test_the_answer_by_each_assumed_law_needs_no_further_fit(assumed, tmp_path):
+    result = assumed()
+    counts = [samples.counts for fold in result.samples.folds for samples in fold.of_cuts]
+    assert all((count % 2 == 0).all() for count in counts)
+    assert sum(fold.n_fits for fold in result.samples.folds) == 180
+    single, uniform = result.by_cuts["single"], result.by_cuts["uniform"]
+    # Three neighbours profit more from five mates than from one.
+    assert result.naive.value < single < result.corrected.value < uniform
+    assert result.corrected.value == pytest.approx((single + uniform) / 2, abs=0.2 * (uniform - single))
+    finding = next(finding for finding in result.findings if finding.code == "assumed-cuts")
+    assert f"would be {single:.4g} if single records alone came off, and {uniform:.4g}" in finding.message
+    result.save(tmp_path / "audit")
+    assert ooc.Audit.load(tmp_path / "audit").by_cuts == result.by_cuts
+    assert result.at_leakage(0.0).by_cuts == {"single": result.naive.value, "uniform": result.naive.value}
+    merged = result.merge(assumed(1))
+    assert single - 0.05 < merged.by_cuts["single"] < merged.by_cuts["uniform"] < uniform + 0.05
+
+
+@pytest.mark.slow
+def test_the_answers_are_those_of_audits_that_cut_by_one_law(assumed, monkeypatch):
+    """Against runs in which every replicate cuts by the same law, as an independent way."""
+    shared = assumed(n_fits=600).by_cuts
+    for kind in ("single", "uniform"):
+        monkeypatch.setattr("outofcluster.sampling.injection.AssumedCuts.of_replicate", lambda _, __, k=kind: CUTS[k])
+        alone = assumed(1, n_fits=300)
+        assert alone.corrected.value == pytest.approx(shared[kind], abs=0.02)
+
+
+CUTS = {kind: AssumedCuts(kind) for kind in ("single", "uniform")}
+
+
+def test_the_interval_includes_that_the_law_is_not_known(assumed):
+    result = assumed()
+    optimism = result._optimism
+    apart = optimism.by_cuts["uniform"] - optimism.by_cuts["single"]
+    noise = result.pooled.monte_carlo_of(optimism)
+    assert optimism.choice == pytest.approx((apart**2 - 4 * noise) / 12)
+    assert assumed(n_fits=36).by_cuts.keys() == {"single", "uniform"}

@@ -356,6 +356,7 @@ def look_at_estimate(
                 "Raise n_fits.",
             )
         )
+    findings += _assumed_cuts(pooled, optimism, value, se_data)
     findings += _lack_of_fit(pooled, optimism, curve, se_data) + _disagreement(optimism, curve, se_data)
     if any(leak.rate > 0 and leak.std is None for leak in leakage):
         findings.append(
@@ -376,6 +377,25 @@ def look_at_estimate(
             )
         )
     return findings
+
+
+def _assumed_cuts(pooled: Pooled, optimism: Optimism, value: float, se_data: float) -> list[Finding]:
+    """How much the corrected value depends on how entities are assumed to be cut."""
+    if not optimism.by_cuts:
+        return []
+    single, uniform = (optimism.by_cuts[kind] - optimism.value for kind in ("single", "uniform"))
+    metric = pooled.samples.metric
+    ends = [value + metric.shown(moved) for moved in (single, uniform)]
+    return [
+        Finding(
+            "assumed-cuts",
+            "warning" if abs(uniform - single) > 2 * se_data else "info",
+            "How the linkage cuts entities is assumed: in half of the imitated cuts a single record comes off, in the "
+            f"other half a piece of any size. The corrected {metric.noun} would be {ends[0]:.4g} if single records "
+            f"alone came off, and {ends[1]:.4g} if pieces of all sizes were equally likely.",
+            "Look up the mates of some records, and give Leakage.from_true_groups, which learns how entities are cut.",
+        )
+    ]
 
 
 def _disagreement(optimism: Optimism, curve: Curve, se_data: float) -> list[Finding]:

@@ -308,7 +308,7 @@ def _prepare_fold(task: Task, fold: Fold, design: Design, seed: np.random.SeedSe
     second = None
     if settings.error_model == "fragments" and _can_be_cut_twice(task, fold):
         # A second piece's gain counts rho0 times as much as that of the first one, so it gets a quarter of the fits.
-        fits = max(budget // 4, 4)
+        fits = max(budget // 8, 2) * 2
         budget -= fits
         again = replace(settings, error_model="second-fragments", injected=[0.0, 1.0], n_fits=fits)
         second = prepare(task, fold, again, seed=second_seed, checkpoint=file(".second"))

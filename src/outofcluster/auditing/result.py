@@ -603,6 +603,18 @@ class Audit:
         """
         return None if self.leakage is None else self._optimism.readings
 
+    @property
+    def by_cuts(self) -> dict[str, float]:
+        """The corrected value if all entities were cut by one of the assumed laws, with no further fit.
+
+        "single": one record comes off an entity. "uniform": pieces of all sizes are equally likely. It is empty
+        without a leakage rate, for single records, and where audited entities have shown how they are cut.
+        """
+        if self.leakage is None:
+            return {}
+        moved = {kind: self.pooled.naive + optimism for kind, optimism in self._optimism.by_cuts.items()}
+        return {kind: self.metric.shown(loss) for kind, loss in moved.items()}
+
     @cached_property
     def _optimism(self) -> Optimism:
         return self.pooled.solve(self.curve_method, self._rates)

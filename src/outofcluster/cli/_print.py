@@ -32,6 +32,8 @@ _REMEDIES = {
     "small-validation": "Use fewer --folds.",
     "single-class": "Use fewer --folds; the values are those of resamples with every class.",
     "data-variance": "Raise --fits.",
+    "assumed-cuts": "Look up the mates of some records; in Python, Leakage.from_true_groups learns from them how "
+    "entities are cut.",
     "giant-cluster": "A linkage that chains different entities together needs a higher threshold; look at "
     "'outofcluster sweep'.",
     "unbalanced-folds": "Use fewer --folds, or smaller clusters.",

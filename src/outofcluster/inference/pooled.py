@@ -15,7 +15,11 @@ the share of leaked records among those scored (:mod:`outofcluster.leakage.piece
 loss by :math:`a[(1-ρ')G + ρ'g]`, and the naive loss is too low by :math:`ρ_0 G`. So the curve is fitted to
 :math:`b_i + a_i ρ' g` at the levels :math:`ρ' + (1-ρ')a_i`, and its optimism, ρ'G, counts ρ0/ρ' times. g comes
 from samples of its own, in which a piece of every cluster trains already. Where the likeliest pieces of held-out
-entities can be told, models without them give a second estimate (:mod:`outofcluster.inference.pieces`).
+entities can be told, models without them give a second estimate (:mod:`outofcluster.inference.pieces`). Where no
+audited entities show how linkage cuts, half of the replicates chip single records off and half cut at random. Solved
+apart, they give the optimisms :math:`O_1` and :math:`O_2`. With a share of either kind of cuts that is uniform on
+[0, 1] the variance of the choice is :math:`(O_1 - O_2)^2/12`, from which the noise of the fits, :math:`4/12` of
+the variance of their mean, is taken away.
 
 *Influences* add over folds: cluster c trains in some folds and is scored in one. With :math:`\bar T_{ic}` its
 pooled influence on b_i through training, :math:`\bar E_{ic}` that through evaluation, and :math:`v_c` that on the
@@ -41,7 +45,8 @@ The optimism alone, corrected less naive, is :math:`\sum_i o_i b_i`. So its infl
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -55,6 +60,7 @@ from outofcluster.inference.influences import FoldInfluences, unmixed_place
 from outofcluster.inference.pieces import TwoReadings
 from outofcluster.leakage.pieces import scored_rate
 from outofcluster.sampling.audit_samples import AuditSamples, FoldSamples
+from outofcluster.split.pieces import KINDS, AssumedCuts
 
 __all__ = ["Optimism", "Pooled"]
 
@@ -85,6 +91,8 @@ class Optimism:
         Weight of each fold's rise of the loss without the likeliest pieces.
     readings : TwoReadings or None
         The optimism by the curve and by these pieces, where both are known.
+    by_cuts : dict of float
+        The optimism if entities were cut by each of the assumed laws alone; empty where the law was learned.
     """
 
     value: float
@@ -96,6 +104,7 @@ class Optimism:
     choice: float = 0.0
     drops: Array | None = None
     readings: TwoReadings | None = None
+    by_cuts: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def alone(self) -> Optimism:
@@ -375,7 +384,19 @@ class Pooled:
         A common rate is solved from the pooled losses, which are less noisy; different ones fold by fold. Without
         ``derive`` the weights of a method that is not linear are left at 0.
         """
-        b = self.losses if losses is None else losses
+        by_curve = self._by_curve(curve, rates, self.losses if losses is None else losses, derive=derive)
+        rate = float(self.shares @ rates)
+        if losses is None and derive and self._by_cuts:
+            apart = {kind: own._by_curve(curve, rates, own.losses, derive=False) for kind, own in self._by_cuts.items()}
+            first, second = (one.value for one in apart.values())
+            spread = (first - second) ** 2 - 4 * self.monte_carlo_of(by_curve)
+            unknown = max(spread, 0.0) / 12 if math.isfinite(spread) else 0.0
+            by_cuts = {kind: self._with_pieces(one, rate).value for kind, one in apart.items()}
+            by_curve = replace(by_curve, choice=by_curve.choice + unknown, by_cuts=by_cuts)
+        return self._with_pieces(by_curve, rate)
+
+    def _by_curve(self, curve: Curve, rates: Array, b: Array, *, derive: bool = True) -> Optimism:
+        """The optimism by the curve alone."""
         if (rates == rates[0]).all():
             gain = float(self.shares @ self.second_gains)
             errors = np.sqrt(self._pooled_variance)
@@ -389,7 +410,7 @@ class Pooled:
                 kept = self._kept[place] if self.has_unmixed else None
                 own = (rates[place], b[place], self.second_gains[place], sizes, self.errors[place], kept)
                 solved.append(self._solve(curve, rates[place], self._problem(curve, *own), derive=derive))
-        by_curve = Optimism(
+        return Optimism(
             float(self.shares @ [part.value for part in solved]),
             float(self.shares @ [part.e0 for part in solved]),
             np.concatenate([part.weights for part in solved]),
@@ -398,7 +419,16 @@ class Pooled:
             all(part.exact for part in solved),
             float(self.shares @ [math.sqrt(part.choice) for part in solved]) ** 2,
         )
-        return self._with_pieces(by_curve, float(self.shares @ rates))
+
+    @cached_property
+    def _by_cuts(self) -> dict[str, Pooled]:
+        """The same with the replicates of each assumed law alone; empty where the law was learned."""
+        law = self.samples.pieces
+        if not isinstance(law, AssumedCuts) or law.kind != "both":
+            return {}
+        if min(min(samples.counts) for fold in self.samples.folds for samples in fold.of_cuts) < len(KINDS):
+            return {}
+        return {kind: Pooled(self.samples.by_cuts(kind), self.unit_kind) for kind in KINDS}
 
     def _solve(self, curve: Curve, rate: float, problem: _Problem, *, derive: bool) -> Optimism:
         """The optimism of one set of losses, with weights for one fold."""

@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from outofcluster._base.validation import Array
-from outofcluster.split.pieces import PieceLaw
+from outofcluster.split.pieces import Law, PieceLaw
 
 __all__ = ["PieceLaw", "scored_rate"]
 
 _LARGEST_ODDS = 4.0
 
 
-def scored_rate(sizes: NDArray[np.int64], rate: float, law: PieceLaw | None = None) -> float:
+def scored_rate(sizes: NDArray[np.int64], rate: float, law: Law | None = None) -> float:
     """The share of leaked records among those that sampling scores.
 
     Parameters
@@ -39,7 +39,7 @@ def scored_rate(sizes: NDArray[np.int64], rate: float, law: PieceLaw | None = No
         Records in each approximate cluster of V̂.
     rate : float
         rho0, the share of V̂'s records whose cluster also trains, below 1.
-    law : PieceLaw, optional
+    law : PieceLaw or AssumedCuts, optional
         How entities are cut; by default the size of the kept piece is uniform.
 
     Returns
@@ -75,7 +75,7 @@ def scored_rate(sizes: NDArray[np.int64], rate: float, law: PieceLaw | None = No
     return explained + (1 - explained) * evenly
 
 
-def _leaked(counts: Array, odds: float, law: PieceLaw | None) -> Array:
+def _leaked(counts: Array, odds: float, law: Law | None) -> Array:
     """Records in leaked clusters, by the cluster's size, for the odds that an entity is split."""
     whole = counts.copy()
     pieces = np.zeros(len(counts))

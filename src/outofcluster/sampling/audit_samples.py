@@ -23,7 +23,7 @@ from outofcluster._base.plain import data_frame, plain
 from outofcluster._base.validation import Array
 from outofcluster.sampling.metrics.facts import MetricFacts
 from outofcluster.sampling.samples import LossSamples, differing
-from outofcluster.split.pieces import PieceLaw
+from outofcluster.split.pieces import KINDS, AssumedCuts, Law, read_law
 from outofcluster.split.sizes import ClusterSizes
 from outofcluster.split.suspects import EntitySuspects
 
@@ -131,6 +131,11 @@ class FoldSamples:
         """Everything that was sampled in this fold."""
         others = (getattr(self, name) for name in _OPTIONAL)
         return (*self.by_size, *(samples for samples in others if samples is not None))
+
+    @property
+    def of_cuts(self) -> tuple[LossSamples, ...]:
+        """The samples for which clusters were cut (fragments)."""
+        return (self.samples,) if self.second is None else (self.samples, self.second)
 
     @property
     def n_fits(self) -> int:
@@ -285,10 +290,33 @@ class AuditSamples:
         return self.metric.loss_range
 
     @cached_property
-    def pieces(self) -> PieceLaw | None:
-        """The law of the pieces that clusters were cut by; None where the pieces were of any size alike."""
-        law = self.folds[0].samples.problem.get("law")
-        return None if law is None else PieceLaw.from_dict(law)
+    def pieces(self) -> Law | None:
+        """The law of the pieces that clusters were cut by; None where all sizes were as likely, in earlier versions."""
+        return read_law(self.folds[0].samples.problem.get("law"))
+
+    def by_cuts(self, kind: str) -> Self:
+        """The samples of those replicates alone that cut clusters by one of the assumed laws.
+
+        Parameters
+        ----------
+        kind : {"single", "uniform"}
+            Which of the two.
+
+        Returns
+        -------
+        AuditSamples
+            Only the losses are those of that law; the sums are not.
+        """
+
+        def alone(samples: LossSamples | None) -> Any:
+            if samples is None:
+                return None
+            losses = tuple(level[KINDS.index(kind) :: len(KINDS)] for level in samples.losses)
+            problem = samples.problem | {"law": plain(AssumedCuts(kind))}
+            return replace(samples, losses=losses, strata=np.ones_like(samples.strata), problem=problem)
+
+        folds = tuple(replace(fold, samples=alone(fold.samples), second=alone(fold.second)) for fold in self.folds)
+        return replace(self, folds=folds)
 
     @property
     def units(self) -> tuple[str, ...]:

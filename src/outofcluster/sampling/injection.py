@@ -15,12 +15,12 @@ scored. It has
 *Records* (the paper's Algorithm 1): each of n draws comes from V̂ with probability a, else from T̂, uniformly;
 what was not drawn of V̂ is scored. *Fragments*: record linkage splits entities, and a whole piece of one lands
 in T̂. Each cluster of V̂ with at least two records is cut in two (the size of the first piece by the law that audited
-entities show, :mod:`outofcluster.split.pieces`, else uniform on 1, …, size - 1; its members uniform); the second piece
-is always scored, the first joins T̂ with probability a. Clusters that do not leak are cut as well, so that all levels
-score the same kind of records; clusters of one record cannot be cut and are left out. T̂ trains as it is, or a bootstrap
-of it where ``n_train`` says so. *Second fragments*: the same for clusters of which a piece trains already. A first
-piece always joins T̂, and what is left of the cluster is cut as above. How much a further piece lowers the loss is what
-clusters that leaked before the audit gain from one.
+entities show, else by two assumed laws in turn, :mod:`outofcluster.split.pieces`; its members uniform). The second
+piece is always scored, the first joins T̂ with probability a. Clusters that do not leak are cut as well, so that all
+levels score the same kind of records; clusters of one record cannot be cut and are left out. T̂ trains as it is, or a
+bootstrap of it where ``n_train`` says so. *Second fragments*: the same for clusters of which a piece trains already. A
+first piece always joins T̂, and what is left of the cluster is cut as above. How much a further piece lowers the loss is
+what clusters that leaked before the audit gain from one.
 
 A third error model is a third class here, in a file of its own if it is long, and an entry in ``INJECTIONS``.
 """
@@ -28,7 +28,7 @@ A third error model is a third class here, in a file of its own if it is long, a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -40,7 +40,7 @@ from outofcluster._base.plain import plain
 from outofcluster._base.validation import Array, check_integer
 from outofcluster.sampling.kernels import draw_records
 from outofcluster.sampling.unmixing import RatioWeights
-from outofcluster.split.pieces import PieceLaw
+from outofcluster.split.pieces import KINDS, AssumedCuts, Law, PieceLaw
 
 __all__ = ["INJECTIONS", "Draw", "Fragments", "Injection", "Records", "Weighting", "make_injection"]
 
@@ -79,7 +79,7 @@ class Weighting:
     kept : array of shape (levels,)
         What is left of a leaked record, m_V/m_T (:mod:`outofcluster.sampling.unmixing`).
     strata : array of int of shape (levels,)
-        Number of parts of V̂ that the replicates score in turn.
+        Number of parts of V̂ that the replicates score in turn, or of laws by which they cut clusters in turn.
     """
 
     effective: Array
@@ -193,10 +193,10 @@ class Fragments:
     """Positions in V̂ of each cluster that can be cut."""
     n_train_pool: int
     n_train: int | None
+    law: Law
+    """How large the pieces are."""
     second: bool = False
     """Whether a piece of every cluster trains already."""
-    law: PieceLaw | None = None
-    """How large the pieces are; of any size with the same probability where that is not known."""
 
     @property
     def name(self) -> str:
@@ -209,21 +209,24 @@ class Fragments:
         return len(self.clusters)
 
     def weighting(self, injected: Array) -> Weighting:
-        """All of it."""
-        return Weighting.none(len(injected), self.n_train_pool)
+        """All of it, in as many parts as there are laws that take turns."""
+        plain = Weighting.none(len(injected), self.n_train_pool)
+        in_turn = len(KINDS) if self.law == AssumedCuts() else 1
+        return replace(plain, strata=np.full(len(injected), in_turn, dtype=np.int64))
 
     def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
         """Cut every cluster, and let the first piece of some join training."""
         joined, scored = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+        law = self.law.of_replicate(replicate) if isinstance(self.law, AssumedCuts) else self.law
         for members in self.clusters:
             order = rng.permutation(members)
             if self.second:
-                first = self._cut(rng, len(order))
+                first = law.draw(rng, len(order))
                 joined.append(order[:first])
                 order = order[first:]
                 if len(order) < 2:
                     continue
-            cut = self._cut(rng, len(order))
+            cut = law.draw(rng, len(order))
             if rng.random() < injected:
                 joined.append(order[:cut])
             scored.append(order[cut:])
@@ -232,14 +235,10 @@ class Fragments:
             from_train = rng.integers(self.n_train_pool, size=self.n_train)
         return Draw(from_train, np.concatenate(joined), np.sort(np.concatenate(scored)))
 
-    def _cut(self, rng: np.random.Generator, size: int) -> int:
-        """How many of a cluster's records are in the piece that leaks."""
-        return int(rng.integers(1, size)) if self.law is None else self.law.draw(rng, size)
-
     def describe(self) -> dict[str, Any]:
-        """Number of clusters, the size of the bootstrap, and the law of the pieces where it is known."""
+        """Number of clusters, the size of the bootstrap, and the law of the pieces."""
         about = {"error_model": self.name, "n_train": self.n_train, "clusters": len(self.clusters)}
-        return about if self.law is None else about | {"law": plain(self.law)}
+        return about | {"law": plain(self.law)}
 
 
 def _records(
@@ -276,7 +275,7 @@ def _fragments(
             f"got {len(cuttable)}; use error_model='records'."
         )
     size = None if n_train is None else check_integer("n_train", n_train, least=2)
-    return Fragments(cuttable, len(train), size, second, law)
+    return Fragments(cuttable, len(train), size, AssumedCuts() if law is None else law, second)
 
 
 INJECTIONS: dict[str, Callable[[int | None, Rows, Rows, Any, bool, PieceLaw | None], Injection]] = {

@@ -18,7 +18,7 @@ from outofcluster.design.extrapolation import allocate, extrapolation_design, la
 from outofcluster.sampling.checkpoint import Checkpoint
 from outofcluster.sampling.engine import Identity, run
 from outofcluster.sampling.fitting import Compiled, Problem
-from outofcluster.sampling.injection import Injection, Records, make_injection
+from outofcluster.sampling.injection import Fragments, Injection, Records, make_injection
 from outofcluster.sampling.kernels import Units, find_kernel, worth_compiling
 from outofcluster.sampling.pieces import WithoutPieces
 from outofcluster.sampling.plan import Plan
@@ -27,7 +27,7 @@ from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.task import Task, digest
 from outofcluster.sampling.unmixing import RatioWeights
 from outofcluster.split.folds import Fold
-from outofcluster.split.pieces import PieceLaw
+from outofcluster.split.pieces import AssumedCuts, PieceLaw
 from outofcluster.split.suspects import LikelyPieces
 
 __all__ = ["Sampling", "SamplingSettings", "package_versions", "prepare"]
@@ -245,7 +245,11 @@ def _plan(settings: SamplingSettings, budget: int, injection: Injection, n_valid
         return Plan(levels, budget, standard_error=wanted)
     least = 2 if budget >= 2 * len(levels) else 1
     shares = np.ones(len(levels)) if settings.shares is None else settings.shares
-    fits = allocate(shares, budget, least=least)
+    if isinstance(injection, Fragments) and isinstance(injection.law, AssumedCuts) and least == 2:
+        # Replicates take turns between two laws: equally many of both, so that an odd fit is not spent.
+        fits = 2 * allocate(shares, budget // 2, least=1)
+    else:
+        fits = allocate(shares, budget, least=least)
     if settings.ratios is not None:
         # Every part of V̂ is scored by as many replicates of a weighted level.
         parts = injection.weighting(levels).strata

@@ -106,7 +106,8 @@ class LossSamples:
     kept : array of shape (levels,)
         What the weights of a level leave of a leaked record; 1 for plain levels.
     strata : array of int of shape (levels,)
-        Number of parts of the validation records that replicates score in turn; 1 for plain levels.
+        Number of parts of the validation records that replicates score in turn, or of laws by which they cut clusters
+        in turn; 1 for plain levels.
     problem : dict
         What was sampled: digests of data and rows, estimator, loss, error model. Runs merge only if these are the same.
     seeds : tuple of int
@@ -151,7 +152,7 @@ class LossSamples:
     def standard_errors(self) -> Array:
         """Monte-Carlo standard error of each mean; NaN for a single replicate.
 
-        Of a level whose replicates score parts of the validation records in turn, only the spread within parts counts.
+        Of a level whose replicates take turns (see ``strata``), only the spread within each turn counts.
         """
         return np.array(
             [_standard_error(level, int(strata)) for level, strata in zip(self.losses, self.strata, strict=True)]
