@@ -455,6 +455,12 @@ def test_what_is_refused(call, message):
 
 def test_in_a_notebook():
     assert "<p>8% ± 1% of the training records leak" in Leakage(0.08, std=0.01)._repr_html_()
+    both = Leakage.from_true_groups([1, 1, 1, 2, 2, 3, 3], ["a", "a", "b", "c", "c", "d", "d"], cv=5)
+    assert str(both).splitlines() == [str(both.validation), str(both.train)]
+    shown = both._repr_html_()
+    assert '<th scope="row">of the validation records</th><td>34.3% ± 29.4%</td><td>95% interval 3.89%' in shown
+    assert '<th scope="row">of the training records</th><td>8.57% ± 7.35%</td>' in shown
+    assert "Audited entities: 3. Cut by the linkage: 1." in shown
 
 
 def test_as_a_frame():

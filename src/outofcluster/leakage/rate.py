@@ -16,7 +16,7 @@ from scipy.special import expit, logit, ndtri
 
 from outofcluster._base.deprecation import old_names, warn_renamed
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.markup import element, fragment
+from outofcluster._base.markup import element, fragment, table
 from outofcluster._base.plain import data_frame, plain, reading
 from outofcluster._base.randomness import RandomState
 from outofcluster._base.validation import check_flag, check_number, check_share, short
@@ -65,6 +65,12 @@ class Leakage:
     --------
     >>> import outofcluster as ooc
     >>> print(ooc.Leakage(0.08, std=0.01))
+    8% ± 1% of the training records leak (95% interval 6.25% to 10.2%)
+
+    Where both sides are known, each has a line of its own:
+
+    >>> print(ooc.Leakage(0.3, std=0.04, of="validation", other=ooc.Leakage(0.08, std=0.01)))
+    30% ± 4% of the validation records leak (95% interval 22.8% to 38.4%)
     8% ± 1% of the training records leak (95% interval 6.25% to 10.2%)
     """
 
@@ -267,24 +273,44 @@ class Leakage:
         return data_frame(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
 
     def __str__(self) -> str:
-        return self._words() if self.other is None else f"{self._words()}; {self.other._words()}"
-
-    def _words(self) -> str:
-        side = "training" if self.of == "train" else "validation"
-        spread = "" if self.std is None else f" ± {100 * self.std:.3g}%"
-        text = f"{100 * self.rate:.3g}%{spread} of the {side} records leak"
-        if self.at_least:
-            seen = "" if self.std is None else f" (95% lower bound {100 * self.interval()[0]:.3g}%)"
-            return f"at least {text}{seen}"
-        if self.bound is not None:
-            return f"{text}, at most {100 * self.bound:.3g}% (95% bound)"
-        if self.std is None:
-            return f"{text} (uncertainty unknown)"
-        low, high = self.interval()
-        return f"{text} (95% interval {100 * low:.3g}% to {100 * high:.3g}%)"
+        return "\n".join(f"{rate} of the {side} records leak{certainty}" for side, rate, certainty in self._parts)
 
     def _repr_html_(self) -> str:
-        return fragment(element("p", str(self)))
+        if self.other is None:
+            return fragment(element("p", str(self)))
+        rows = [(f"of the {side} records", rate, certainty.strip(" ,()")) for side, rate, certainty in self._parts]
+        learned = [] if self.pieces is None else [element("p", self._cut)]
+        return fragment(table(("what leaks", "rate", "how certain"), rows), *learned)
+
+    @property
+    def _parts(self) -> list[tuple[str, str, str]]:
+        """For every side that is known: its name, the rate, and how certain it is."""
+        parts = []
+        for one in (self, self.other):
+            if one is not None:
+                least = "at least " if one.at_least else ""
+                spread = "" if one.std is None else f" ± {100 * one.std:.3g}%"
+                side = "training" if one.of == "train" else "validation"
+                parts.append((side, f"{least}{100 * one.rate:.3g}%{spread}", one._certainty))
+        return parts
+
+    @property
+    def _certainty(self) -> str:
+        if self.at_least:
+            return "" if self.std is None else f" (95% lower bound {100 * self.interval()[0]:.3g}%)"
+        if self.bound is not None:
+            return f", at most {100 * self.bound:.3g}% (95% bound)"
+        if self.std is None:
+            return " (uncertainty unknown)"
+        low, high = self.interval()
+        return f" (95% interval {100 * low:.3g}% to {100 * high:.3g}%)"
+
+    @property
+    def _cut(self) -> str:
+        """How many of the audited entities are cut."""
+        assert self.pieces is not None
+        cut, audited = f"{self.pieces.n_split:.3g}", f"{self.pieces.n_entities:.4g}"
+        return f"Audited entities: {audited}. Cut by the linkage: {cut}. These show how large the pieces are."
 
     @classmethod
     def from_true_groups(
