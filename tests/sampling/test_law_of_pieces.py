@@ -158,3 +158,12 @@ def test_the_interval_includes_that_the_law_is_not_known(assumed):
     noise = result.pooled.monte_carlo_of(optimism)
     assert optimism.choice == pytest.approx((apart**2 - 4 * noise) / 12)
     assert assumed(n_fits=36).by_cuts.keys() == {"single", "uniform"}
+
+
+def test_runs_that_end_within_a_turn_are_not_told_apart_once_they_are_merged(assumed):
+    odd = [assumed(seed, n_fits=63, cv=3) for seed in (0, 1)]
+    assert sum(fold.n_fits for fold in odd[0].samples.folds) == 63
+    assert odd[0].by_cuts
+    merged = odd[0].merge(odd[1])
+    assert merged.by_cuts == {}
+    assert merged.corrected.value == pytest.approx(np.mean([one.corrected.value for one in odd]), abs=0.02)

@@ -426,7 +426,8 @@ class Pooled:
         law = self.samples.pieces
         if not isinstance(law, AssumedCuts) or law.kind != "both":
             return {}
-        if min(min(samples.counts) for fold in self.samples.folds for samples in fold.of_cuts) < len(KINDS):
+        runs = [samples for fold in self.samples.folds for samples in fold.of_cuts]
+        if any(min(samples.counts) < len(KINDS) or min(samples.strata) < len(KINDS) for samples in runs):
             return {}
         return {kind: Pooled(self.samples.by_cuts(kind), self.unit_kind) for kind in KINDS}
 

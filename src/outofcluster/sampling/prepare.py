@@ -246,8 +246,9 @@ def _plan(settings: SamplingSettings, budget: int, injection: Injection, n_valid
     least = 2 if budget >= 2 * len(levels) else 1
     shares = np.ones(len(levels)) if settings.shares is None else settings.shares
     if isinstance(injection, Fragments) and isinstance(injection.law, AssumedCuts) and least == 2:
-        # Replicates take turns between two laws: equally many of both, so that an odd fit is not spent.
+        # Replicates take turns between two laws, so that every level has equally many of both, but for an odd fit.
         fits = 2 * allocate(shares, budget // 2, least=1)
+        fits[-1] += budget % 2
     else:
         fits = allocate(shares, budget, least=least)
     if settings.ratios is not None:

@@ -337,7 +337,9 @@ class LossSamples:
             # Each run told the sides apart anew, so that its weights are its own.
             effective=averaged("effective"),
             kept=averaged("kept"),
-            strata=np.array([part[0][0].strata[part[0][1]] for part in parts]),
+            strata=np.array(
+                [_joined_strata([(len(run.losses[i]), int(run.strata[i])) for run, i in p]) for p in parts]
+            ),
             sums={
                 kind: replace(sums, train=added(kind, "train"), validation=added(kind, "validation"))
                 for kind, sums in self.sums.items()
@@ -426,6 +428,12 @@ class LossSamples:
             seeds=tuple(int(seed) for seed in about["seeds"]),
             versions=about["versions"],
         )
+
+
+def _joined_strata(runs: list[tuple[int, int]]) -> int:
+    """Turns of joined runs, from the replicates and turns of each; 1 where a run ends within a round of turns."""
+    (count, strata), *_ = runs
+    return strata if len(runs) == 1 or count % strata == 0 else 1
 
 
 def _standard_error(losses: Array, strata: int) -> float:
