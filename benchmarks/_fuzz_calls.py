@@ -377,7 +377,7 @@ OPTIONS: dict[str, Callable[[RNG], tuple[str, Any]]] = {
     "score_weight": lambda rng: array_like(rng, rng.random(N), 0.3),
     "curve": CURVES,
     "n_fits": _one_of(60, 60, 120, 30, 0, -5, 1.5, 2, "many"),
-    "n_train": _one_of(None, 10, 40, 2, 1, 0, -3, 10**6, 20.0, 1.5),
+    "n_train": _one_of(None, 10, 40, 2, 1, 0, -3, 10**4, 20.0, 1.5),
     "units": _one_of("auto", "clusters", "records", "nonsense"),
     "params": lambda rng: [
         ("None", None), ("{}", {}), ("3", 3), ("unknown", {"nonsense": 1}), ("weights", {"sample_weight": np.ones(N)}),
