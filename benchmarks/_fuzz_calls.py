@@ -399,7 +399,7 @@ TEST_OPTIONS = {name: OPTIONS[name] for name in ("cv", "loss", "scoring", "pos_l
     "random_state": OPTIONS["random_state"],
 }
 SAMPLE_OPTIONS = {
-    name: OPTIONS[name] for name in ("loss", "scoring", "params", "kernel", "n_train", "random_state")
+    name: OPTIONS[name] for name in ("loss", "scoring", "params", "kernel", "n_train", "n_jobs", "random_state")
 } | {
     "error_model": _one_of("records", "fragments", "second-fragments", "nonsense"),
     "injected": lambda rng: (
@@ -447,6 +447,9 @@ def audit_case(rng: RNG) -> Case:
         case.arguments.setdefault("leakage", 0.1)
     if rng.random() < 0.1:
         case.arguments["checkpoint"], case.files = "run", ("run.*",)
+    elif rng.random() < 0.03:
+        case.forms["checkpoint"], case.arguments["checkpoint"] = odd(rng)
+        case.files = ("*",)
     arguments = case.arguments
     case.call = lambda: ooc.audit(**arguments)
     return case

@@ -1,8 +1,8 @@
 """Odd calls of the public functions and of the command line, and one rule for what may come of them.
 
 The rule: a result that is finite and valid, or one of the package's own errors with a message of one line. Arguments
-stay as they were, no file appears beside those that were named, and no call takes half a minute of processor time. Calls
-are drawn at random from a seed, each from a stream of its own, so that a single one can be made again:
+stay as they were, no file appears beside those that were named, and no call takes half a minute of processor time.
+Calls are drawn at random from a seed, each from a stream of its own, so that a single one can be made again:
 
     python benchmarks/fuzz.py --cases 20000
     python benchmarks/fuzz.py --command-line --cases 1000
