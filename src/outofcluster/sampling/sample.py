@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from outofcluster._base.deprecation import old_names
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.files import check_path
 from outofcluster._base.randomness import RandomState, seed_of
 from outofcluster._base.records import refuse_masked
 from outofcluster._base.validation import check_choice, check_vector, short
@@ -146,8 +145,6 @@ def sample_losses(
         kernel=kernel,
     )
     check_n_jobs(n_jobs)
-    if checkpoint is not None:
-        check_path("checkpoint", checkpoint)
     fold = _check_split(train, validation, task.n_records)
     seed = seed_of(random_state)
     check_choice("error_model", error_model, ("records", "fragments", "second-fragments"))
