@@ -377,7 +377,7 @@ OPTIONS: dict[str, Callable[[RNG], tuple[str, Any]]] = {
     "score_weight": lambda rng: array_like(rng, rng.random(N), 0.3),
     "curve": CURVES,
     "n_fits": _one_of(60, 60, 120, 30, 0, -5, 1.5, 2, "many"),
-    "n_train": _one_of(None, 10, 40, 2, 1, 0, -3, 10**6, 20.0, 1.5),
+    "n_train": _one_of(None, 10, 40, 2, 1, 0, -3, 10**4, 20.0, 1.5),
     "units": _one_of("auto", "clusters", "records", "nonsense"),
     "params": lambda rng: [
         ("None", None), ("{}", {}), ("3", 3), ("unknown", {"nonsense": 1}), ("weights", {"sample_weight": np.ones(N)}),
@@ -399,7 +399,7 @@ TEST_OPTIONS = {name: OPTIONS[name] for name in ("cv", "loss", "scoring", "pos_l
     "random_state": OPTIONS["random_state"],
 }
 SAMPLE_OPTIONS = {
-    name: OPTIONS[name] for name in ("loss", "scoring", "params", "kernel", "n_train", "random_state")
+    name: OPTIONS[name] for name in ("loss", "scoring", "params", "kernel", "n_train", "n_jobs", "random_state")
 } | {
     "error_model": _one_of("records", "fragments", "second-fragments", "nonsense"),
     "injected": lambda rng: (
@@ -447,6 +447,9 @@ def audit_case(rng: RNG) -> Case:
         case.arguments.setdefault("leakage", 0.1)
     if rng.random() < 0.1:
         case.arguments["checkpoint"], case.files = "run", ("run.*",)
+    elif rng.random() < 0.03:
+        case.forms["checkpoint"], case.arguments["checkpoint"] = odd(rng)
+        case.files = ("*",)
     arguments = case.arguments
     case.call = lambda: ooc.audit(**arguments)
     return case

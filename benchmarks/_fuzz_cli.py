@@ -116,7 +116,7 @@ def draw_command(rng: RNG) -> Case:
         shared = {
             "--drop": ("one", "two", "person", "nothing"),
             "--encoding": ("utf-8", "latin-1", "utf-16", "nonsense"),
-            "--model": ("logistic", "ridge", "forest", "nonsense", "os:getcwd", "sklearn.linear_model:Ridge"),
+            "--model": ("logistic", "ridge", "nonsense", "os:getcwd", "sklearn.linear_model:Ridge"),
             "--loss": ("zero_one", "squared_error", "log_loss", "nonsense"),
             "--scoring": ("roc_auc", "r2", "accuracy,roc_auc", "nonsense"),
             "--folds": ("2", "3", "1", "0", "500"),
@@ -178,7 +178,8 @@ def _run(words: list[str]) -> None:
     from outofcluster.cli import main
 
     out, err = io.StringIO(), io.StringIO()
-    before, os.environ["XDG_CACHE_HOME"] = os.environ.get("XDG_CACHE_HOME"), str(Path("cache").absolute())
+    before = _contents()
+    cache, os.environ["XDG_CACHE_HOME"] = os.environ.get("XDG_CACHE_HOME"), str(Path("cache").absolute())
     arguments, sys.argv = sys.argv, ["outofcluster", *words]
     code: Any = 0
     try:
@@ -188,10 +189,14 @@ def _run(words: list[str]) -> None:
         code = end.code
     finally:
         sys.argv = arguments
-        if before is None:
+        if cache is None:
             del os.environ["XDG_CACHE_HOME"]
         else:
-            os.environ["XDG_CACHE_HOME"] = before
+            os.environ["XDG_CACHE_HOME"] = cache
+    after = _contents()
+    changed = [name for name, content in before.items() if after.get(name) != content]
+    if changed:
+        raise AssertionError(f"the input {changed[0]} was changed")
     said = err.getvalue()
     if code not in (None, 0, 1, 2):
         raise AssertionError(f"exit status {code}: {said[-200:]}")
@@ -203,6 +208,11 @@ def _run(words: list[str]) -> None:
         raise AssertionError("control characters on the screen")
     if code in (None, 0, 1) and "--json" in words and words[words.index("--json") + 1] == "-":
         json.loads(out.getvalue(), parse_constant=_not_json)
+
+
+def _contents() -> dict[str, bytes]:
+    """What is in the files of records and pairs."""
+    return {str(path): path.read_bytes() for path in Path(".").glob("*.*") if path.is_file()}
 
 
 def _not_json(token: str) -> Any:

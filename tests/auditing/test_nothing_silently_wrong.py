@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
 
 import outofcluster as ooc
-from ooc_test_estimators import Misbehaving, MisbehavingClassifier
+from ooc_test_estimators import FailsOnSome, Misbehaving, MisbehavingClassifier
 from outofcluster import FitError, InputError
 
 rng = np.random.default_rng(0)
@@ -45,6 +45,13 @@ def test_a_model_that_predicts_nan_is_not_ranked():
     assert comparison.ranking == comparison.naive_ranking == ("ridge",)
     assert "got nan" in comparison.left_out["nan"]
     assert "nan was left out" in str(comparison)
+
+
+def test_a_model_that_fails_in_one_fold_is_not_compared_fold_by_fold():
+    comparison = ooc.compare({"picky": FailsOnSome(), "linear": LogisticRegression()}, X, label, **QUICK)
+    assert "linear" in comparison.ranking
+    assert set(comparison.audits).isdisjoint(comparison.left_out)
+    assert "linear" in str(comparison)
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def one_line(text: object, most: int | None = None) -> str:
     >>> one_line("Input contains NaN.\n\tLine two\x1b[0m")
     'Input contains NaN. Line two[0m'
     """
-    words = "".join(c for c in " ".join(str(text).split()) if c.isprintable())
+    words = " ".join("".join(c for c in str(text) if c.isprintable() or c.isspace()).split())
     return words if most is None or len(words) <= most else words[: most - 3] + "..."
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import check_number
+from outofcluster._base.validation import check_choice, check_number, short
 from outofcluster.curves import AutoCurve, Curve, PolynomialCurve
 from outofcluster.leakage.rate import Leakage
 from outofcluster.sampling.audit_samples import AuditSamples
@@ -51,10 +51,9 @@ def choose_error_model(error_model: Any, leakage: Any, folds: Sequence[Fold], cl
 
     The choice depends on what the rate is a share of, otherwise on the sizes of the clusters.
     """
-    if error_model == "records" or error_model == "fragments":
-        return error_model, ""
+    check_choice("error_model", error_model, ("auto", "records", "fragments"))
     if error_model != "auto":
-        raise InputError(f"error_model must be 'auto' or 'records' or 'fragments', got {error_model!r}.")
+        return error_model, ""
     first = leakage[0] if isinstance(leakage, Sequence) and len(leakage) else leakage
     if isinstance(first, Leakage) and first.other is None:
         by_rate: ErrorModel = "records" if first.of == "train" else "fragments"
@@ -80,14 +79,13 @@ def enough_clusters(held_out: Sequence[Rows], trained: Sequence[int]) -> bool:
 
 def choose_units(units: Any, held_out: Sequence[Rows], trained: Sequence[int]) -> UnitKind:
     """What the user chose, otherwise clusters where there are enough of them, else records."""
+    check_choice("units", units, ("auto", "clusters", "records"))
     if units == "records":
         return "records"
     if units == "clusters":
         if len(np.unique(np.concatenate(held_out))) < 2:
             raise InputError("units must be 'auto' or 'records' where a single cluster is held out, got 'clusters'.")
         return "clusters"
-    if units != "auto":
-        raise InputError(f"units must be 'auto' or 'clusters' or 'records', got {units!r}.")
     return "clusters" if enough_clusters(held_out, trained) else "records"
 
 
@@ -109,7 +107,7 @@ def read_curve(curve: Any, error_model: ErrorModel, loss_range: tuple[float, flo
     if isinstance(curve, Curve):
         return curve.within(loss_range)
     if not (isinstance(curve, str) and curve == "auto"):
-        raise InputError(f"curve must be 'auto' or a curve such as PolynomialCurve(2), got {curve!r}.")
+        raise InputError(f"curve must be 'auto' or a curve such as PolynomialCurve(2), got {short(curve)}.")
     return (AutoCurve() if error_model == "records" else PolynomialCurve(1)).within(loss_range)
 
 
@@ -118,7 +116,9 @@ def asks_the_data(leakage: Any, error_model: ErrorModel) -> bool:
     if not isinstance(leakage, str):
         return False
     if leakage != "data":
-        raise InputError(f"leakage must be a rate, a Leakage, one of them for each fold, or 'data', got {leakage!r}.")
+        raise InputError(
+            f"leakage must be a rate, a Leakage, one of them for each fold, or 'data', got {short(leakage)}."
+        )
     if error_model != "records":
         raise InputError(
             "leakage must be a rate for error_model='fragments', got 'data', which works for records only."
@@ -131,7 +131,7 @@ def read_unmix(unmix: Any) -> Any:
     if unmix is False or (isinstance(unmix, str) and unmix == "auto") or unmix is True:
         return None
     if isinstance(unmix, str | bytes | type) or not hasattr(unmix, "fit"):
-        raise InputError(f"unmix must be 'auto', False or a classifier, got {unmix!r}.")
+        raise InputError(f"unmix must be 'auto', False or a classifier, got {short(unmix)}.")
     if not hasattr(unmix, "predict_proba"):
         raise InputError(f"unmix must be a classifier with predict_proba, got {type(unmix).__name__} without.")
     return unmix

@@ -41,6 +41,7 @@ from scipy.special import ndtr
 
 from outofcluster._base.deprecation import old_names
 from outofcluster._base.exceptions import FitError, InputError
+from outofcluster._base.files import check_path
 from outofcluster._base.markup import element, fragment, table
 from outofcluster._base.plain import data_frame, plain
 from outofcluster._base.randomness import RandomState, seed_of
@@ -172,6 +173,8 @@ def compare(
     """
     measured = {"loss": loss, "scoring": scoring, "pool": pool, "pos_label": pos_label, "score_weight": score_weight}
     models = _check_models(estimators, loss, scoring, y)
+    if checkpoint is not None:
+        check_path("checkpoint", checkpoint)
     pairs = [(fold.train, fold.validation) for fold in make_folds(X, y, groups, cv)]
     seed = seed_of(random_state)
     if seed is None:
@@ -204,6 +207,13 @@ def compare(
             )
         except FitError as error:
             left_out[name] = str(error)
+    folds = {name: tuple(fold.index for fold in result.samples.folds) for name, result in audits.items()}
+    for name, result in list(audits.items()):
+        # Differences are paired, fold by fold.
+        if folds[name] != max(folds.values(), key=len):
+            why = next(iter(result.samples.left_out.values()))
+            left_out[name] = f"It cannot be compared, since some of its folds could not be audited: {why}"
+            del audits[name]
     if not audits:
         name, reason = next(iter(left_out.items()))
         raise FitError(f"No model could be audited; the first, {name!r}: {reason}", None)

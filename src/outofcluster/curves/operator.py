@@ -150,7 +150,10 @@ class BinomialOperator:
         array of shape (m, k)
             A[:, j].
         """
-        return binomial_pmf(check_indices(j, self.n), self.n, self.p[:, None])
+        positions = check_indices(j, self.n)
+        if positions.ndim > 1:
+            raise InputError(f"j must hold positions in one dimension, got shape {positions.shape}.")
+        return binomial_pmf(positions, self.n, self.p[:, None])
 
     # --- products ---------------------------------------------------------------------------------
 

@@ -61,6 +61,11 @@ def rates_of_missed_pairs(
     links, n = check_number("n_links", n_links, least=0), check_integer("n_records", n_records, least=1)
     held_out = check_share("validation_share", validation_share, "(0, 1)")
     missed = (1 - recall) / recall
+    if links * precision * missed > n * (n - 1) / 2:
+        raise InputError(
+            f"recall must leave fewer missed pairs than the {n} records have, got {recall:g}, "
+            f"which with {links:g} links implies {links * precision * missed:.6g} of them."
+        )
     rates: dict[Side, tuple[float, float | None]] = {}
     for of in sides:
         share = held_out if of == "train" else 1 - held_out

@@ -24,13 +24,13 @@ from outofcluster._base.rows import take_rows
 from outofcluster._base.threads import one_thread
 from outofcluster._base.validation import Array
 from outofcluster.sampling.audit_samples import RandomFolds
+from outofcluster.sampling.failures import lost_workers, returns_failures, succeeded
 from outofcluster.sampling.fitting import fit_clone
 from outofcluster.sampling.metrics.losses import Loss, shared_predictions
 from outofcluster.sampling.metrics.partitions import Partition, pseudo_losses
 from outofcluster.sampling.metrics.predictions import Predictions, StoredPredictions
 from outofcluster.sampling.metrics.recomputed import OfModel, OfPredictions
 from outofcluster.sampling.task import Task
-from outofcluster.sampling.workers import in_parallel
 from outofcluster.split.folds import Fold
 
 __all__ = ["fold_losses", "pseudo_losses_of", "random_fold_losses"]
@@ -115,9 +115,15 @@ def fold_losses(
         For every metric one dict per fold, of arrays in the order of its validation rows; they are empty where the
         metric is not defined for the records of the fold.
     """
+    from joblib import Parallel, delayed
+
     seeds = seed.spawn(len(folds))
-    calls = [(task, fold, child, (parts or {}).get(fold.index)) for fold, child in zip(folds, seeds, strict=True)]
-    results = in_parallel(_one_fold, calls, [f"{kind} {fold.index}" for fold in folds], n_jobs)
+    with lost_workers("the models of all folds were fitted"):
+        results = Parallel(n_jobs=n_jobs)(
+            delayed(_one_fold)(task, fold, child, (parts or {}).get(fold.index))
+            for fold, child in zip(folds, seeds, strict=True)
+        )
+    results = succeeded(results, [f"{kind} {fold.index}" for fold in folds])
     by_metric = [[own[0][metric] for own in results] for metric in range(len(task.losses))]
     for loss, by_fold in zip(task.losses, by_metric, strict=True):
         if loss.measure is not None and loss.facts.pool == "records":
@@ -144,6 +150,7 @@ def _pool(
             by_fold[place][f"pooled_{kind}"] = own
 
 
+@returns_failures
 @one_thread()
 def _one_fold(
     task: Task, fold: Fold, seed: np.random.SeedSequence, parts: NDArray[np.int64] | None

@@ -28,6 +28,7 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 
 from outofcluster._base.exceptions import CheckpointError, CheckpointWarning
+from outofcluster._base.files import check_path
 from outofcluster._base.locks import FileLock, lock_descriptor
 from outofcluster._base.validation import Array
 from outofcluster.sampling.samples import differing
@@ -100,7 +101,7 @@ class Place:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = check_path("checkpoint", path)
         self.usable = True
         self._lock = FileLock(f"{os.fspath(path)}.lock")
         if not self.path.parent.is_dir():

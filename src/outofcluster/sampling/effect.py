@@ -45,11 +45,11 @@ from outofcluster._base.threads import one_thread
 from outofcluster._base.validation import Array
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
 from outofcluster.sampling.baselines import pseudo_losses_of
+from outofcluster.sampling.failures import lost_workers, returns_failures, succeeded
 from outofcluster.sampling.fitting import fit_clone
 from outofcluster.sampling.metrics.losses import Loss, shared_predictions
 from outofcluster.sampling.metrics.predictions import Predictions
 from outofcluster.sampling.task import Task
-from outofcluster.sampling.workers import in_parallel
 from outofcluster.split.folds import Fold
 
 __all__ = ["sample_effect"]
@@ -88,14 +88,19 @@ def sample_effect(
     list of EffectLosses or str
         One for each metric; a string says why there is none.
     """
+    from joblib import Parallel, delayed
+
     assert task.clusters is not None
     design = _Design.of(task.clusters, folds)
     drawing_seed, *seeds = seed.spawn(1 + _DRAWINGS)
     rng = np.random.default_rng(drawing_seed)
     drawings = [_draw_usable(task, design, rng) for _ in range(_DRAWINGS)]
-    calls = [(task, drawing, design.units, child) for drawing, child in zip(drawings, seeds, strict=True)]
-    names = [f"drawing {i} of the test for a cluster effect" for i in range(_DRAWINGS)]
-    scored = in_parallel(_fit_and_score, calls, names, n_jobs)
+    with lost_workers("the models of the test for a cluster effect were fitted"):
+        scored = Parallel(n_jobs=n_jobs)(
+            delayed(_fit_and_score)(task, drawing, design.units, child)
+            for drawing, child in zip(drawings, seeds, strict=True)
+        )
+    scored = succeeded(scored, [f"drawing {i} of the test for a cluster effect" for i in range(_DRAWINGS)])
     return [
         _effect(task, loss, design, drawings, [losses[place] for losses in scored])
         for place, loss in enumerate(task.losses)
@@ -220,6 +225,7 @@ def _balanced(counts: Rows, rng: np.random.Generator) -> Rows:
     return arm
 
 
+@returns_failures
 @one_thread()
 def _fit_and_score(
     task: Task, drawing: _Drawing, units: str, seed: np.random.SeedSequence

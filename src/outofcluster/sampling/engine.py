@@ -21,11 +21,11 @@ import numpy as np
 from outofcluster._base.exceptions import FitError, described
 from outofcluster._base.validation import Array
 from outofcluster.sampling.checkpoint import Batch, Checkpoint
+from outofcluster.sampling.failures import lost_workers
 from outofcluster.sampling.fitting import MAX_DRAWS, Block, BlockLosses, Failure, Problem, add_sums, run_blocks
 from outofcluster.sampling.plan import Plan
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.samples import TRAIN_SUMS, VALIDATION_SUMS, LossSamples, UnitSums
-from outofcluster.sampling.workers import lost_workers
 
 __all__ = ["Identity", "run"]
 

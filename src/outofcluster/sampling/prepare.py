@@ -148,7 +148,7 @@ def prepare(
     if task.classifier and len(labels := np.unique(np.asarray(task.y)[train])) < 2:
         raise InputError(f"y must hold at least two classes among the training rows, got only {labels.tolist()[0]!r}.")
     check_flag("replace", settings.replace)
-    if settings.kernel != "auto":
+    if not isinstance(settings.kernel, str) or settings.kernel != "auto":
         check_flag("kernel", settings.kernel)
     injection = make_injection(
         settings.error_model,

@@ -12,12 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from outofcluster._base.deprecation import old_names
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.randomness import RandomState, seed_of
-from outofcluster._base.validation import check_choice
+from outofcluster._base.records import refuse_masked
+from outofcluster._base.validation import check_choice, check_vector, short
 from outofcluster.sampling.checkpoint import Checkpoint
 from outofcluster.sampling.prepare import SamplingSettings, prepare
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.sides import sides_of, weights_of
-from outofcluster.sampling.task import Task
+from outofcluster.sampling.task import Task, check_n_jobs
 from outofcluster.sampling.unmixing import RatioWeights
 from outofcluster.split.folds import Fold
 
@@ -143,9 +144,11 @@ def sample_losses(
         standard_error=standard_error,
         kernel=kernel,
     )
+    check_n_jobs(n_jobs)
     fold = _check_split(train, validation, task.n_records)
     seed = seed_of(random_state)
-    if injected is not None and error_model == "records" and np.min(np.asarray(injected, dtype=float), initial=0) < 0:
+    check_choice("error_model", error_model, ("records", "fragments", "second-fragments"))
+    if injected is not None and error_model == "records" and check_vector("injected", injected).min() < 0:
         settings = replace_settings(settings, ratios=_ratios(task, fold, discriminator, seed))
     kept = None if checkpoint is None else Checkpoint(checkpoint)
     sampling = prepare(task, fold, settings, seed=seed, checkpoint=kept)
@@ -156,7 +159,9 @@ def _ratios(task: Task, fold: Fold, discriminator: Any, seed: int | None) -> Rat
     """Weights for negative injected fractions."""
     own = isinstance(discriminator, str) and discriminator == "auto"
     if not own and not hasattr(discriminator, "predict_proba"):
-        raise InputError(f"discriminator must be 'auto' or a classifier with predict_proba, got {discriminator!r}.")
+        raise InputError(
+            f"discriminator must be 'auto' or a classifier with predict_proba, got {short(discriminator)}."
+        )
     classifier = None if own else discriminator
     return weights_of(sides_of(task, fold, seed=np.random.SeedSequence(seed), classifier=classifier))
 
@@ -173,7 +178,11 @@ def _check_split(train: ArrayLike, validation: ArrayLike, n_records: int) -> Fol
 
 
 def _check_rows(name: str, rows: ArrayLike, n_records: int) -> NDArray[np.int64]:
-    numbers = np.asarray(rows)
+    refuse_masked(name, rows)
+    try:
+        numbers = np.asarray(rows)
+    except Exception:
+        raise InputError(f"{name} must hold row numbers, got {short(rows)}.") from None
     if numbers.ndim != 1 or numbers.size == 0:
         raise InputError(f"{name} must hold at least one row number, got shape {numbers.shape}.")
     if numbers.dtype.kind not in "iu":

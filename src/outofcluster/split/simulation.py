@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.randomness import RandomState, seed_of
-from outofcluster._base.validation import check_choice, check_number, check_share
+from outofcluster._base.validation import check_choice, check_number, check_share, listed, refuse_unhashable, short
 from outofcluster.split.folds import Clusters, Rows
 
 __all__ = ["SimulatedLeakage", "cut_clusters", "simulate_leakage"]
@@ -199,10 +199,15 @@ def _held_out(clusters: Clusters, validation_groups: Any) -> NDArray[np.bool_]:
     """For each cluster, whether it is one of the validation clusters."""
     place = {name: i for i, name in enumerate(clusters.names)}
     held_out = np.zeros(len(place), dtype=bool)
-    single = isinstance(validation_groups, str) or not isinstance(validation_groups, Iterable)
-    for name in [validation_groups] if single else validation_groups:
+    single = isinstance(validation_groups, str | bytes) or not isinstance(validation_groups, Iterable)
+    # The members of a set are in no order that counts.
+    several = sorted(validation_groups, key=repr) if isinstance(validation_groups, set) else validation_groups
+    wanted = [validation_groups] if single else listed("validation_groups", several)
+    for name in refuse_unhashable("validation_groups", wanted):
         if name not in place:
-            raise InputError(f"validation_groups must hold clusters of groups, got {name!r}, which is not one of them.")
+            raise InputError(
+                f"validation_groups must hold clusters of groups, got {short(name)}, which is not one of them."
+            )
         held_out[place[name]] = True
     if not held_out.any() or held_out.all():
         count = f"{int(held_out.sum())} of {len(place)}"

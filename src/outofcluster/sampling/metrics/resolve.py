@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, check_choice
+from outofcluster._base.validation import Array, check_choice, check_numbers
 from outofcluster.sampling.metrics.facts import MetricFacts, known_facts
 from outofcluster.sampling.metrics.losses import (
     LOSSES,
@@ -265,10 +265,7 @@ def check_weight(weight: Any, n_records: int) -> Array | None:
     """
     if weight is None:
         return None
-    try:
-        values = np.asarray(weight, dtype=float)
-    except (TypeError, ValueError):
-        raise InputError(f"score_weight must hold numbers, got {type(weight).__name__}.") from None
+    values = check_numbers("score_weight", weight)
     if values.shape != (n_records,):
         raise InputError(
             f"score_weight must have one weight for each of the {n_records} records, got shape {values.shape}."
