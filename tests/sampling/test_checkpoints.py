@@ -322,3 +322,18 @@ def test_kills_at_random_moments_leave_the_same_bits(tmp_path, processes):
 @pytest.mark.slow
 def test_two_processes_on_one_checkpoint_have_the_same_result(tmp_path):
     assert two_processes(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        (3, "checkpoint must be the path of a file, got 3"),
+        (b"run", "checkpoint must be the path of a file, got b'run'"),
+        ("a\0b", "checkpoint must be the path of a file"),
+        ("x" * 300, "checkpoint must be the path of a file"),
+        (os.devnull, "checkpoint must be an ordinary file"),
+    ],
+)
+def test_what_is_no_name_of_a_checkpoint(path, message):
+    with pytest.raises(ooc.InputError, match=message):
+        sample(checkpoint=path)

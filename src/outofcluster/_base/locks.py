@@ -11,7 +11,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["FileLock", "lock_descriptor"]
+__all__ = ["FileLock", "lock_descriptor", "unlock_descriptor"]
 
 if sys.platform == "win32":
     import msvcrt
@@ -20,12 +20,19 @@ if sys.platform == "win32":
         os.lseek(descriptor, 1 << 40, os.SEEK_SET)
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
 
+    def _unlock(descriptor: int) -> None:
+        os.lseek(descriptor, 1 << 40, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+
     _TAKEN: tuple[type[OSError], ...] = (PermissionError, BlockingIOError)
 else:
     import fcntl
 
     def _lock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _unlock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
 
     _TAKEN = (BlockingIOError,)
 
@@ -50,6 +57,18 @@ def lock_descriptor(descriptor: int) -> bool:
         # The disk knows no locks.
         return True
     return True
+
+
+def unlock_descriptor(descriptor: int) -> None:
+    """Give a lock back before the file is closed, since a forked process may have it open as well.
+
+    Parameters
+    ----------
+    descriptor : int
+        Number of the open file.
+    """
+    with suppress(OSError):
+        _unlock(descriptor)
 
 
 class FileLock:
@@ -86,6 +105,7 @@ class FileLock:
             return
         with suppress(OSError):
             self.path.unlink(missing_ok=True)
+        unlock_descriptor(self._descriptor)
         with suppress(OSError):
             os.close(self._descriptor)
         self._descriptor = None

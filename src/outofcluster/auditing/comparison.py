@@ -55,6 +55,7 @@ from outofcluster.auditing.run import audit
 from outofcluster.curves.base import Curve
 from outofcluster.inference.estimates import Estimate, chance_in_words
 from outofcluster.inference.intervals import Confidence, paired_uncertainty
+from outofcluster.sampling.checkpoint import Place
 from outofcluster.sampling.fitting import check_cloneable
 from outofcluster.sampling.metrics.facts import SOME_LOSS, MetricFacts
 from outofcluster.sampling.metrics.resolve import resolve_loss, resolve_scoring
@@ -203,7 +204,7 @@ def compare(
                 n_jobs=n_jobs,
                 random_state=seed,
                 progress=progress,
-                checkpoint=None if checkpoint is None else f"{os.fspath(checkpoint)}.model{place}",
+                checkpoint=None if checkpoint is None else f"{Place(checkpoint).path}.model{place}",
             )
         except FitError as error:
             left_out[name] = str(error)

@@ -9,6 +9,8 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from outofcluster._base.text import printable
+
 __all__ = ["CODES", "Finding", "in_words", "not_muted"]
 
 Severity = Literal["info", "warning", "severe"]
@@ -63,7 +65,7 @@ class Finding:
     remedy: str
 
     def __str__(self) -> str:
-        return f"[{self.severity}] {self.code}: {self.message} {self.remedy}".rstrip()
+        return printable(f"[{self.severity}] {self.code}: {self.message} {self.remedy}".rstrip())
 
 
 def not_muted(findings: Iterable[Finding], mute: Iterable[str]) -> tuple[Finding, ...]:

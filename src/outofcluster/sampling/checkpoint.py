@@ -17,6 +17,7 @@ import hashlib
 import io
 import json
 import os
+import stat
 import struct
 import warnings
 from collections.abc import Callable
@@ -29,7 +30,7 @@ import numpy as np
 
 from outofcluster._base.exceptions import CheckpointError, CheckpointWarning
 from outofcluster._base.files import check_path
-from outofcluster._base.locks import FileLock, lock_descriptor
+from outofcluster._base.locks import FileLock, lock_descriptor, unlock_descriptor
 from outofcluster._base.validation import Array
 from outofcluster.sampling.samples import differing
 
@@ -103,13 +104,13 @@ class Place:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = check_path("checkpoint", path)
         self.usable = True
-        self._lock = FileLock(f"{os.fspath(path)}.lock")
-        if not self.path.parent.is_dir():
+        self._lock = FileLock(f"{self.path}.lock")
+        if not os.path.isdir(self.path.parent):
             raise CheckpointError(f"checkpoint must lie in a folder that exists, got {str(path)!r}.")
 
     def file(self, ending: str) -> Path:
         """One of several files."""
-        return Path(f"{os.fspath(self.path)}{ending}")
+        return Path(f"{self.path}{ending}")
 
     def begin(self) -> bool:
         """Take all files for this run; False, with a warning, where another one has them or nothing can be written."""
@@ -165,15 +166,22 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | os.PathLike[str], place: Place | None = None) -> None:
-        self.path = Path(path)
         self._place = Place(path) if place is None else place
+        self.path = Path(path)
         self._problem: dict[str, Any] = {}
         self._file: BinaryIO | None = None
         self._end, self._chain = 0, b""
         self._next = (0, b"")
-        if self.path.is_dir():
+        try:
+            kind = os.stat(self.path).st_mode
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._place.give_up(f"cannot be written ({error.strerror or error})")
+            return
+        if stat.S_ISDIR(kind):
             raise CheckpointError(f"checkpoint must be a file, got the folder {str(path)!r}.")
-        if self.path.exists() and not self.path.is_file():
+        if not stat.S_ISREG(kind):
             raise CheckpointError(f"checkpoint must be an ordinary file, got {str(path)!r}.")
 
     def stored_problem(self) -> dict[str, Any] | None:
@@ -244,6 +252,7 @@ class Checkpoint:
         """Unlock the file."""
         file, self._file = self._file, None
         if file is not None:
+            unlock_descriptor(file.fileno())
             try:
                 file.close()
             except OSError as error:
@@ -256,6 +265,7 @@ class Checkpoint:
             # What is left of a record that did not fit is no record; where it cannot be cut off, readers drop it.
             try:
                 os.ftruncate(file.fileno(), self._end)
+                unlock_descriptor(file.fileno())
                 file.close()
             except OSError:
                 pass

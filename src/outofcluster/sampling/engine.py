@@ -228,9 +228,9 @@ def run(
         return tuple(of_metric(metric) for metric in range(len(problem.losses)))
 
     target = np.zeros(len(plan.injected), dtype=np.int64)
-    if checkpoint is not None:
-        checkpoint.open()
     try:
+        if checkpoint is not None:
+            checkpoint.open()
         while (following := plan.following(target, store.losses(target))) is not None:
             blocks = store.restore(_blocks(problem, plan.injected, target, following))
             # What a checkpoint held does not count for the rate of the progress bar.
