@@ -20,6 +20,7 @@ import numpy as np
 from outofcluster._base.markup import element, fragment, table
 from outofcluster._base.plain import check_schema, data_frame, number, numbers, plain, read_json, reading, text, whole
 from outofcluster._base.text import printable
+from outofcluster.auditing.account import TableAccount
 from outofcluster.auditing.choices import TOLD_APART
 from outofcluster.auditing.findings import Finding, Severity
 from outofcluster.auditing.scope import scope
@@ -207,6 +208,8 @@ class Summary:
         How well held-out records can be told from training records, on average over the folds.
     metrics : tuple of MetricSummary
         All metrics where several were asked for, this one first; empty for a single one.
+    table : TableAccount or None
+        What the table holds.
 
     Examples
     --------
@@ -252,6 +255,7 @@ class Summary:
     data_leakage: Leakage | None = field(default=None, repr=False)
     auc: float | None = field(default=None, repr=False)
     metrics: tuple[MetricSummary, ...] = field(default=(), repr=False)
+    table: TableAccount | None = field(default=None, repr=False)
 
     @property
     def loss(self) -> str:
@@ -334,6 +338,7 @@ class Summary:
                 data_leakage=None if data["data_leakage"] is None else Leakage(**data["data_leakage"]),
                 auc=_known(data["auc"]),
                 metrics=tuple(_read_one_of_several(one) for one in data["metrics"]),
+                table=None if data.get("table") is None else TableAccount.from_dict(data["table"]),
             )
 
     @classmethod

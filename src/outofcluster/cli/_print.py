@@ -14,6 +14,7 @@ from outofcluster._base.text import printable
 from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.summary import METRICS_HEADER, OPTIMISM, Summary
 from outofcluster.auditing.sweep import Sweep
+from outofcluster.cli._guard import REMEDIES as OF_TABLES
 from outofcluster.inference.estimates import between, decimals, fixed, percent
 from outofcluster.present.report import headline
 
@@ -83,7 +84,8 @@ def close_pipe(stream: Any) -> None:
 
 def in_options(summary: Summary) -> Summary:
     """The same summary with remedies that name options."""
-    findings = tuple(replace(f, remedy=_REMEDIES.get(f.code, f.remedy)) for f in summary.findings)
+    remedies = _REMEDIES | OF_TABLES
+    findings = tuple(replace(f, remedy=remedies.get(f.code, f.remedy)) for f in summary.findings)
     return replace(summary, findings=findings)
 
 
