@@ -503,9 +503,28 @@ def test_repr_is_short_and_equality_does_not_fail(result):
 
 
 def test_long_estimators_are_cut_in_the_title(result):
-    title = replace(result.summary, estimator="Pipeline(" + "x" * 100 + ")").title
-    assert title.startswith("Mean squared error of Pipeline(xxx")
+    title = replace(result.summary, estimator="Own" + "x" * 100 + "()").title
+    assert title.startswith("Mean squared error of ownxxx")
     assert "xxx... over 5 folds" in title
+
+
+def test_the_answer_comes_first_and_explain_has_the_rest(result):
+    blocks = str(result).split("\n\n")
+    summary = result.summary
+    assert " ".join(blocks[0].split()) == summary.headline
+    assert "cross-validated as it is" in blocks[1]
+    assert " ".join(blocks[-1].split()) == f"{summary.title} {summary.standing()}"
+    explained = " ".join(result.explain().split())
+    assert summary.notes
+    for finding in summary.notes:
+        assert finding.message not in " ".join(str(result).split())
+        assert finding.code in str(result)
+        assert f"{finding.code}: {finding.message}" in explained
+    for line in summary.sentences[1:]:
+        assert line in explained
+    assert summary.notes + summary.loud == tuple(sorted(summary.findings, key=lambda finding: finding in summary.loud))
+    without = replace(result, leakage=None)
+    assert "no-rate" in {finding.code for finding in without.summary.loud}
 
 
 # --- the leakage test -------------------------------------------------------------------------------------
@@ -590,7 +609,24 @@ def test_fragments_say_what_the_text_says(result):
     for finding in result.findings:
         assert f"{finding.code}: {finding.message} {finding.remedy}" in text
     assert f"{result.corrected.value:.4f}" in text
-    assert tags <= {"div", "style", "p", "strong", "table", "thead", "tbody", "tr", "th", "td", "svg", "line", "circle"}
+    assert tags <= {
+        "div",
+        "style",
+        "p",
+        "strong",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "svg",
+        "line",
+        "circle",
+    } | {
+        "details",
+        "summary",
+    }
     for finding in result.findings:
         assert f'class="finding {finding.severity}"' in result._repr_html_()
     with_band, _ = read(summary._repr_html_())

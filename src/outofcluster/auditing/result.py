@@ -518,6 +518,16 @@ class Audit:
         """
         return self._brief.to_frame()
 
+    def explain(self) -> str:
+        """What the answer rests on, in full: where the rate comes from, what intervals cover, and all notes.
+
+        Returns
+        -------
+        str
+            Several lines of text, to be printed.
+        """
+        return self._brief.explain()
+
     def __str__(self) -> str:
         return str(self._brief)
 

@@ -17,12 +17,13 @@ from typing import Any, Self, get_args
 
 import numpy as np
 
-from outofcluster._base.markup import element, fragment, table
+from outofcluster._base.markup import Markup, element, fragment, table
 from outofcluster._base.plain import check_schema, data_frame, number, numbers, plain, read_json, reading, text, whole
 from outofcluster._base.text import printable
 from outofcluster.auditing.account import TableAccount
 from outofcluster.auditing.choices import TOLD_APART
 from outofcluster.auditing.findings import Finding, Severity
+from outofcluster.auditing.models import estimator_in_words
 from outofcluster.auditing.scope import scope
 from outofcluster.curves.base import Curve
 from outofcluster.curves.unmixing import injected_of_mass
@@ -43,7 +44,7 @@ __all__ = ["FittedCurve", "FoldSummary", "MetricSummary", "Summary", "UnmixedLos
 
 _SCHEMA = 3
 _WIDTH = 104
-_MOST_DIGITS = 8
+_MOST_DIGITS, _LONGEST_NAME = 8, 60
 OPTIMISM = "optimism"
 METRICS_HEADER = ("", "cross-validated as it is", "corrected", "optimism")
 _HEADINGS = {"severe": "Severe", "warning": "Warnings", "info": "Notes"}
@@ -373,11 +374,16 @@ class Summary:
     # --- in words -----------------------------------------------------------------------------------
 
     @property
+    def model(self) -> str:
+        """The model by its name, such as "logistic regression"."""
+        name = estimator_in_words(self.estimator)
+        return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..."
+
+    @property
     def title(self) -> str:
         """What was measured."""
         scored = sum(fold.n_validation for fold in self.by_fold)
-        name = self.estimator if len(self.estimator) <= 60 else f"{self.estimator[:57]}..."
-        model = f" of {name}" if name else ""
+        model = f" of {self.model}" if self.model else ""
         return (
             f"{self.metric.title}{model} over {_count(len(self.by_fold), 'fold')}: "
             f"{_count(scored, 'held-out record')}, {_count(self.fits, 'model')} fitted to resamples."
@@ -477,7 +483,7 @@ class Summary:
             return ""
         spread = max(leak.std or 0.0 for leak in self.leakage)
         certainty = f"give or take {_percent(spread)}, which the interval includes" if spread else "taken as known"
-        if all(leak == self.data_leakage for leak in self.leakage):
+        if self._rate_is_of_the_data:
             return f"That rate is used for the correction, {certainty}."
         rates = [leak.rate for leak in self.leakage]
         several = (
@@ -495,6 +501,57 @@ class Summary:
         """What the intervals cover."""
         return f"{scope(self.units, self.confidence_level)} That of the random folds takes records as independent."
 
+    @property
+    def loud(self) -> tuple[Finding, ...]:
+        """Warnings and severe findings, and that there is no rate, which are always shown in full."""
+        return tuple(finding for finding in self.findings if _is_loud(finding))
+
+    @property
+    def notes(self) -> tuple[Finding, ...]:
+        """Findings about what most audits rest on."""
+        return tuple(finding for finding in self.findings if not _is_loud(finding))
+
+    def standing(self, how: str = "explain()") -> str:
+        """What the answer rests on, in one line.
+
+        Parameters
+        ----------
+        how : str
+            What shows it in full.
+
+        Returns
+        -------
+        str
+        """
+        about = f"Intervals are for {self.estimand}."
+        listed = f"Notes ({', '.join(finding.code for finding in self.notes)})" if self.notes else "Details"
+        assumption = "" if self._rate_is_of_the_data else self.assumption
+        return " ".join(line for line in (assumption, about, f"{listed}: see {how}.") if line)
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The sentences that belong to the answer: what the records say about the rate, and the test."""
+        used = self.assumption if self._rate_is_of_the_data else ""
+        return tuple(line for line in (self.from_records, used, self._tested) if line)
+
+    @property
+    def _rate_is_of_the_data(self) -> bool:
+        return self.leakage is not None and all(leak == self.data_leakage for leak in self.leakage)
+
+    def explain(self) -> str:
+        """What the answer rests on, in full: where the rate comes from, what intervals cover, and all notes.
+
+        Returns
+        -------
+        str
+            Several lines of text.
+        """
+        lines = [self.title, *self.sentences[1:]]
+        blocks = [[fill(line, _WIDTH)] for line in lines]
+        if self.notes:
+            blocks.append([_HEADINGS["info"], *map(_listed, self.notes)])
+        return printable("\n\n".join("\n".join(block) for block in blocks))
+
     def __eq__(self, other: object) -> bool:
         return self.to_dict() == other.to_dict() if isinstance(other, Summary) else NotImplemented
 
@@ -509,25 +566,23 @@ class Summary:
             for (name, estimate), value in zip(named.items(), values, strict=True)
         ]
         # The verdict is the headline's already, where there is a leakage rate.
-        sentences = [line for line in (*self.sentences[self.optimism is not None :], self._tested) if line]
+        sentences = [*([] if self.optimism is not None else [self.verdict]), *self.answers]
         blocks = [
             [fill(self.headline, _WIDTH)],
-            [fill(self.title, _WIDTH)],
             [f"  {'':{width}}  {self.metric.label:>{wide}}  {percent(self.confidence_level)} interval", *rows],
             *([self._table_of_metrics] if self.metrics else []),
             [fill(line, _WIDTH) for line in sentences],
         ]
-        for severity, group in groupby(self.findings, key=lambda finding: finding.severity):
+        for severity, group in groupby(self.loud, key=lambda finding: finding.severity):
             blocks.append([_HEADINGS.get(severity, severity), *(_listed(finding) for finding in group)])
+        blocks.append([fill(line, _WIDTH) for line in (self.title, self.standing())])
         return printable("\n\n".join("\n".join(lines) for lines in blocks))
 
     def _repr_html_(self) -> str:
         sentences = [] if self.optimism is not None else [element("p", self.verdict)]
-        sentences += [element("p", line) for line in (*self.sentences[1:], self._tested) if line]
-        findings = [
-            element("div", element("strong", finding.code), f": {finding.message} {finding.remedy}", css=_css(finding))
-            for finding in self.findings
-        ]
+        sentences += [element("p", line) for line in self.answers]
+        folded = [element("p", line) for line in (self.title, *self.sentences[1:])]
+        rests = element("details", element("summary", "What this rests on"), *folded, *map(_in_html, self.notes))
         drawn = (
             []
             if self.sensitivity is None
@@ -536,12 +591,12 @@ class Summary:
         optimism = {} if self.optimism is None else {OPTIMISM: self.optimism}
         return fragment(
             element("p", element("strong", self.headline)),
-            element("p", self.title),
             estimates_table(self.estimates, self.metric.label, apart=optimism),
             *([table(METRICS_HEADER, [one.words for one in self.metrics])] if self.metrics else []),
             *sentences,
+            *map(_in_html, self.loud),
             *drawn,
-            *findings,
+            rests,
         )
 
     @property
@@ -571,8 +626,13 @@ def _listed(finding: Finding) -> str:
     return message + "\n" + fill(f"-> {finding.remedy}", _WIDTH, initial_indent="    ", subsequent_indent="       ")
 
 
-def _css(finding: Finding) -> str:
-    return f"finding {finding.severity}"
+def _in_html(finding: Finding) -> Markup:
+    words = f": {finding.message} {finding.remedy}"
+    return element("div", element("strong", finding.code), words, css=f"finding {finding.severity}")
+
+
+def _is_loud(finding: Finding) -> bool:
+    return finding.severity != "info" or finding.code == "no-rate"
 
 
 def _read_metric(data: dict[str, Any]) -> MetricFacts:

@@ -58,18 +58,18 @@ _OTHERS = (
     click.option(
         "--model",
         metavar="NAME",
-        help=f"{', '.join(MODELS)}, or module:object.  [logistic for classes, ridge for numbers]",
+        help=f"{', '.join(MODELS)}, or module:object.  [by the task]",
     ),
     click.option(
         "--loss",
         metavar="NAME",
-        help="zero_one, squared_error, absolute_error, log_loss or brier.",
+        help="Loss, such as zero_one, squared_error or brier.",
     ),
     click.option(
         "--scoring",
         multiple=True,
         metavar="NAME",
-        help="Metric of scikit-learn, such as roc_auc; several by commas, or repeated.",
+        help="Metrics of scikit-learn by commas: roc_auc,f1.",
     ),
     click.option("--folds", default=5, show_default=True, metavar="N", help="Folds of the cross-validation."),
     click.option("--seed", default=0, show_default=True, metavar="N", help="The same seed gives the same numbers."),
@@ -84,7 +84,7 @@ fail_on_option = click.option(
     type=click.Choice(["info", "warning", "severe", "never"]),
     default="severe",
     metavar="LEVEL",
-    help="Exit with 1 for findings from info, warning or severe on, or never.  [severe]",
+    help="info, warning, severe or never: exit with 1.  [severe]",
 )
 json_option = click.option("--json", "json_path", metavar="FILE", help="Write the numbers as JSON; - for the screen.")
 

@@ -53,7 +53,7 @@ Example:
 @click.option(
     "--leakage",
     metavar="RATE",
-    help="Share that leaks, such as 0.12 or 12%, or data: from the records.",
+    help="Share that leaks: 0.12, 12%, or data (from them).",
 )
 @click.option("--leakage-std", metavar="STD", help="Standard error of that share.")
 @click.option(
@@ -67,6 +67,7 @@ Example:
 @confidence_option
 @click.option("--fits", type=int, metavar="N", help="Models to fit.  [records: 4000, fragments: 500]")
 @click.option("--no-unmix", is_flag=True, help="Fit no models without the records that look leaked.")
+@click.option("--explain", is_flag=True, help="Show in full what the answer rests on.")
 @click.option("--report", metavar="FILE", help="Write an HTML report.")
 @click.option(
     "--suspects",
@@ -86,6 +87,7 @@ def command(
     folds: int,
     fits: int | None,
     no_unmix: bool,
+    explain: bool,
     report: str | None,
     suspects: str | None,
     json_path: str | None,
@@ -130,7 +132,7 @@ def command(
     summary = in_options(result.summary)
     about = problem.records.about | {"command": shlex.join(["outofcluster", *sys.argv[1:]])}
     written, failed = _write(result, summary, problem, files, about)
-    show_audit(out, summary)
+    show_audit(out, summary, explain=explain)
     for name in written:
         if name in _WRITTEN:
             out.print(f"\n{_WRITTEN[name].format(files[name])}", markup=False)
