@@ -45,6 +45,8 @@ __all__ = ["FittedCurve", "FoldSummary", "MetricSummary", "Summary", "UnmixedLos
 _SCHEMA = 3
 _WIDTH = 104
 _MOST_DIGITS, _LONGEST_NAME = 8, 60
+_ALWAYS = ("no-rate", "no-test")
+"""Notes that are shown in full, since a part of the answer is missing."""
 OPTIMISM = "optimism"
 METRICS_HEADER = ("", "cross-validated as it is", "corrected", "optimism")
 _HEADINGS = {"severe": "Severe", "warning": "Warnings", "info": "Notes"}
@@ -503,7 +505,7 @@ class Summary:
 
     @property
     def loud(self) -> tuple[Finding, ...]:
-        """Warnings and severe findings, and that there is no rate, which are always shown in full."""
+        """Warnings and severe findings, and what is missing from the answer, which are always shown in full."""
         return tuple(finding for finding in self.findings if _is_loud(finding))
 
     @property
@@ -632,7 +634,7 @@ def _in_html(finding: Finding) -> Markup:
 
 
 def _is_loud(finding: Finding) -> bool:
-    return finding.severity != "info" or finding.code == "no-rate"
+    return finding.severity != "info" or finding.code in _ALWAYS
 
 
 def _read_metric(data: dict[str, Any]) -> MetricFacts:
