@@ -486,7 +486,38 @@ class Audit:
             self._brief,
             curve=None if curve is None else _drawn(self.pooled, curve, float(self.pooled.shares @ self._rates)),
             sensitivity=self._overview(),
+            by_fold=tuple(
+                replace(fold, corrected=self._corrected_of(place)) for place, fold in enumerate(self._brief.by_fold)
+            ),
         )
+
+    def of_fold(self, place: int) -> Audit:
+        """The audit of one fold alone, which is noisier than that of all folds.
+
+        Parameters
+        ----------
+        place : int
+            Place of the fold among those that were audited.
+
+        Returns
+        -------
+        Audit
+        """
+        return replace(
+            self,
+            pooled=replace(self.pooled, samples=replace(self.samples, folds=(self.samples.folds[place],))),
+            leakage=None if self.leakage is None else (self.leakage[place],),
+            others=(),
+        )
+
+    def _corrected_of(self, place: int) -> float | None:
+        """The corrected value of a fold; None without a rate, and where the fold's own losses cannot be solved."""
+        if self.leakage is None:
+            return None
+        try:
+            return self.of_fold(place).value_at(self.leakage[place].rate)
+        except (InputError, SolverError):
+            return None
 
     def to_dict(self) -> dict[str, Any]:
         """The summary as plain data.

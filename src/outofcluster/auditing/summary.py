@@ -84,7 +84,10 @@ class MetricSummary:
 
 @dataclass(frozen=True)
 class FoldSummary:
-    """One fold: its number, its cross-validated value, records on both sides, fitted models, and their seeds."""
+    """One fold: its number, its cross-validated value, records on both sides, fitted models, and their seeds.
+
+    The corrected value is what the fold's own fits say; it is None without a leakage rate, and in short summaries.
+    """
 
     fold: int
     naive: float
@@ -92,6 +95,7 @@ class FoldSummary:
     n_validation: int
     fits: int
     seeds: tuple[int, ...]
+    corrected: float | None = None
 
 
 @dataclass(frozen=True)
@@ -527,14 +531,23 @@ class Summary:
         """
         about = f"Intervals are for {self.estimand}."
         listed = f"Notes ({', '.join(finding.code for finding in self.notes)})" if self.notes else "Details"
-        assumption = "" if self._rate_is_of_the_data else self.assumption
-        return " ".join(line for line in (assumption, about, f"{listed}: see {how}.") if line)
+        return " ".join(line for line in (self.standing_assumption, about, f"{listed}: see {how}.") if line)
 
     @property
     def answers(self) -> tuple[str, ...]:
         """The sentences that belong to the answer: what the records say about the rate, and the test."""
+        return tuple(line for line in (*self.answers_but_test, self._tested) if line)
+
+    @property
+    def answers_but_test(self) -> tuple[str, ...]:
+        """What the records say about the rate, and whether that rate is used."""
         used = self.assumption if self._rate_is_of_the_data else ""
-        return tuple(line for line in (self.from_records, used, self._tested) if line)
+        return tuple(line for line in (self.from_records, used) if line)
+
+    @property
+    def standing_assumption(self) -> str:
+        """What is assumed about the rate, where it does not come from the records themselves."""
+        return "" if self._rate_is_of_the_data else self.assumption
 
     @property
     def _rate_is_of_the_data(self) -> bool:
@@ -655,7 +668,8 @@ def _read_one_of_several(data: dict[str, Any]) -> MetricSummary:
 
 def _read_fold(data: dict[str, Any]) -> FoldSummary:
     counts = {name: whole(data[name]) for name in ("fold", "n_train", "n_validation", "fits")}
-    return FoldSummary(naive=number(data["naive"]), seeds=tuple(whole(seed) for seed in data["seeds"]), **counts)
+    seeds = tuple(whole(seed) for seed in data["seeds"])
+    return FoldSummary(naive=number(data["naive"]), seeds=seeds, corrected=_known(data.get("corrected")), **counts)
 
 
 def _known(value: Any) -> float | None:

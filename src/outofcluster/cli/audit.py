@@ -255,5 +255,3 @@ def _audit(problem: Problem, rate: Any, **choices: Any) -> Any:
         return result
     # The error model, which is known now, says what the rate is a share of. Solving again needs no further fit.
     return result.at_leakage(Leakage(rate.rate, rate.std, "train" if result.error_model == "records" else "validation"))
-
-
