@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from typing import Any
 
 from outofcluster._base.exceptions import InputError
 
-__all__ = ["named_columns"]
+__all__ = ["named_clusterings", "named_columns"]
 
 
 def named_columns(X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any]:
@@ -47,6 +48,30 @@ def named_columns(X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any]:
     if not left:
         raise InputError(f"X must have columns besides {' and '.join(map(repr, named.values()))}, got none.")
     return X[left], X[y] if "y" in named else y, X[groups] if "groups" in named else groups
+
+
+def named_clusterings(X: Any, clusterings: Any) -> tuple[Any, Any]:
+    """Records, and clusters by threshold, of which some may be given as names of columns of the records.
+
+    Parameters
+    ----------
+    X : array, sparse matrix, or data frame
+        The records.
+    clusterings : dict, or anything else
+        Clusters, or names of columns, by threshold.
+
+    Returns
+    -------
+    tuple
+        The records without the named columns, and the clusters.
+    """
+    if not isinstance(clusterings, Mapping) or not any(isinstance(name, str) for name in clusterings.values()):
+        return X, clusterings
+    named = [name for name in clusterings.values() if isinstance(name, str)]
+    for name in named:
+        _check("groups_by_threshold", name, X)
+    read = {key: X[value] if isinstance(value, str) else value for key, value in clusterings.items()}
+    return X[[name for name in X.columns if name not in named]], read
 
 
 def _check(argument: str, name: str, X: Any) -> None:

@@ -39,7 +39,9 @@ class Guarded:
     account: TableAccount
 
 
-def guard(records: Records, *, target: str, groups: str, keep: tuple[str, ...], own_model: bool) -> Guarded:
+def guard(
+    records: Records, *, target: str, groups: str, keep: tuple[str, ...], own_model: bool, singles: bool = False
+) -> Guarded:
     """Refuse what cannot be meant, leave ids out of the features, and give an account of the rest.
 
     Parameters
@@ -52,6 +54,8 @@ def guard(records: Records, *, target: str, groups: str, keep: tuple[str, ...], 
         Columns that stay features although they look like ids or like the target.
     own_model : bool
         Whether the model is the user's own, which may need every column by its name.
+    singles : bool
+        Whether every record may be a cluster of its own, as it may at the highest of several linkage thresholds.
 
     Returns
     -------
@@ -62,7 +66,7 @@ def guard(records: Records, *, target: str, groups: str, keep: tuple[str, ...], 
         if name not in frame.columns:
             raise InputError(f"--keep must be a feature, got {name!r}.")
     account = TableAccount.of(frame, records.target, records.groups, classes=records.classes)
-    if account.n_single == account.n_records:
+    if account.n_single == account.n_records and not singles:
         raise InputError(
             f"--groups must be a column of clusters, got {groups!r} with another value in every record; is it a column "
             "of record numbers?"

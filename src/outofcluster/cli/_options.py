@@ -181,7 +181,9 @@ def read_problem(
         more_groups=more_groups,
         drop_missing_target=drop_missing_target,
     )
-    guarded = guard(records, target=target, groups=groups, keep=keep, own_model=own is not None)
+    guarded = guard(
+        records, target=target, groups=groups, keep=keep, own_model=own is not None, singles=bool(more_groups)
+    )
     records, account = guarded.records, guarded.account
     if own is not None:
         return Problem(own, records.frame, records, scored, -1 if jobs is None else jobs, account)
