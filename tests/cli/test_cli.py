@@ -131,7 +131,7 @@ def test_demo_on_the_screen_as_json_and_by_seed(run, tmp_path):
         (("demo", "--fits", "many"), "'many' is not a valid integer"),
         (("demo", "--report", "no/where.html"), "--report must lie in a folder that exists, got 'no/where.html'."),
         (("demo", "--json", "no/where.json"), "--json must lie in a folder that exists, got 'no/where.json'."),
-        (("dmeo",), "No such command 'dmeo'"),
+        (("dmeo",), "No such command 'dmeo'; did you mean 'demo'?"),
     ],
 )
 def test_bad_input_exits_with_2_and_one_sentence(run, monkeypatch, words, message):

@@ -130,7 +130,7 @@ def test_json_on_the_screen_and_rates_beyond_use(run):
         (("pairs", "visits.csv", "visits.csv", "--groups", "patient"), "--left must be a column of PAIRS, got 'left'"),
         (
             (*PAIRS, "--left", "visit", "--right", "visit"),
-            "'visit' must hold row numbers from 0 to 799, or give --id, got 'v0'.",
+            "'visit' must hold row numbers from 0 to 799, got 'v0'; give --id visit.",
         ),
         (
             (*PAIRS, "--left", "visit", "--right", "visit", "--id", "person"),

@@ -49,6 +49,7 @@ from outofcluster._base.roots import first_crossing
 from outofcluster._base.text import printable
 from outofcluster._base.validation import Array
 from outofcluster.auditing.choices import LARGEST_RATE
+from outofcluster.auditing.columns import named_columns
 from outofcluster.auditing.findings import Finding, in_words
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit
@@ -104,10 +105,10 @@ def compare(
     ----------
     estimators : dict
         Estimators by name, at least two.
-    X, y : array, sparse matrix, or data frame; array
-        Records and targets.
-    groups : array
-        Approximate cluster of every record.
+    X, y : array, sparse matrix, or data frame; array or str
+        Records and targets, or the name of the column of the targets where X is a data frame.
+    groups : array or str
+        Approximate cluster of every record, or the name of its column. A column that is named is no feature.
     leakage : float, Leakage, or one for each fold, optional
         The leakage rate, as in `audit`.
     error_model : {"auto", "records", "fragments"}
@@ -172,6 +173,7 @@ def compare(
     >>> comparison.ranking
     ('linear', 'neighbour')
     """
+    X, y, groups = named_columns(X, y, groups)
     measured = {"loss": loss, "scoring": scoring, "pool": pool, "pos_label": pos_label, "score_weight": score_weight}
     models = _check_models(estimators, loss, scoring, y)
     if checkpoint is not None:

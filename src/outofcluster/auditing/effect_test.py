@@ -31,6 +31,9 @@ from scipy.special import nctdtr, nctdtrinc, stdtr, stdtrit
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.randomness import RandomState, seed_of
 from outofcluster._base.validation import check_choice, check_integer, check_number
+from outofcluster.auditing.account import TableAccount
+from outofcluster.auditing.beginning import Beginning, announce
+from outofcluster.auditing.columns import named_columns
 from outofcluster.auditing.effect_result import POWER, LeakageTest
 from outofcluster.sampling.audit_samples import EffectLosses
 from outofcluster.sampling.disjoint_folds import sample_disjoint_folds
@@ -42,6 +45,8 @@ __all__ = ["LeakageTest", "detectable_effect", "evaluate_effect", "leakage_test"
 
 ALPHA = 0.05
 """Level of the test by default."""
+_MODELS = 60
+"""Models that the paired test fits, two for each of its drawings."""
 
 
 def leakage_test(
@@ -71,10 +76,10 @@ def leakage_test(
     estimator : estimator
         Any scikit-learn estimator or Pipeline; it is cloned, never fitted itself. Every ``random_state`` that it
         leaves open is set from the stream of random numbers.
-    X, y : array, sparse matrix, or data frame; array
-        Records and targets.
-    groups : array of shape (n,)
-        Observed cluster of every record.
+    X, y : array, sparse matrix, or data frame; array or str
+        Records and targets, or the name of the column of the targets where X is a data frame.
+    groups : array of shape (n,) or str
+        Observed cluster of every record, or the name of its column. A column that is named is no feature.
     cv : int, splitter or iterable, optional
         Splits that keep every cluster on one side, by default 5 folds. They say which clusters are held out.
     loss : str, callable or scorer, optional
@@ -118,10 +123,13 @@ def leakage_test(
     check_choice("method", method, ("paired", "welch"))
     root = np.random.SeedSequence(seed_of(random_state))
     check_n_jobs(n_jobs)
+    X, y, groups = named_columns(X, y, groups)
     task = Task.check(
         estimator, X, y, groups=groups, loss=loss, scoring=scoring, pos_label=pos_label, params=params
     ).of_metric(0)
     folds = make_folds(X, y, groups, cv)
+    account = TableAccount.of(X, y, groups, classes=task.classifier, codes=task.clusters)
+    announce(lambda: Beginning(task, folds[0], account, _MODELS))
     facts = task.loss.facts
     if method == "welch":
         losses = sample_disjoint_folds(task, folds, seed=root, n_jobs=n_jobs)

@@ -39,6 +39,11 @@ CODES = {
     "rate-above-bound": "The assumed leakage rate is above what the records themselves allow.",
     "sides-alike": "Held-out and training records can hardly be told apart.",
     "curve-and-unmixing": "The curve above the leakage rate and the losses below it disagree.",
+    "singleton-clusters": "Most clusters have a single record.",
+    "id-like-feature": "A feature looks like an id of records or of clusters.",
+    "target-among-features": "A feature determines the target.",
+    "perfect-score": "The cross-validated value is as good as it can be.",
+    "numbers-as-classes": "Different whole numbers are taken as classes.",
 }
 """Every code, with what it stands for."""
 

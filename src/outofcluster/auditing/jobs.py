@@ -241,6 +241,12 @@ class Job:
         others = (*self.smaller, self.second, self.unmixed, self.without_pieces)
         return self.sampling.plan.budget + sum(sampling.plan.budget for sampling in others if sampling is not None)
 
+    @property
+    def compiled_fits(self) -> int:
+        """Number of fits by a compiled kernel."""
+        runs = (self.sampling, *self.smaller, self.second, self.unmixed, self.without_pieces)
+        return sum(run.plan.budget for run in runs if run is not None and run.problem.compiled is not None)
+
     def run(
         self, clusters: Rows, losses: Sequence[dict[str, Array]], bar: Progress, n_jobs: int | None
     ) -> tuple[FoldSamples, ...]:

@@ -28,6 +28,7 @@ from outofcluster._base.plain import plain
 from outofcluster._base.roots import first_crossing
 from outofcluster._base.validation import Array, check_number, check_share, check_vector, short
 from outofcluster._base.version import __version__
+from outofcluster.auditing.account import TableAccount, look_at_table
 from outofcluster.auditing.checks import look_at_choices, look_at_estimate, look_at_samples, look_at_sides
 from outofcluster.auditing.choices import (
     LARGEST_RATE,
@@ -85,6 +86,8 @@ class Audit:
         The units that the user asked for.
     data_leakage : Leakage or None
         What the records themselves say about the leakage rate, with an upper bound.
+    table : TableAccount or None
+        What the table holds, and what about it gives reason to doubt; None in audits of earlier versions.
     others : tuple of Audit
         Audits of further metrics of the same fits, with the same choices; ``metrics`` has all of them by name.
     """
@@ -98,6 +101,7 @@ class Audit:
     units_asked: str = field(default="auto", repr=False)
     data_leakage: Leakage | None = field(default=None, repr=False)
     others: tuple[Audit, ...] = field(default=(), repr=False)
+    table: TableAccount | None = field(default=None, repr=False)
 
     @property
     def metrics(self) -> dict[str, Audit]:
@@ -224,6 +228,7 @@ class Audit:
         findings = look_at_choices(
             self.samples, reason=self.error_model_reason, units=self.units, units_asked=self.units_asked
         ) + look_at_samples(self.pooled, has_rate=self.leakage is not None)
+        findings += look_at_table(self.table, self.naive, self.metric)
         findings += look_at_sides(self.samples, self.data_leakage, self.leakage)
         if self.leakage is not None and self.corrected is not None and self.curve is not None:
             findings += look_at_estimate(
@@ -431,6 +436,7 @@ class Audit:
             "error_model_reason": self.error_model_reason,
             "units_asked": self.units_asked,
             "data_leakage": None if self.data_leakage is None else plain(self.data_leakage),
+            "table": None if self.table is None else plain(self.table),
         }
 
     @classmethod
@@ -462,6 +468,7 @@ class Audit:
                     choices["error_model_reason"],
                     choices["units_asked"],
                     None if choices["data_leakage"] is None else Leakage(**choices["data_leakage"]),
+                    table=None if choices.get("table") is None else TableAccount.from_dict(choices["table"]),
                 )
             )
         return replace(audits[0], others=tuple(audits[1:]))
@@ -479,7 +486,38 @@ class Audit:
             self._brief,
             curve=None if curve is None else _drawn(self.pooled, curve, float(self.pooled.shares @ self._rates)),
             sensitivity=self._overview(),
+            by_fold=tuple(
+                replace(fold, corrected=self._corrected_of(place)) for place, fold in enumerate(self._brief.by_fold)
+            ),
         )
+
+    def of_fold(self, place: int) -> Audit:
+        """The audit of one fold alone, which is noisier than that of all folds.
+
+        Parameters
+        ----------
+        place : int
+            Place of the fold among those that were audited.
+
+        Returns
+        -------
+        Audit
+        """
+        return replace(
+            self,
+            pooled=replace(self.pooled, samples=replace(self.samples, folds=(self.samples.folds[place],))),
+            leakage=None if self.leakage is None else (self.leakage[place],),
+            others=(),
+        )
+
+    def _corrected_of(self, place: int) -> float | None:
+        """The corrected value of a fold; None without a rate, and where the fold's own losses cannot be solved."""
+        if self.leakage is None:
+            return None
+        try:
+            return self.of_fold(place).value_at(self.leakage[place].rate)
+        except (InputError, SolverError):
+            return None
 
     def to_dict(self) -> dict[str, Any]:
         """The summary as plain data.
@@ -510,6 +548,16 @@ class Audit:
             One row per estimate: naive, iid and, with a leakage rate, corrected and optimism.
         """
         return self._brief.to_frame()
+
+    def explain(self) -> str:
+        """What the answer rests on, in full: where the rate comes from, what intervals cover, and all notes.
+
+        Returns
+        -------
+        str
+            Several lines of text, to be printed.
+        """
+        return self._brief.explain()
 
     def __str__(self) -> str:
         return str(self._brief)
@@ -664,6 +712,7 @@ class Audit:
             range=self.range,
             data_leakage=self.data_leakage,
             auc=float(np.mean(told_apart)) if told_apart else None,
+            table=self.table,
             metrics=tuple(
                 MetricSummary(result.metric, result.naive, result.corrected, result.optimism)
                 for result in self.metrics.values()

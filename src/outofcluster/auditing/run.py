@@ -19,6 +19,8 @@ from outofcluster._base.deprecation import old_names
 from outofcluster._base.exceptions import FitError, InputError
 from outofcluster._base.randomness import RandomState, seed_of
 from outofcluster._base.validation import short
+from outofcluster.auditing.account import TableAccount
+from outofcluster.auditing.beginning import Beginning, announce
 from outofcluster.auditing.choices import (
     asks_the_data,
     choose_error_model,
@@ -29,8 +31,10 @@ from outofcluster.auditing.choices import (
     read_leakage,
     read_unmix,
 )
+from outofcluster.auditing.columns import named_columns
 from outofcluster.auditing.findings import CODES
 from outofcluster.auditing.jobs import (
+    Job,
     data_leakage,
     likely_entities,
     of_common_sizes,
@@ -76,6 +80,8 @@ from outofcluster.split.sizes import ClusterSizes
 
 __all__ = ["audit"]
 
+_MODELS_OF_THE_TEST = 60
+
 
 @old_names(errors="error_model", method="curve")
 @keeping_work
@@ -113,10 +119,10 @@ def audit(
     ----------
     estimator : estimator
         Any scikit-learn estimator or Pipeline; it is cloned, never fitted itself.
-    X, y : array, sparse matrix, or data frame; array
-        Records and targets.
-    groups : array
-        Approximate cluster of every record.
+    X, y : array, sparse matrix, or data frame; array or str
+        Records and targets, or the name of the column of the targets where X is a data frame.
+    groups : array or str
+        Approximate cluster of every record, or the name of its column. A column that is named is no feature.
     leakage : float, Leakage, one for each fold, or "data", optional
         The leakage rate. A plain number is the share of training records that truly belong to validation clusters for
         ``error_model="records"``, and the share of validation records whose cluster also trains for
@@ -191,10 +197,12 @@ def audit(
     >>> abs(result.corrected.value - result.naive.value) < 2 * result.corrected.se_data
     True
     """
+    X, y, groups = named_columns(X, y, groups)
     folds = make_folds(X, y, groups, cv)
     metrics: Any = {"scoring": scoring, "pool": pool, "pos_label": pos_label, "score_weight": score_weight}
     task = Task.check(estimator, X, y, groups=groups, loss=loss, params=params, **metrics)
     assert task.clusters is not None
+    account = TableAccount.of(X, y, groups, classes=task.classifier, codes=task.clusters)
     muted = _check_mute(mute)
     check_n_jobs(n_jobs)
     level = read_confidence(confidence_level)
@@ -225,6 +233,7 @@ def audit(
         if all(each.kind == "per_record" and each.measure is None for each in task.losses):
             design = with_pieces_left_out(design, pieces, spend=n_fits is not None)
     jobs, left_out = prepared(task, folds, design, fold_seeds, place)
+    announce(lambda: _beginning(task, jobs, account))
     bar = Progress(sum(job.budget for job in jobs), show=bool(progress))
 
     store.open(identity(task, folds, root))
@@ -297,10 +306,16 @@ def audit(
     if rates is not None:
         rates = tuple(rates[index] for index in samples)
     first, *others = (
-        Audit(Pooled(each, unit_kind), rates, method, level, muted, reason, units, by_data)
+        Audit(Pooled(each, unit_kind), rates, method, level, muted, reason, units, by_data, table=account)
         for each, method in zip(everything, methods, strict=True)
     )
     return replace(first, others=tuple(others))
+
+
+def _beginning(task: Task, jobs: Sequence[Job], account: TableAccount) -> Beginning:
+    compiled = sum(job.compiled_fits for job in jobs)
+    fits = sum(job.budget for job in jobs) - compiled
+    return Beginning(task, jobs[0].fold, account, fits + 2 * len(jobs) + _MODELS_OF_THE_TEST, compiled)
 
 
 def _check_mute(mute: Any) -> tuple[str, ...]:

@@ -17,11 +17,13 @@ from typing import Any, Self, get_args
 
 import numpy as np
 
-from outofcluster._base.markup import element, fragment, table
+from outofcluster._base.markup import Markup, element, fragment, table
 from outofcluster._base.plain import check_schema, data_frame, number, numbers, plain, read_json, reading, text, whole
 from outofcluster._base.text import printable
+from outofcluster.auditing.account import TableAccount
 from outofcluster.auditing.choices import TOLD_APART
 from outofcluster.auditing.findings import Finding, Severity
+from outofcluster.auditing.models import estimator_in_words
 from outofcluster.auditing.scope import scope
 from outofcluster.curves.base import Curve
 from outofcluster.curves.unmixing import injected_of_mass
@@ -42,7 +44,9 @@ __all__ = ["FittedCurve", "FoldSummary", "MetricSummary", "Summary", "UnmixedLos
 
 _SCHEMA = 3
 _WIDTH = 104
-_MOST_DIGITS = 8
+_MOST_DIGITS, _LONGEST_NAME = 8, 60
+_ALWAYS = ("no-rate", "no-test")
+"""Notes that are shown in full, since a part of the answer is missing."""
 OPTIMISM = "optimism"
 METRICS_HEADER = ("", "cross-validated as it is", "corrected", "optimism")
 _HEADINGS = {"severe": "Severe", "warning": "Warnings", "info": "Notes"}
@@ -80,7 +84,10 @@ class MetricSummary:
 
 @dataclass(frozen=True)
 class FoldSummary:
-    """One fold: its number, its cross-validated value, records on both sides, fitted models, and their seeds."""
+    """One fold: its number, its cross-validated value, records on both sides, fitted models, and their seeds.
+
+    The corrected value is what the fold's own fits say; it is None without a leakage rate, and in short summaries.
+    """
 
     fold: int
     naive: float
@@ -88,6 +95,7 @@ class FoldSummary:
     n_validation: int
     fits: int
     seeds: tuple[int, ...]
+    corrected: float | None = None
 
 
 @dataclass(frozen=True)
@@ -207,6 +215,8 @@ class Summary:
         How well held-out records can be told from training records, on average over the folds.
     metrics : tuple of MetricSummary
         All metrics where several were asked for, this one first; empty for a single one.
+    table : TableAccount or None
+        What the table holds.
 
     Examples
     --------
@@ -252,6 +262,7 @@ class Summary:
     data_leakage: Leakage | None = field(default=None, repr=False)
     auc: float | None = field(default=None, repr=False)
     metrics: tuple[MetricSummary, ...] = field(default=(), repr=False)
+    table: TableAccount | None = field(default=None, repr=False)
 
     @property
     def loss(self) -> str:
@@ -334,6 +345,7 @@ class Summary:
                 data_leakage=None if data["data_leakage"] is None else Leakage(**data["data_leakage"]),
                 auc=_known(data["auc"]),
                 metrics=tuple(_read_one_of_several(one) for one in data["metrics"]),
+                table=None if data.get("table") is None else TableAccount.from_dict(data["table"]),
             )
 
     @classmethod
@@ -368,11 +380,16 @@ class Summary:
     # --- in words -----------------------------------------------------------------------------------
 
     @property
+    def model(self) -> str:
+        """The model by its name, such as "logistic regression"."""
+        name = estimator_in_words(self.estimator)
+        return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..."
+
+    @property
     def title(self) -> str:
         """What was measured."""
         scored = sum(fold.n_validation for fold in self.by_fold)
-        name = self.estimator if len(self.estimator) <= 60 else f"{self.estimator[:57]}..."
-        model = f" of {name}" if name else ""
+        model = f" of {self.model}" if self.model else ""
         return (
             f"{self.metric.title}{model} over {_count(len(self.by_fold), 'fold')}: "
             f"{_count(scored, 'held-out record')}, {_count(self.fits, 'model')} fitted to resamples."
@@ -472,7 +489,7 @@ class Summary:
             return ""
         spread = max(leak.std or 0.0 for leak in self.leakage)
         certainty = f"give or take {_percent(spread)}, which the interval includes" if spread else "taken as known"
-        if all(leak == self.data_leakage for leak in self.leakage):
+        if self._rate_is_of_the_data:
             return f"That rate is used for the correction, {certainty}."
         rates = [leak.rate for leak in self.leakage]
         several = (
@@ -490,6 +507,66 @@ class Summary:
         """What the intervals cover."""
         return f"{scope(self.units, self.confidence_level)} That of the random folds takes records as independent."
 
+    @property
+    def loud(self) -> tuple[Finding, ...]:
+        """Warnings and severe findings, and what is missing from the answer, which are always shown in full."""
+        return tuple(finding for finding in self.findings if _is_loud(finding))
+
+    @property
+    def notes(self) -> tuple[Finding, ...]:
+        """Findings about what most audits rest on."""
+        return tuple(finding for finding in self.findings if not _is_loud(finding))
+
+    def standing(self, how: str = "explain()") -> str:
+        """What the answer rests on, in one line.
+
+        Parameters
+        ----------
+        how : str
+            What shows it in full.
+
+        Returns
+        -------
+        str
+        """
+        about = f"Intervals are for {self.estimand}."
+        listed = f"Notes ({', '.join(finding.code for finding in self.notes)})" if self.notes else "Details"
+        return " ".join(line for line in (self.standing_assumption, about, f"{listed}: see {how}.") if line)
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The sentences that belong to the answer: what the records say about the rate, and the test."""
+        return tuple(line for line in (*self.answers_but_test, self._tested) if line)
+
+    @property
+    def answers_but_test(self) -> tuple[str, ...]:
+        """What the records say about the rate, and whether that rate is used."""
+        used = self.assumption if self._rate_is_of_the_data else ""
+        return tuple(line for line in (self.from_records, used) if line)
+
+    @property
+    def standing_assumption(self) -> str:
+        """What is assumed about the rate, where it does not come from the records themselves."""
+        return "" if self._rate_is_of_the_data else self.assumption
+
+    @property
+    def _rate_is_of_the_data(self) -> bool:
+        return self.leakage is not None and all(leak == self.data_leakage for leak in self.leakage)
+
+    def explain(self) -> str:
+        """What the answer rests on, in full: where the rate comes from, what intervals cover, and all notes.
+
+        Returns
+        -------
+        str
+            Several lines of text.
+        """
+        lines = [self.title, *self.sentences[1:]]
+        blocks = [[fill(line, _WIDTH)] for line in lines]
+        if self.notes:
+            blocks.append([_HEADINGS["info"], *map(_listed, self.notes)])
+        return printable("\n\n".join("\n".join(block) for block in blocks))
+
     def __eq__(self, other: object) -> bool:
         return self.to_dict() == other.to_dict() if isinstance(other, Summary) else NotImplemented
 
@@ -504,25 +581,23 @@ class Summary:
             for (name, estimate), value in zip(named.items(), values, strict=True)
         ]
         # The verdict is the headline's already, where there is a leakage rate.
-        sentences = [line for line in (*self.sentences[self.optimism is not None :], self._tested) if line]
+        sentences = [*([] if self.optimism is not None else [self.verdict]), *self.answers]
         blocks = [
             [fill(self.headline, _WIDTH)],
-            [fill(self.title, _WIDTH)],
             [f"  {'':{width}}  {self.metric.label:>{wide}}  {percent(self.confidence_level)} interval", *rows],
             *([self._table_of_metrics] if self.metrics else []),
             [fill(line, _WIDTH) for line in sentences],
         ]
-        for severity, group in groupby(self.findings, key=lambda finding: finding.severity):
+        for severity, group in groupby(self.loud, key=lambda finding: finding.severity):
             blocks.append([_HEADINGS.get(severity, severity), *(_listed(finding) for finding in group)])
+        blocks.append([fill(line, _WIDTH) for line in (self.title, self.standing())])
         return printable("\n\n".join("\n".join(lines) for lines in blocks))
 
     def _repr_html_(self) -> str:
         sentences = [] if self.optimism is not None else [element("p", self.verdict)]
-        sentences += [element("p", line) for line in (*self.sentences[1:], self._tested) if line]
-        findings = [
-            element("div", element("strong", finding.code), f": {finding.message} {finding.remedy}", css=_css(finding))
-            for finding in self.findings
-        ]
+        sentences += [element("p", line) for line in self.answers]
+        folded = [element("p", line) for line in (self.title, *self.sentences[1:])]
+        rests = element("details", element("summary", "What this rests on"), *folded, *map(_in_html, self.notes))
         drawn = (
             []
             if self.sensitivity is None
@@ -531,12 +606,12 @@ class Summary:
         optimism = {} if self.optimism is None else {OPTIMISM: self.optimism}
         return fragment(
             element("p", element("strong", self.headline)),
-            element("p", self.title),
             estimates_table(self.estimates, self.metric.label, apart=optimism),
             *([table(METRICS_HEADER, [one.words for one in self.metrics])] if self.metrics else []),
             *sentences,
+            *map(_in_html, self.loud),
             *drawn,
-            *findings,
+            rests,
         )
 
     @property
@@ -566,8 +641,13 @@ def _listed(finding: Finding) -> str:
     return message + "\n" + fill(f"-> {finding.remedy}", _WIDTH, initial_indent="    ", subsequent_indent="       ")
 
 
-def _css(finding: Finding) -> str:
-    return f"finding {finding.severity}"
+def _in_html(finding: Finding) -> Markup:
+    words = f": {finding.message} {finding.remedy}"
+    return element("div", element("strong", finding.code), words, css=f"finding {finding.severity}")
+
+
+def _is_loud(finding: Finding) -> bool:
+    return finding.severity != "info" or finding.code in _ALWAYS
 
 
 def _read_metric(data: dict[str, Any]) -> MetricFacts:
@@ -588,7 +668,8 @@ def _read_one_of_several(data: dict[str, Any]) -> MetricSummary:
 
 def _read_fold(data: dict[str, Any]) -> FoldSummary:
     counts = {name: whole(data[name]) for name in ("fold", "n_train", "n_validation", "fits")}
-    return FoldSummary(naive=number(data["naive"]), seeds=tuple(whole(seed) for seed in data["seeds"]), **counts)
+    seeds = tuple(whole(seed) for seed in data["seeds"])
+    return FoldSummary(naive=number(data["naive"]), seeds=seeds, corrected=_known(data.get("corrected")), **counts)
 
 
 def _known(value: Any) -> float | None:

@@ -32,6 +32,7 @@ from outofcluster._base.randomness import RandomState, seed_of
 from outofcluster._base.rows import n_rows
 from outofcluster._base.validation import Array
 from outofcluster.auditing.choices import asks_the_data, choose_error_model, read_leakage
+from outofcluster.auditing.columns import named_clusterings, named_columns
 from outofcluster.auditing.findings import Finding, in_words
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit
@@ -84,10 +85,11 @@ def sweep(
     ----------
     estimator : estimator
         Any scikit-learn estimator or Pipeline; it is cloned, never fitted itself.
-    X, y : array, sparse matrix, or data frame; array
-        Records and targets.
+    X, y : array, sparse matrix, or data frame; array or str
+        Records and targets, or the name of the column of the targets where X is a data frame.
     groups_by_threshold : dict or data frame
-        Approximate cluster of every record by linkage threshold, in the order of ``X``. The columns of a data frame are
+        Approximate cluster of every record by linkage threshold, in the order of ``X``. The values of a dict may be
+        names of columns of ``X``, which then are no features. The columns of a data frame are
         thresholds, or names that end with one, such as splink's ``cluster_p_0_95``. Clusters at a higher threshold lie
         inside those at a lower one.
     leakage : float, Leakage, one for each fold, "data", or a dict of these by threshold, optional
@@ -167,6 +169,8 @@ def sweep(
     these thresholds, there is none yet.
     """
     check_cloneable("estimator", estimator)
+    X, groups_by_threshold = named_clusterings(X, groups_by_threshold)
+    X, y, _ = named_columns(X, y, None)
     clusterings = read_clusterings(groups_by_threshold, n_rows("X", X))
     rates = _read_rates(leakage, tuple(clusterings))
     sizes = {threshold: ClusterSizes.of(label_codes(labels)[0]) for threshold, labels in clusterings.items()}

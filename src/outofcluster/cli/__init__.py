@@ -96,8 +96,9 @@ def _group() -> Any:
         raise MissingExtraError("the command line needs click and rich: pip install 'outofcluster[cli]'.") from None
 
     from outofcluster._base.version import __version__
+    from outofcluster.cli._suggest import SuggestingGroup
 
-    class Commands(click.Group):
+    class Commands(SuggestingGroup):
         """Finds each command in its own file."""
 
         def list_commands(self, ctx: Any) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from outofcluster._base.exceptions import InputError
+from outofcluster.cli._suggest import nearest
 from outofcluster.sampling.metrics.facts import known_facts, known_names
 from outofcluster.sampling.metrics.losses import LOSSES
 
@@ -75,8 +76,8 @@ def own_model(place: str) -> Any:
     """The estimator at ``module:object``; a class or a function is called without arguments to make it."""
     module, colon, name = place.partition(":")
     if not colon or not module or not name:
-        near = difflib.get_close_matches(place, MODELS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else "."
+        parent, _, last = place.rpartition(".")
+        hint = nearest(place, MODELS) if not parent or colon else f"; did you mean '{parent}:{last}'?"
         raise InputError(f"--model must be one of {', '.join(MODELS)}, or module:object, got {place!r}{hint}")
     folder = str(Path.cwd())
     if folder not in sys.path:
@@ -116,18 +117,11 @@ def make_scored(loss: str | None, scoring: Sequence[str]) -> dict[str, Any]:
         return {"loss": loss}
     if loss is not None and known_facts(loss) is None:
         raise InputError(
-            f"--loss must be one of {', '.join(LOSSES)}, or a metric, got {loss!r}{_nearest(loss, known_names())}"
+            f"--loss must be one of {', '.join(LOSSES)}, or a metric, got {loss!r}{nearest(loss, known_names())}"
         )
     # A metric is taken as a loss as well, since commands of old releases name it so.
     names = [name.strip() for several in scoring or [loss or ""] for name in several.split(",")]
     for name in names:
         if known_facts(name) is None:
-            raise InputError(
-                f"--scoring must be a metric, such as roc_auc, got {name!r}{_nearest(name, known_names())}"
-            )
+            raise InputError(f"--scoring must be a metric, such as roc_auc, got {name!r}{nearest(name, known_names())}")
     return {"scoring": names[0] if len(names) == 1 else names}
-
-
-def _nearest(name: str, names: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, names, n=1)
-    return f"; did you mean {near[0]!r}?" if near else "."

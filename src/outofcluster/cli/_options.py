@@ -12,6 +12,8 @@ import click
 
 from outofcluster._base.exceptions import CheckpointWarning, InputError
 from outofcluster._base.threads import one_thread
+from outofcluster.auditing.account import TableAccount
+from outofcluster.cli._guard import guard
 from outofcluster.cli._models import MODELS, make_model, make_scored, own_model, wants_classes
 from outofcluster.cli._table import Records, read_records
 from outofcluster.cli._words import complain
@@ -44,22 +46,30 @@ _GROUPS_BY_THRESHOLD = click.option(
 )
 _OTHERS = (
     click.option("--drop", multiple=True, metavar="COL", help="Column to leave out; may be repeated."),
+    click.option("--keep", multiple=True, metavar="COL", help="Feature that is no id although it looks like one."),
+    click.option("--drop-missing-target", is_flag=True, help="Leave out records without a target."),
     click.option("--encoding", default="utf-8", metavar="NAME", help="Encoding of a CSV file.  [utf-8]"),
+    click.option(
+        "--task",
+        type=click.Choice(["classification", "regression"]),
+        metavar="KIND",
+        help="classification or regression.  [by the target]",
+    ),
     click.option(
         "--model",
         metavar="NAME",
-        help=f"{', '.join(MODELS)}, or module:object.  [logistic for classes, ridge for numbers]",
+        help=f"{', '.join(MODELS)}, or module:object.  [by the task]",
     ),
     click.option(
         "--loss",
         metavar="NAME",
-        help="zero_one, squared_error, absolute_error, log_loss or brier.",
+        help="Loss, such as zero_one, squared_error or brier.",
     ),
     click.option(
         "--scoring",
         multiple=True,
         metavar="NAME",
-        help="Metric of scikit-learn, such as roc_auc; several by commas, or repeated.",
+        help="Metrics of scikit-learn by commas: roc_auc,f1.",
     ),
     click.option("--folds", default=5, show_default=True, metavar="N", help="Folds of the cross-validation."),
     click.option("--seed", default=0, show_default=True, metavar="N", help="The same seed gives the same numbers."),
@@ -74,7 +84,7 @@ fail_on_option = click.option(
     type=click.Choice(["info", "warning", "severe", "never"]),
     default="severe",
     metavar="LEVEL",
-    help="Exit with 1 for findings from info, warning or severe on, or never.  [severe]",
+    help="info, warning, severe or never: exit with 1.  [severe]",
 )
 json_option = click.option("--json", "json_path", metavar="FILE", help="Write the numbers as JSON; - for the screen.")
 
@@ -123,6 +133,8 @@ class Problem:
         What is measured, as the arguments ``loss`` or ``scoring`` of `audit`.
     n_jobs : int or None
         Workers.
+    account : TableAccount
+        What the table holds.
     """
 
     estimator: Any
@@ -130,6 +142,7 @@ class Problem:
     records: Records
     scored: dict[str, Any]
     n_jobs: int | None
+    account: TableAccount
 
 
 def read_problem(
@@ -145,6 +158,9 @@ def read_problem(
     seed: int,
     jobs: int | None,
     more_groups: tuple[str, ...] = (),
+    keep: tuple[str, ...] = (),
+    drop_missing_target: bool = False,
+    task: str | None = None,
 ) -> Problem:
     """Read the table and make the model; everything that can be wrong with them is found here.
 
@@ -160,12 +176,17 @@ def read_problem(
         groups=groups,
         drop=drop,
         encoding=encoding,
-        classes=wants_classes(model, own, scored),
+        classes=wants_classes(model, own, scored) if task is None else task == "classification",
         numbers=model == "ridge",
         more_groups=more_groups,
+        drop_missing_target=drop_missing_target,
     )
+    guarded = guard(
+        records, target=target, groups=groups, keep=keep, own_model=own is not None, singles=bool(more_groups)
+    )
+    records, account = guarded.records, guarded.account
     if own is not None:
-        return Problem(own, records.frame, records, scored, -1 if jobs is None else jobs)
+        return Problem(own, records.frame, records, scored, -1 if jobs is None else jobs, account)
     X = records.matrix(max(seed, 0))
     if names := records.encoded:
         shown = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
@@ -173,4 +194,4 @@ def read_problem(
         records.about["encoded"] = f"{shown}: {how}"
     estimator = make_model(model, X, classes=records.classes)
     many = -1 if model in ("forest", "boosting") else None
-    return Problem(estimator, X, records, scored, many if jobs is None else jobs)
+    return Problem(estimator, X, records, scored, many if jobs is None else jobs, account)

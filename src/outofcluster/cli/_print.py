@@ -14,6 +14,7 @@ from outofcluster._base.text import printable
 from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.summary import METRICS_HEADER, OPTIMISM, Summary
 from outofcluster.auditing.sweep import Sweep
+from outofcluster.cli._guard import REMEDIES as OF_TABLES
 from outofcluster.inference.estimates import between, decimals, fixed, percent
 from outofcluster.present.report import headline
 
@@ -83,7 +84,8 @@ def close_pipe(stream: Any) -> None:
 
 def in_options(summary: Summary) -> Summary:
     """The same summary with remedies that name options."""
-    findings = tuple(replace(f, remedy=_REMEDIES.get(f.code, f.remedy)) for f in summary.findings)
+    remedies = _REMEDIES | OF_TABLES
+    findings = tuple(replace(f, remedy=remedies.get(f.code, f.remedy)) for f in summary.findings)
     return replace(summary, findings=findings)
 
 
@@ -109,8 +111,8 @@ def on_screen(*paths: str | None) -> bool:
     return any(path is not None and (path == "-" or is_standard_output(path)) for path in paths)
 
 
-def show_audit(out: Any, summary: Summary, *, truth: float | None = None) -> None:
-    """Print the answer, the numbers behind it, the test, and the findings."""
+def show_audit(out: Any, summary: Summary, *, truth: float | None = None, explain: bool = False) -> None:
+    """Print the answer, the numbers behind it, the test and the warnings; the rest in one line, or explained."""
     from rich.padding import Padding
     from rich.text import Text
 
@@ -121,19 +123,20 @@ def show_audit(out: Any, summary: Summary, *, truth: float | None = None) -> Non
     out.print()
     if summary.metrics:
         out.print(Padding(_metrics(summary), (0, 0, 1, 2), expand=False))
-    for line in summary.sentences[1:]:
+    for line in summary.answers:
         out.print(Text(line))
     if summary.corrected is None and summary.sensitivity is not None:
         out.print(Padding(_rates(summary), (1, 0, 0, 2), expand=False))
-    if summary.test is not None:
-        out.print(Text(str(summary.test["sentence"])))
-    for finding in summary.findings:
+    for finding in summary.findings if explain else summary.loud:
         out.print()
         word = _WORDS.get(finding.severity, finding.severity)
         head = Text.assemble((word, _STYLES.get(finding.severity, "")), (f" {finding.code}: ", "bold"), finding.message)
         out.print(head)
         if finding.remedy:
             out.print(Padding(Text(f"What to do: {finding.remedy}"), (0, 0, 0, 4), expand=False))
+    out.print()
+    for line in (summary.title, *summary.sentences[1:]) if explain else (summary.title, summary.standing("--explain")):
+        out.print(Text(line))
 
 
 def show_sweep(out: Any, sweep: Sweep) -> None:

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError, MissingExtraError
+from outofcluster.cli._target import check_target, first_word, with_targets
 
 __all__ = ["Records", "column", "read_records", "read_table"]
 
@@ -239,6 +240,7 @@ def read_records(
     classes: bool | None,
     numbers: bool,
     more_groups: tuple[str, ...] = (),
+    drop_missing_target: bool = False,
 ) -> Records:
     """The records of a file: targets, clusters, and all other columns as features.
 
@@ -248,8 +250,11 @@ def read_records(
     frame, digest = _read(path, encoding)
     if target in (groups, *more_groups):
         raise InputError(f"--target and --groups must be different columns, got {target!r} for both.")
+    n_read = len(frame)
+    frame = with_targets(frame, target, drop=drop_missing_target)
     y, clusters = column(frame, target, "--target"), column(frame, groups, "--groups")
     others = {name: column(frame, name, "--groups") for name in more_groups}
+    check_target(y, target, classes=classes)
     for name in drop:
         _find(frame, name, "--drop")
         if name == target:
@@ -272,6 +277,8 @@ def read_records(
     }
     if drop:
         about["dropped"] = ", ".join(drop)
+    if len(frame) < n_read:
+        about["dropped records"] = f"{n_read - len(frame):,} records without a target"
     return Records(features, y, clusters, as_classes, about, named, others)
 
 
@@ -315,7 +322,7 @@ def _targets(y: NDArray[Any], name: str, classes: bool) -> NDArray[Any]:
     if not classes:
         if y.dtype.kind not in "biuf":
             raise InputError(
-                f"--target must hold numbers for this model or loss, got {str(y[0])!r} in column {name!r}."
+                f"--target must hold numbers for this model or loss, got {first_word(y)!r} in column {name!r}."
             )
         return y.astype(float)
     labels = y.astype(str) if y.dtype.kind == "O" else y

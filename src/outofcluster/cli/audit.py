@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -13,7 +14,9 @@ import click
 from outofcluster._base.exceptions import InputError, MissingExtraError
 from outofcluster._base.files import write_whole
 from outofcluster._base.text import printable
+from outofcluster.auditing.beginning import before_fits
 from outofcluster.auditing.summary import Summary
+from outofcluster.cli._account import account_printer
 from outofcluster.cli._finished import FinishedWork, check_files
 from outofcluster.cli._options import (
     ERROR_MODELS,
@@ -26,6 +29,7 @@ from outofcluster.cli._options import (
     read_problem,
 )
 from outofcluster.cli._print import console, exit_status, in_options, on_screen, show_audit, write_json
+from outofcluster.cli._suggest import read_share
 from outofcluster.cli._words import complain
 
 __all__ = ["command"]
@@ -49,9 +53,9 @@ Example:
 @click.option(
     "--leakage",
     metavar="RATE",
-    help="Share that leaks, or data: from the records.",
+    help="Share that leaks: 0.12, 12%, or data (from them).",
 )
-@click.option("--leakage-std", type=float, metavar="STD", help="Standard error of that share.")
+@click.option("--leakage-std", metavar="STD", help="Standard error of that share.")
 @click.option(
     "--error-model",
     type=ERROR_MODELS,
@@ -63,6 +67,7 @@ Example:
 @confidence_option
 @click.option("--fits", type=int, metavar="N", help="Models to fit.  [records: 4000, fragments: 500]")
 @click.option("--no-unmix", is_flag=True, help="Fit no models without the records that look leaked.")
+@click.option("--explain", is_flag=True, help="Show in full what the answer rests on.")
 @click.option("--report", metavar="FILE", help="Write an HTML report.")
 @click.option(
     "--suspects",
@@ -75,13 +80,14 @@ Example:
 def command(
     file: str,
     leakage: str | None,
-    leakage_std: float | None,
+    leakage_std: str | None,
     error_model: str,
     old_error_model: str | None,
     confidence_level: float,
     folds: int,
     fits: int | None,
     no_unmix: bool,
+    explain: bool,
     report: str | None,
     suspects: str | None,
     json_path: str | None,
@@ -116,7 +122,8 @@ def command(
                 # The records model is the only one that has suspects; fragments are refused before the first fit.
                 choices["error_model"] = _records_only(problem, error_model, folds)
             choices["random_state"] = options["seed"]
-            result = progress.run(lambda path: _audit(problem, rate, checkpoint=path, **choices))
+            with before_fits(account_printer(out, problem.records, problem.account, problem.n_jobs)):
+                result = progress.run(lambda path: _audit(problem, rate, checkpoint=path, **choices))
     except KeyboardInterrupt:
         progress.stop(err)
     finally:
@@ -125,8 +132,7 @@ def command(
     summary = in_options(result.summary)
     about = problem.records.about | {"command": shlex.join(["outofcluster", *sys.argv[1:]])}
     written, failed = _write(result, summary, problem, files, about)
-    _introduce(out, problem)
-    show_audit(out, summary)
+    show_audit(out, summary, explain=explain)
     for name in written:
         if name in _WRITTEN:
             out.print(f"\n{_WRITTEN[name].format(files[name])}", markup=False)
@@ -181,7 +187,7 @@ def _as_json(summary: Summary, about: dict[str, str]) -> str:
     return json.dumps(summary.to_dict() | {"about": about}, indent=2, allow_nan=False)
 
 
-def _read_rate(leakage: str | None, std: float | None) -> Any:
+def _read_rate(leakage: str | None, std: str | None) -> Any:
     """The rate as a `Leakage`, "data", or None; refused where it is neither."""
     from outofcluster.leakage.rate import Leakage
 
@@ -195,11 +201,8 @@ def _read_rate(leakage: str | None, std: float | None) -> Any:
                 "--leakage-std must be left out with --leakage data, which has a standard error of its own."
             )
         return leakage
-    try:
-        rate = float(leakage)
-    except ValueError:
-        raise InputError(f"--leakage must be a number or data, got {leakage!r}.") from None
-    return Leakage(rate, std)
+    rate = read_share("--leakage", leakage, other="data")
+    return Leakage(rate, None if std is None else read_share("--leakage-std", std))
 
 
 def _check_suspects(error_model: str, rate: Any, *, no_unmix: bool, fits_per_fold: int | None) -> None:
@@ -246,16 +249,9 @@ def _audit(problem: Problem, rate: Any, **choices: Any) -> Any:
         progress=True,
         **choices,
     )
+    # The table as it was read says more than the matrix that the model sees.
+    result = replace(result, table=problem.account)
     if not isinstance(rate, Leakage) or rate.std is None:
         return result
     # The error model, which is known now, says what the rate is a share of. Solving again needs no further fit.
     return result.at_leakage(Leakage(rate.rate, rate.std, "train" if result.error_model == "records" else "validation"))
-
-
-def _introduce(out: Any, problem: Problem) -> None:
-    about = problem.records.about
-    model = " ".join(repr(problem.estimator).split())
-    out.print(f"{about['data']}; target {about['target']}.", markup=False)
-    if "encoded" in about:
-        out.print(f"Columns {about['encoded']}.", markup=False)
-    out.print(f"Model: {model if len(model) <= 200 else model[:197] + '...'}", markup=False)

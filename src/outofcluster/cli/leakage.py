@@ -15,6 +15,7 @@ from outofcluster._base.files import check_outputs
 from outofcluster.auditing.choices import largest_rate
 from outofcluster.cli._options import json_option
 from outofcluster.cli._print import console, on_screen, write_json
+from outofcluster.cli._suggest import SuggestingGroup
 from outofcluster.cli._table import column, read_table
 from outofcluster.leakage.rate import Leakage
 
@@ -29,7 +30,7 @@ _folds = click.option(
 _encoding = click.option("--encoding", default="utf-8", metavar="NAME", help="Encoding of a CSV file.  [utf-8]")
 
 
-@click.group("leakage", short_help="Compute the leakage rate.")
+@click.group("leakage", cls=SuggestingGroup, short_help="Compute the leakage rate.")
 def command() -> None:
     """Compute the leakage rate that 'outofcluster audit --leakage' asks for.
 
@@ -110,7 +111,7 @@ def from_pairs(
     )
     approximate = column(frame, groups, "--groups")
     if id_column is None:
-        rows = [_row_numbers(name, values, len(frame)) for name, values in zip(names, (one, two), strict=False)]
+        rows = [_row_numbers(name, values, frame) for name, values in zip(names, (one, two), strict=False)]
     else:
         known = _places(column(frame, id_column, "--id"), id_column)
         rows = [_rows(name, values, known, id_column) for name, values in zip(names, (one, two), strict=False)]
@@ -199,10 +200,33 @@ def _show(rate_of: Callable[[Any], Leakage], json_path: str | None) -> None:
         write_json(json_path, json.dumps(plain, indent=2, allow_nan=False))
 
 
-def _row_numbers(name: str, values: Any, count: int) -> Any:
+def _row_numbers(name: str, values: Any, frame: Any) -> Any:
+    """Row numbers; where they are none, or may be names as well, a sentence says which column has them."""
+    count, named = len(frame), _column_with(frame, values)
+    option = "--id COL, the column of FILE that has these values" if named is None else f"--id {named}"
+    if values.dtype.kind in "iu" and values.min() >= 0 and values.max() < count:
+        if named is not None and frame[named].tolist() != list(range(count)):
+            console(error=True).print(f"{name!r} is taken as row numbers; {option} takes it as names.", markup=False)
+        return values
+    raise InputError(
+        f"{name!r} must hold row numbers from 0 to {count - 1}, got {_first_outside(values, count)!r}; give {option}."
+    )
+
+
+def _first_outside(values: Any, count: int) -> str:
     if values.dtype.kind not in "iu":
-        raise InputError(f"{name!r} must hold row numbers from 0 to {count - 1}, or give --id, got {str(values[0])!r}.")
-    return values
+        return str(values[0])
+    return str(values[(values < 0) | (values >= count)][0])
+
+
+def _column_with(frame: Any, values: Any) -> str | None:
+    """The column of FILE without repetitions that has all these values."""
+    wanted = {str(value) for value in values.tolist()}
+    for name in frame.columns:
+        own = frame[name].astype(str)
+        if own.is_unique and wanted <= set(own):
+            return str(name)
+    return None
 
 
 def _places(ids: Any, name: str) -> dict[str, int]:

@@ -26,6 +26,7 @@ from outofcluster.cli._options import (
     threshold_options,
 )
 from outofcluster.cli._print import console, exit_status, on_screen, show_sweep, write_json
+from outofcluster.cli._suggest import read_share
 from outofcluster.cli._words import complain
 
 __all__ = ["command"]
@@ -162,12 +163,7 @@ def _read_rates(words: tuple[str, ...]) -> Any:
 
 
 def _rate(word: str) -> float | str:
-    if word == "data":
-        return word
-    try:
-        return float(word)
-    except ValueError:
-        raise InputError(f"--leakage must be a number or data, got {word!r}.") from None
+    return word if word == "data" else read_share("--leakage", word, other="data")
 
 
 def _sweep(problem: Problem, groups: dict[float, Any], **choices: Any) -> Any:

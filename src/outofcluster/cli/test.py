@@ -9,6 +9,8 @@ from typing import Any
 import click
 
 from outofcluster._base.files import check_outputs
+from outofcluster.auditing.beginning import before_fits
+from outofcluster.cli._account import account_printer
 from outofcluster.cli._options import data_options, json_option, quietly, read_problem
 from outofcluster.cli._print import console, on_screen, write_json
 
@@ -39,7 +41,8 @@ def command(file: str, folds: int, alpha: float, json_path: str | None, fail_on_
     check_outputs({"--json": None if json_path == "-" else json_path}, {"FILE": file})
     problem = read_problem(file, **options)
     about = problem.records.about
-    with quietly():
+    out = console(error=on_screen(json_path))
+    with quietly(), before_fits(account_printer(out, problem.records, problem.account, problem.n_jobs)):
         result = leakage_test(
             problem.estimator,
             problem.X,
@@ -54,8 +57,7 @@ def command(file: str, folds: int, alpha: float, json_path: str | None, fail_on_
     if json_path is not None:
         plain = result.to_dict() | {"sentence": result.sentence, "about": about}
         write_json(json_path, json.dumps(plain, indent=2, allow_nan=False))
-    out = console(error=on_screen(json_path))
-    out.print(f"{about['data']}; target {about['target']}.\n", markup=False)
+    out.print()
     out.print(Text(f"{result.sentence.partition('): ')[0]})." if result.rejected else result.sentence, style="bold"))
     for line in str(result).split("\n")[1:]:
         out.print(Text(line))

@@ -56,6 +56,7 @@ def tidy(ax: Any, *, grid: str = "y") -> None:
 def head(ax: Any, title: str, order: Sequence[str]) -> None:
     """Set the title, and put the legend between it and the axes, where it hides nothing.
 
+    In a figure of the user's own, where there may be no room above the axes, the legend sits inside them.
     ``order`` holds the beginnings of the labels, in the order in which the legend lists them.
     """
     handles, labels = ax.get_legend_handles_labels()
@@ -64,6 +65,11 @@ def head(ax: Any, title: str, order: Sequence[str]) -> None:
         return next((i for i, start in enumerate(order) if label.startswith(start)), len(order))
 
     entries = sorted(zip(labels, handles, strict=True), key=lambda entry: place(entry[0]))
+    if not _has_room_above(ax):
+        named = [handle for _, handle in entries], [label for label, _ in entries]
+        ax.legend(*named, fontsize="x-small", loc="best", framealpha=0.85, edgecolor="none")
+        ax.set_title(title, loc="left", color=INK)
+        return
     half = math.ceil(len(entries) / 2)
     widths = [max((len(label) for label, _ in part), default=0) for part in (entries[:half], entries[half:])]
     columns = 2 if 0.072 * sum(widths) + 1.2 < ax.get_window_extent().width / ax.figure.dpi else 1
@@ -79,6 +85,11 @@ def head(ax: Any, title: str, order: Sequence[str]) -> None:
         columnspacing=1.6,
     )
     ax.set_title(title, loc="left", color=INK, pad=12 + 13.5 * math.ceil(len(entries) / columns))
+
+
+def _has_room_above(ax: Any) -> bool:
+    """Whether the figure holds these axes alone and makes room for whatever surrounds them."""
+    return len(ax.figure.axes) == 1 and ax.figure.get_layout_engine() is not None
 
 
 def percent_axis(axis: Any) -> None:

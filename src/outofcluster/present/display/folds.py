@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -81,7 +81,7 @@ class FoldsDisplay:
         FoldsDisplay
         """
         folds = audit.samples.folds
-        alone = [_alone(audit, place) for place in range(len(folds))]
+        alone = [audit.of_fold(place) for place in range(len(folds))]
         corrected = [single.corrected for single in alone]
         return cls(
             folds=tuple(fold.index for fold in folds),
@@ -139,16 +139,6 @@ class FoldsDisplay:
         head(ax, "Fold by fold", ("cross-validated", "corrected"))
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-
-def _alone(audit: Any, place: int) -> Any:
-    """The audit of one fold."""
-    samples = replace(audit.samples, folds=(audit.samples.folds[place],))
-    return replace(
-        audit,
-        pooled=replace(audit.pooled, samples=samples),
-        leakage=None if audit.leakage is None else (audit.leakage[place],),
-    )
 
 
 def _row(

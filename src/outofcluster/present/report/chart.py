@@ -22,8 +22,8 @@ from outofcluster.present.display.unmixing import UnmixingDisplay, shown_fractio
 
 __all__ = ["Frame", "Tick", "curve_chart", "interval_chart", "sensitivity_chart", "slider_end", "unmixing_chart"]
 
-SIZES = (("wide", 720, 330), ("narrow", 360, 300))
-_RIGHT, _BOTTOM = 16, 34
+SIZES = (("wide", 720, 364), ("narrow", 360, 334))
+_RIGHT, _BOTTOM = 16, 54
 _ENDS = ((0.2, 0.3), (0.5, 0.5), (1.0, 0.9))
 """Assumed rates up to which the slider ends at the rate beside them."""
 
@@ -57,7 +57,7 @@ class Frame:
     y_range: tuple[float, float]
 
     left: ClassVar[int] = 58
-    top: ClassVar[int] = 14
+    top: ClassVar[int] = 28
 
     @property
     def right(self) -> int:
@@ -284,11 +284,12 @@ def sensitivity_chart(summary: Summary) -> list[SensitivityChart]:
 
 @dataclass(frozen=True)
 class Span:
-    """An interval and its value, in hundredths of the width that all rows share."""
+    """An interval and its value, in hundredths of the width that all rows share, and the ends of that width."""
 
     value: float
     low: float
     high: float
+    ends: tuple[float, float] = (0.0, 1.0)
 
 
 def interval_chart(rows: Sequence[tuple[float, tuple[float, float]]]) -> list[Span | None]:
@@ -300,6 +301,6 @@ def interval_chart(rows: Sequence[tuple[float, tuple[float, float]]]) -> list[Sp
         return round(100 * (value - low) / (high - low), 2)
 
     return [
-        Span(place(value), place(ends[0]), place(ends[1])) if math.isfinite(value + sum(ends)) else None
+        Span(place(value), place(ends[0]), place(ends[1]), (low, high)) if math.isfinite(value + sum(ends)) else None
         for value, ends in rows
     ]

@@ -56,6 +56,32 @@
     answer.low = low;
     answer.high = high;
     move(rate, value, low, high);
+    fill(rate, value, low, high, number);
+  }
+
+  // The rows of the table of numbers that depend on the rate; the first texts come back with the assumed rate.
+  const rows = ["corrected-row", "optimism-row"].map(find);
+  const first = rows.map((row) => row && row.innerHTML);
+  function fill(rate, value, low, high, number) {
+    const [corrected, optimism] = rows;
+    if (!corrected) return;
+    rows.forEach((row, i) => { if (row) row.innerHTML = first[i]; });
+    if (rate === data.start) return;
+    const set = (row, name, words) => { row.querySelector(name).textContent = words; };
+    set(corrected, ".name", "corrected for " + (100 * rate).toFixed(1) + "% leakage");
+    set(corrected, ".value", number(value));
+    set(corrected, ".interval", low === null || high === null ? "not known" : number(low) + " to " + number(high));
+    const { low: start, high: end } = corrected.dataset;
+    const place = (v) => ((100 * (v - start)) / (end - start)).toFixed(2);
+    const [line, dot] = corrected.querySelectorAll(".span line");
+    if (line && low !== null && high !== null) {
+      line.setAttribute("x1", place(low));
+      line.setAttribute("x2", place(high));
+      for (const name of ["x1", "x2"]) dot.setAttribute(name, place(value));
+    }
+    if (!optimism) return;
+    set(optimism, ".value", number(data.greater ? data.naive - value : value - data.naive));
+    set(optimism, ".interval", "for the assumed rate only");
   }
 
   slider.addEventListener("input", () => show(Number(slider.value)));

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from outofcluster._base.text import printable_data
+from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.summary import Summary
 from outofcluster.inference.estimates import Estimate, between, decimals, fixed, percent
 from outofcluster.present.report.chart import (
@@ -83,7 +84,8 @@ def view(summary: Summary, about: Mapping[str, str], suspects: Sequence[Mapping[
         "confidence": percent(summary.confidence_level),
         "digits": digits,
         "estimates": _estimates(summary, digits),
-        "sentences": summary.sentences[summary.optimism is not None :],
+        "sentences": [*([] if summary.optimism is not None else [summary.verdict]), *summary.answers_but_test],
+        "rests": [line for line in (summary.without_curve, summary.standing_assumption, summary.scope) if line],
         "test": summary.test,
         "curve": _curve(summary, digits),
         "unmixing": _unmixing(summary, digits),
@@ -92,12 +94,31 @@ def view(summary: Summary, about: Mapping[str, str], suspects: Sequence[Mapping[
             for row in suspects
         ],
         "sensitivity": _sensitivity(summary, digits),
-        "findings": [{"word": _SEVERITIES.get(f.severity, f.severity), **asdict(f)} for f in summary.findings],
+        "loud": [_finding(finding) for finding in summary.loud],
+        "notes": [_finding(finding) for finding in summary.notes],
+        "data": _data(summary),
         "folds": _folds(summary, digits),
         "methods": _methods(summary),
         "provenance": _provenance(summary, about),
+        "machine": _machine(summary),
         "json": printable_data(summary.to_dict()),
     }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {"word": _SEVERITIES.get(finding.severity, finding.severity), **asdict(finding)}
+
+
+def _data(summary: Summary) -> dict[str, Any] | None:
+    account = summary.table
+    if account is None:
+        return None
+    classes = [(name, f"{count:,}", _percent(count / account.n_records)) for name, count in account.classes]
+    if account.n_classes > len(classes):
+        rest = account.n_records - sum(count for _, count in account.classes)
+        classes.append((f"{account.n_classes - len(classes)} more", f"{rest:,}", _percent(rest / account.n_records)))
+    lines = [account.clusters_in_words, *([] if classes else [account.target_in_words]), account.features_in_words]
+    return {"lines": lines, "classes": classes}
 
 
 def _estimates(summary: Summary, digits: int) -> list[dict[str, Any]]:
@@ -142,6 +163,7 @@ def _curve(summary: Summary, digits: int) -> dict[str, Any]:
     return {
         "charts": curve_chart(summary),
         "axis": axis,
+        "short_axis": "leakage" if summary.curve is not None else "injected fraction",
         "described": described,
         "moved": ("+" if moved > 0 else "") + fixed(moved, digits) if round(moved, digits) else "",
     }
@@ -207,6 +229,7 @@ def _sensitivity(summary: Summary, digits: int) -> dict[str, Any] | None:
             "confidence": percent(summary.confidence_level),
             "digits": digits,
             "noun": summary.metric.noun,
+            "greater": summary.metric.greater_is_better,
         },
     }
 
@@ -223,12 +246,13 @@ def _at(summary: Summary, rate: float, digits: int) -> tuple[str, str, str]:
     return _percent(rate), fixed(value, digits), between(estimate, digits)
 
 
-def _folds(summary: Summary, digits: int) -> list[tuple[str, str, str, str, str]]:
+def _folds(summary: Summary, digits: int) -> list[tuple[str, ...]]:
     leaks = summary.leakage or (None,) * len(summary.by_fold)
     return [
         (
             str(fold.fold),
             fixed(fold.naive, digits),
+            "not known" if fold.corrected is None else fixed(fold.corrected, digits),
             f"{fold.n_train:,}",
             f"{fold.n_validation:,}",
             "not given" if leak is None else _percent(leak.rate),
@@ -276,7 +300,8 @@ def _methods(summary: Summary) -> list[str]:
 def _provenance(summary: Summary, about: Mapping[str, str]) -> list[tuple[str, str]]:
     rows = list(about.items())
     rows += [
-        ("model", summary.estimator),
+        ("model", summary.model),
+        ("as code", summary.estimator if summary.estimator != summary.model else ""),
         (
             "metric",
             summary.loss if summary.loss == summary.metric.label else f"{summary.loss} ({summary.metric.label})",
@@ -293,11 +318,15 @@ def _provenance(summary: Summary, about: Mapping[str, str]) -> list[tuple[str, s
         ("fits", f"{summary.fits:,} over {_count(len(summary.by_fold), 'fold')}"),
         ("levels", ", ".join(f"{level:.4g}" for level in summary.levels)),
         ("training sets", ", ".join(f"{size:,} records" for size in summary.sizes)),
-        ("seeds", "; ".join(f"fold {f.fold}: {', '.join(map(str, f.seeds))}" for f in summary.by_fold)),
-        ("outofcluster", summary.version),
     ]
-    rows += [(name, version) for name, version in summary.versions.items() if name != "outofcluster"]
     return [(name, value) for name, value in rows if value]
+
+
+def _machine(summary: Summary) -> list[tuple[str, str]]:
+    """Seeds and versions, which few readers need."""
+    seeds = "; ".join(f"fold {f.fold}: {', '.join(map(str, f.seeds))}" for f in summary.by_fold)
+    versions = [(name, version) for name, version in summary.versions.items() if name != "outofcluster"]
+    return [("seeds", seeds), ("outofcluster", summary.version), *versions]
 
 
 def _percent(share: float) -> str:

@@ -1,0 +1,469 @@
+r"""An account of the table before any model is fitted: its records, clusters, features and target, and common slips.
+
+*Ids.* A feature is taken for an id if it holds whole numbers or short words without a space and no value occurs twice,
+or if its name says that it is one and it has at least half as many values as there are clusters. Numbers with a
+fraction, dates and free text are no ids.
+
+*The target among the features.* Let a feature have k different values. It determines the target if every one of its
+values goes along with a single value of the target. By chance that happens easily if k is near the number of clusters,
+since the target may be the same for all records of a cluster. It counts where every value is seen in five clusters or
+more on average, :math:`k \le K / 5`, and where a single threshold of a number tells two classes apart. The feature is a
+copy of the target if the converse holds as well, or if both are numbers that rise together, or fall, without a single
+exception.
+
+Columns are looked at only as long as they may still be one of these, so that a large table costs little.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.plain import flag, number, text, whole
+from outofcluster.auditing.findings import Finding
+from outofcluster.inference.estimates import Estimate
+from outofcluster.sampling.metrics.facts import MetricFacts
+
+__all__ = ["TableAccount", "id_like", "look_at_table", "looks_like_dates"]
+
+_ID_NAME = re.compile(
+    r"(^|[_\W])(id|ids|uuid|guid|rowid|row|index|key)$|[a-z](Id|ID|UUID)$|^unnamed: 0$|^(id|uuid|guid)[_\W]",
+)
+_DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([T ].*)?$")
+_NUMBER = re.compile(r"\s*[-+]?\d+[.,]\d+\s*$")
+_LEAST_RECORDS = 20
+"""Records from which values that all differ say something."""
+_LONGEST_ID = 64
+_CLUSTERS_PER_VALUE = 5
+_FIRST = 500
+"""Records that are looked at first; most columns are done with after them."""
+_SHOWN_CLASSES, _SHOWN_NAMES = 6, 12
+_PERFECT = 1e-4
+"""Share of the target's variance below which a mean squared error counts as none."""
+
+
+@dataclass(frozen=True)
+class TableAccount:
+    r"""What a table of records holds.
+
+    Attributes
+    ----------
+    n_records, n_clusters, n_single : int
+        Records, clusters, and clusters of a single record.
+    typical, largest : int
+        Median and largest number of records of a cluster.
+    n_features : int
+        Number of features.
+    features : tuple of str
+        Their names, where they have some.
+    n_classes : int
+        Number of classes of the target; 0 where it is a number.
+    classes : tuple of (str, int)
+        The most frequent classes with their numbers of records.
+    variance : float or None
+        Variance of a target of numbers; None for classes.
+    numbers : bool
+        Whether the classes are whole numbers.
+    gaps : tuple of (str, int)
+        Features with missing values, and how many.
+    ids : tuple of str
+        Features that look like ids.
+    copies, determining : tuple of str
+        Features that are the target in other words, and others that determine it.
+    like_groups : tuple of str
+        Features that are the clusters themselves.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from outofcluster.auditing.account import TableAccount
+    >>> frame = pd.DataFrame({"visit_id": range(40), "age": [30.5, 41.5] * 20, "sick": ["no", "yes"] * 20})
+    >>> account = TableAccount.of(frame, [0, 1] * 20, np.repeat(range(10), 4), classes=True)
+    >>> account.ids, account.copies
+    (('visit_id',), ('age', 'sick'))
+    >>> print(*account.lines, sep="\n")
+    40 records of 10 clusters, 4 records in a typical cluster.
+    The target has 2 classes: 0 (50 %), 1 (50 %).
+    3 features: visit_id, age, sick; no missing values.
+    """
+
+    n_records: int
+    n_clusters: int
+    n_single: int
+    typical: int
+    largest: int
+    n_features: int
+    features: tuple[str, ...] = ()
+    n_classes: int = 0
+    classes: tuple[tuple[str, int], ...] = ()
+    variance: float | None = None
+    numbers: bool = False
+    gaps: tuple[tuple[str, int], ...] = ()
+    ids: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
+    determining: tuple[str, ...] = ()
+    like_groups: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, X: Any, y: Any, groups: Any, *, classes: bool, codes: NDArray[np.int64] | None = None) -> Self:
+        """The account of checked records.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, or data frame
+            The features.
+        y, groups : array
+            Target and cluster of every record.
+        classes : bool
+            Whether the target is one of classes.
+        codes : array of int, optional
+            Number of the cluster of every record, where that is known already.
+
+        Returns
+        -------
+        TableAccount
+        """
+        target = np.asarray(y)
+        clusters = _codes(np.asarray(groups)) if codes is None else codes
+        if target.dtype.kind in "mM":
+            raise InputError(f"y must hold classes or numbers, got dates or times, such as {str(target[0])[:19]}.")
+        sizes = np.bincount(clusters)
+        shape = getattr(X, "shape", (len(target), 0))
+        named = tuple(str(name) for name in X.columns) if hasattr(X, "columns") else ()
+        about: dict[str, Any] = {"n_features": int(shape[1]) if len(shape) > 1 else 1, "features": named}
+        if classes and target.ndim == 1:
+            labels, counts = np.unique(_sortable(target), return_counts=True)
+            order = np.argsort(-counts, kind="stable")[:_SHOWN_CLASSES]
+            about |= {"n_classes": len(labels), "numbers": target.dtype.kind in "iuf"}
+            about["classes"] = tuple((str(labels[i]), int(counts[i])) for i in order)
+        elif target.dtype.kind in "biuf":
+            about["variance"] = float(np.var(target.astype(float)))
+        if target.ndim == 1:
+            # Values that cannot be compared with each other are no slip that could be named.
+            with suppress(TypeError, ValueError):
+                about |= _slips(X, target, groups, clusters)
+        return cls(
+            n_records=len(target),
+            n_clusters=len(sizes),
+            n_single=int((sizes == 1).sum()),
+            typical=int(np.median(sizes)),
+            largest=int(sizes.max()),
+            **about,
+        )
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The account in sentences: clusters, target, and features."""
+        return (self.clusters_in_words, self.target_in_words, self.features_in_words)
+
+    @property
+    def clusters_in_words(self) -> str:
+        """Records and clusters."""
+        sizes = f"{_count(self.typical, 'record')} in a typical cluster"
+        if self.largest > self.typical:
+            sizes += f" and {self.largest:,} in the largest"
+        if self.n_single:
+            sizes += f"; {_count(self.n_single, 'cluster')} with a single record"
+        return f"{_count(self.n_records, 'record')} of {_count(self.n_clusters, 'cluster')}, {sizes}."
+
+    @property
+    def target_in_words(self) -> str:
+        """The kind of the target, and how often each class occurs."""
+        if not self.n_classes:
+            return "The target is a number."
+        shares = [f"{name} ({_share(count / self.n_records)})" for name, count in self.classes]
+        more = ", …" if self.n_classes > len(shares) else ""
+        return f"The target has {_count(self.n_classes, 'class', 'classes')}: {', '.join(shares)}{more}."
+
+    @property
+    def features_in_words(self) -> str:
+        """The features, and where values are missing."""
+        names = ", ".join(self.features[:_SHOWN_NAMES]) + (", …" if len(self.features) > _SHOWN_NAMES else "")
+        words = _count(self.n_features, "feature") + (f": {names}" if names else "")
+        if not self.gaps:
+            return f"{words}; no missing values."
+        shown = [f"{name} ({_share(count / self.n_records)})" for name, count in self.gaps[:_SHOWN_CLASSES]]
+        return f"{words}; values are missing in {', '.join(shown)}{', …' if len(self.gaps) > len(shown) else ''}."
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The account that `plain` was called on.
+
+        Parameters
+        ----------
+        data : dict
+            The plain data.
+
+        Returns
+        -------
+        TableAccount
+        """
+        counts = ("n_records", "n_clusters", "n_single", "typical", "largest", "n_features", "n_classes")
+        names = ("features", "ids", "copies", "determining", "like_groups")
+        read: dict[str, Any] = {name: whole(data[name]) for name in counts}
+        read |= {name: tuple(text(word) for word in data[name]) for name in names}
+        read |= {name: tuple((text(word), whole(count)) for word, count in data[name]) for name in ("classes", "gaps")}
+        return cls(
+            **read,
+            variance=None if data["variance"] is None else number(data["variance"]),
+            numbers=flag(data["numbers"]),
+        )
+
+
+def look_at_table(account: TableAccount | None, naive: Estimate, metric: MetricFacts) -> list[Finding]:
+    """What the table itself gives reason to doubt.
+
+    Parameters
+    ----------
+    account : TableAccount or None
+        The account; None in audits of earlier versions.
+    naive : Estimate
+        The cross-validated value.
+    metric : MetricFacts
+        What is measured.
+
+    Returns
+    -------
+    list of Finding
+    """
+    findings = list[Finding]()
+    if account is None:
+        return findings
+    if account.n_single > account.n_clusters / 2:
+        findings.append(
+            Finding(
+                "singleton-clusters",
+                "warning",
+                f"{account.n_single:,} of {account.n_clusters:,} clusters have a single record.",
+                "Check that groups is the column of the clusters, and not one of record numbers.",
+            )
+        )
+    if account.ids or account.like_groups:
+        names = _quoted((*account.ids, *account.like_groups))
+        findings.append(
+            Finding(
+                "id-like-feature",
+                "warning",
+                f"Features that look like ids: {names}. A model can learn records by heart with them.",
+                "Leave them out of X, unless they are meant.",
+            )
+        )
+    if account.copies or account.determining:
+        names = _quoted((*account.copies, *account.determining))
+        findings.append(
+            Finding(
+                "target-among-features",
+                "warning",
+                f"Features that give the target away: {names}. Each of them determines it without exception.",
+                "Leave them out of X if they are not known before the target is.",
+            )
+        )
+    if _is_perfect(account, naive, metric):
+        findings.append(
+            Finding(
+                "perfect-score",
+                "warning",
+                f"The cross-validated {metric.noun} is as good as it can be ({naive.value:.4g}).",
+                "Look for a feature that is the target in other words, or that is known only after it.",
+            )
+        )
+    if account.numbers and account.n_classes > 2:
+        findings.append(
+            Finding(
+                "numbers-as-classes",
+                "info",
+                f"The {account.n_classes} different whole numbers of the target are taken as classes.",
+                "Use a regressor if they are amounts.",
+            )
+        )
+    return findings
+
+
+def _is_perfect(account: TableAccount, naive: Estimate, metric: MetricFacts) -> bool:
+    best = metric.range[1] if metric.greater_is_better else metric.range[0]
+    if naive.value == best:
+        return True
+    squared = metric.name in ("squared_error", "neg_mean_squared_error")
+    return squared and naive.value < _PERFECT * (account.variance or 0.0)
+
+
+def id_like(name: str, values: NDArray[Any], n_clusters: int) -> bool:
+    """Whether a column looks like an id of records or of clusters.
+
+    Parameters
+    ----------
+    name : str
+        The name of the column.
+    values : array
+        Its values.
+    n_clusters : int
+        Number of clusters.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from outofcluster.auditing.account import id_like
+    >>> id_like("visit", np.arange(100), 20), id_like("age", np.arange(100) % 50, 20)
+    (True, False)
+    """
+    kind = values.dtype.kind
+    if kind not in "iuOUST" or len(values) < _LEAST_RECORDS:
+        return False
+    if kind in "iu" and not _ID_NAME.search(name) and _repeats(values[:_FIRST]):
+        return False
+    if kind not in "iu":
+        words = [value for value in values[:_FIRST].tolist() if isinstance(value, str)]
+        if len(words) < len(values[:_FIRST]) or not all(map(_is_word, words)):
+            return False
+        if not _ID_NAME.search(name) and _repeats(values[:_FIRST].astype(str)):
+            return False
+        values = values.astype(str)
+    different = len(np.unique(values))
+    return different == len(values) or bool(_ID_NAME.search(name) and different >= n_clusters / 2)
+
+
+def looks_like_dates(values: NDArray[Any]) -> bool:
+    """Whether a column holds dates or times, also as text.
+
+    Parameters
+    ----------
+    values : array
+        The values.
+
+    Returns
+    -------
+    bool
+    """
+    if values.dtype.kind in "mM":
+        return True
+    words = [value for value in values[:_FIRST].tolist() if value is not None and value == value]
+    return bool(words) and all(
+        hasattr(word, "isoformat") or (isinstance(word, str) and _DATE.match(word) is not None) for word in words
+    )
+
+
+def _is_word(value: str) -> bool:
+    return (
+        0 < len(value) <= _LONGEST_ID
+        and not any(c.isspace() for c in value)
+        and _DATE.match(value) is None
+        and _NUMBER.match(value) is None
+    )
+
+
+def _slips(X: Any, target: NDArray[Any], groups: Any, clusters: NDArray[np.int64]) -> dict[str, Any]:
+    """Ids, copies of the target and of the clusters among the features, and missing values."""
+    found: dict[str, list[Any]] = {name: [] for name in ("ids", "copies", "determining", "like_groups", "gaps")}
+    n_clusters, frame = int(clusters.max()) + 1, hasattr(X, "columns")
+    codes, labels = _codes(target), np.asarray(groups).astype(str)
+    for name, values in _columns(X):
+        missing = _missing(values)
+        if missing:
+            found["gaps"].append((name, missing))
+        if frame and _equal(values[:_FIRST], labels[:_FIRST]) and _equal(values, labels):
+            found["like_groups"].append(name)
+            continue
+        if frame and not missing and id_like(name, values, n_clusters):
+            found["ids"].append(name)
+            continue
+        if not missing and (kind := _gives_away(values, target, codes, n_clusters)):
+            found[kind].append(name)
+    return {name: tuple(entries) for name, entries in found.items()}
+
+
+def _gives_away(values: NDArray[Any], target: NDArray[Any], codes: NDArray[np.int64], n_clusters: int) -> str:
+    """Whether a feature is a copy of the target, or determines it; an empty word if it does neither."""
+    if len(values) < _LEAST_RECORDS:
+        return ""
+    numeric, n_targets = values.dtype.kind in "biuf", int(codes.max()) + 1
+    if n_targets < 2:
+        return ""
+    if numeric and n_targets == 2 and _separates(values, codes):
+        return "copies" if len(np.unique(values)) == 2 else "determining"
+    first = slice(None, _FIRST)
+    if numeric and target.dtype.kind in "iuf" and n_targets > 2 and _monotone(values[first], target[first]):
+        return "copies" if _monotone(values, target) else ""
+    if not _determines(_codes(values[first]), codes[first]):
+        return ""
+    own = _codes(values)
+    n_values = int(own.max()) + 1
+    if n_values > n_clusters / _CLUSTERS_PER_VALUE or not _determines(own, codes):
+        return ""
+    return "copies" if n_values == n_targets else "determining"
+
+
+def _separates(values: NDArray[Any], codes: NDArray[np.int64]) -> bool:
+    zero, one = values[codes == 0], values[codes == 1]
+    return bool(zero.max() < one.min() or one.max() < zero.min())
+
+
+def _monotone(values: NDArray[Any], target: NDArray[Any]) -> bool:
+    """Whether two columns of numbers rise together, or fall, with ties at the same places."""
+    own, other = _codes(values), _codes(target)
+    return int(other.max()) > 1 and bool(np.array_equal(own, other) or np.array_equal(own.max() - own, other))
+
+
+def _determines(own: NDArray[np.int64], codes: NDArray[np.int64]) -> bool:
+    n_values = int(own.max()) + 1
+    first = np.full(n_values, -1)
+    first[own] = codes
+    return n_values < len(own) and bool((first[own] == codes).all())
+
+
+def _columns(X: Any) -> Iterator[tuple[str, NDArray[Any]]]:
+    """The columns of a data frame or a matrix by name; those of a sparse matrix are not looked at."""
+    if hasattr(X, "columns"):
+        for place, name in enumerate(X.columns):
+            yield str(name), np.asarray(X.iloc[:, place] if hasattr(X, "iloc") else X[name])
+    elif isinstance(X, np.ndarray) and X.ndim == 2:
+        for place, column in enumerate(X.T):
+            yield f"column {place}", column
+
+
+def _missing(values: NDArray[Any]) -> int:
+    if values.dtype.kind == "f":
+        return int(np.isnan(values).sum())
+    if values.dtype.kind in "mM":
+        return int(np.isnat(values).sum())
+    if values.dtype.kind == "O":
+        return sum(value is None or value != value for value in values.tolist())
+    return 0
+
+
+def _equal(values: NDArray[Any], labels: NDArray[Any]) -> bool:
+    return bool(np.array_equal(values.astype(str), labels))
+
+
+def _repeats(values: NDArray[Any]) -> bool:
+    return len(np.unique(values)) < len(values)
+
+
+def _codes(values: NDArray[Any]) -> NDArray[np.int64]:
+    return np.unique(_sortable(values), return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def _sortable(values: NDArray[Any]) -> NDArray[Any]:
+    return values.astype(str) if values.dtype.kind == "O" else values
+
+
+def _quoted(names: tuple[str, ...]) -> str:
+    return ", ".join(map(repr, names[:_SHOWN_NAMES])) + (", …" if len(names) > _SHOWN_NAMES else "")
+
+
+def _count(number: int, what: str, several: str = "") -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {several or what + 's'}"
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"

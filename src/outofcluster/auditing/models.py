@@ -1,0 +1,136 @@
+"""What models are called: "logistic regression" in the place of the line of code that made it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+__all__ = ["estimator_in_words", "model_in_words"]
+
+_NAMES = {
+    "LogisticRegression": "logistic regression",
+    "LogisticRegressionCV": "logistic regression",
+    "LinearRegression": "linear regression",
+    "Ridge": "ridge regression",
+    "RidgeCV": "ridge regression",
+    "RidgeClassifier": "ridge classifier",
+    "RidgeClassifierCV": "ridge classifier",
+    "Lasso": "lasso",
+    "LassoCV": "lasso",
+    "ElasticNet": "elastic net",
+    "ElasticNetCV": "elastic net",
+    "LinearSVC": "linear support vector machine",
+    "LinearSVR": "linear support vector regression",
+    "SVC": "support vector machine",
+    "SVR": "support vector regression",
+    "SGDClassifier": "linear classifier by stochastic gradient descent",
+    "SGDRegressor": "linear regression by stochastic gradient descent",
+    "KNeighborsClassifier": "nearest neighbours",
+    "KNeighborsRegressor": "nearest neighbours",
+    "RandomForestClassifier": "random forest",
+    "RandomForestRegressor": "random forest",
+    "ExtraTreesClassifier": "extremely randomised trees",
+    "ExtraTreesRegressor": "extremely randomised trees",
+    "DecisionTreeClassifier": "decision tree",
+    "DecisionTreeRegressor": "decision tree",
+    "GradientBoostingClassifier": "gradient boosting",
+    "GradientBoostingRegressor": "gradient boosting",
+    "HistGradientBoostingClassifier": "gradient boosting",
+    "HistGradientBoostingRegressor": "gradient boosting",
+    "XGBClassifier": "gradient boosting (XGBoost)",
+    "XGBRegressor": "gradient boosting (XGBoost)",
+    "LGBMClassifier": "gradient boosting (LightGBM)",
+    "LGBMRegressor": "gradient boosting (LightGBM)",
+    "CatBoostClassifier": "gradient boosting (CatBoost)",
+    "CatBoostRegressor": "gradient boosting (CatBoost)",
+    "MLPClassifier": "neural network",
+    "MLPRegressor": "neural network",
+    "GaussianNB": "naive Bayes",
+    "BernoulliNB": "naive Bayes",
+    "MultinomialNB": "naive Bayes",
+    "LinearDiscriminantAnalysis": "linear discriminant analysis",
+    "QuadraticDiscriminantAnalysis": "quadratic discriminant analysis",
+    "GaussianProcessClassifier": "Gaussian process",
+    "GaussianProcessRegressor": "Gaussian process",
+    "DummyClassifier": "constant prediction",
+    "DummyRegressor": "constant prediction",
+    "VotingClassifier": "vote of several models",
+    "VotingRegressor": "mean of several models",
+    "StackingClassifier": "stacked models",
+    "StackingRegressor": "stacked models",
+}
+_SEARCHES = ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV")
+_NEIGHBOURS = ("KNeighborsClassifier", "KNeighborsRegressor")
+_DEFAULT_NEIGHBOURS = 5
+
+
+def model_in_words(estimator: Any) -> str:
+    """A model by its name.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Any scikit-learn estimator or Pipeline.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from outofcluster.auditing.models import model_in_words
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> model_in_words(make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)))
+    'logistic regression'
+    >>> model_in_words(KNeighborsClassifier(3))
+    '3 nearest neighbours'
+    """
+    return estimator_in_words(" ".join(repr(estimator).split()))
+
+
+def estimator_in_words(printed: str) -> str:
+    """A model by its name, from the way in which scikit-learn prints it, as files of samples keep it.
+
+    Parameters
+    ----------
+    printed : str
+        What ``repr`` of the model gave.
+
+    Returns
+    -------
+    str
+        The name. Of a pipeline it is that of the last step; of a search, that of the model that is tuned. What does not
+        look like a model stays as it is.
+
+    Examples
+    --------
+    >>> from outofcluster.auditing.models import estimator_in_words
+    >>> estimator_in_words("Pipeline(steps=[('scale', StandardScaler()), ('fit', MyOwnForest(depth=3))])")
+    'my own forest'
+    """
+    name, bracket, inside = printed.partition("(")
+    if not bracket or not re.fullmatch(r"[A-Za-z_]\w*", name):
+        return printed
+    if name == "Pipeline":
+        steps = re.findall(r"\('[^']*', ?([A-Za-z_]\w*\(.*?)(?=, ?\('[^']*', ?[A-Za-z_]\w*\(|\]\)?,? ?\w*|$)", inside)
+        return estimator_in_words(steps[-1]) if steps else "pipeline"
+    if name in _SEARCHES:
+        tuned = re.search(r"estimator=([A-Za-z_]\w*\(.*)", inside)
+        return f"tuned {estimator_in_words(tuned.group(1))}" if tuned else "tuned model"
+    if name in _NEIGHBOURS:
+        number = re.search(r"n_neighbors=(\d+)", inside)
+        count = int(number.group(1)) if number else _DEFAULT_NEIGHBOURS
+        return "nearest neighbour" if count == 1 else f"{count} nearest neighbours"
+    return _NAMES.get(name) or _split(name)
+
+
+def _split(name: str) -> str:
+    """The words of a name in capitals: MyOwnForest, or HTTPModel."""
+    words = re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z]+", name.strip("_"))
+    kept = [word if word.isupper() and len(word) > 1 else word.lower() for word in words]
+    if len(kept) > 1 and kept[-1] in ("classifier", "regressor"):
+        kept = kept[:-1]
+    return " ".join(kept) or name
