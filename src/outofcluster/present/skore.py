@@ -50,10 +50,10 @@ class LeakageCheck:
     groups: Any
     leakage: Any
     options: dict[str, Any] = field(default_factory=dict)
+    report_types: list[str] = field(default_factory=lambda: ["cross-validation"], init=False, repr=False)
 
     code = "OOC001"
     title = "Score inflated by clustering errors"
-    report_types = ("cross-validation",)
     docs_url = None
     severity = "issue"
     slow = True
@@ -61,8 +61,6 @@ class LeakageCheck:
     def __post_init__(self) -> None:
         if self.leakage is None:
             raise InputError("leakage must be a rate, a Leakage or 'data' for a check of a score, got None.")
-        # skore asks for a list, and a list of the class would be shared by all checks.
-        self.report_types = list(type(self).report_types)
 
     def check_function(self, report: Any) -> str | None:
         """Audit the model of a report on the folds of the report.
