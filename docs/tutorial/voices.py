@@ -1,8 +1,8 @@
 """Make the table of the tutorial and everything that its page shows: ``python docs/tutorial/voices.py``.
 
-The recordings are real (`outofcluster.datasets.load_parkinson`, which reads or downloads them), and so are the people. The
-linkage is made here: 14 of the 40 people are split in two, as a linkage by name and date of birth would. So the truth
-is known, and the page can say how far the answer is from it. It takes about ten minutes on two cores.
+The recordings are real (`outofcluster.datasets.load_parkinson`, which reads or downloads them), and so are the people.
+The linkage is made here: 14 of the 40 people are split in two, as a linkage by name and date of birth would. So the
+truth is known, and the page can say how far the answer is from it. It takes about ten minutes on two cores.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ def audited(table):
     looked_up = np.random.default_rng(1).choice(np.unique(person), 20, replace=False)
     rows = np.isin(person, looked_up)
     leakage = ooc.Leakage.from_true_groups(person[rows], linked[rows], cv=5)
-    return leakage, ooc.audit(model(), X, y, groups=linked, leakage=leakage.validation, n_jobs=-1, random_state=0)
+    return ooc.audit(model(), X, y, groups=linked, leakage=leakage.validation, n_jobs=-1, random_state=0)
 
 
 def model():
@@ -86,12 +86,12 @@ def main():
         table[table["person"].isin(looked_up)].to_csv(f"{folder}/looked_up.csv", index=False)
         options = ["--true", "person", "--groups", "linked"]
         said["rate"] = command(["leakage", "audited", "looked_up.csv", *options], folder)
-    leakage, result = audited(table)
+    result = audited(table)
     said["audit"], said["methods"] = str(result), result.methods_text()
     tried = [(result.naive.value, result.corrected.value, without_leakage(table))]
     for seed in range(1, LINKAGES):
         other = voices(seed)
-        own = audited(other)[1]
+        own = audited(other)
         tried.append((own.naive.value, own.corrected.value, without_leakage(other)))
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
