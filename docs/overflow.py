@@ -1,8 +1,8 @@
 """Look at every built page in chromium, at 1280 and 390 pixels: ``python docs/overflow.py docs/_build/html``.
 
-A page fails if it can be scrolled sideways, or if an element hides a part of its text and cannot be scrolled to show
-it. Wide tables, formulas and outputs may scroll inside themselves. Without playwright or chromium it says so, and ends
-with 0.
+A page fails if it can be scrolled sideways, if its column reaches beyond the window, or if an element hides a part of
+its text and cannot be scrolled to show it. At 1280 pixels code, outputs and tables must show all of their width; on a
+phone they may scroll inside themselves. Without playwright or chromium it says so, and ends with 0.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 WIDTHS = (1280, 390)
 
-_CUT = """() => {
+_CUT = """(wholeWidth) => {
   const found = [], wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
   if (wide > 1) {
     const right = [...document.querySelectorAll('body *')]
@@ -24,11 +24,15 @@ _CUT = """() => {
     const last = right.length ? name(right[right.length - 1][0]) : '?';
     found.push('the page scrolls sideways by ' + wide + ' px: ' + last);
   }
+  const column = document.querySelector('article').getBoundingClientRect().right;
+  if (column > document.documentElement.clientWidth) found.push('the column ends at ' + column + ' px');
   for (const e of document.querySelectorAll('article *, .sidebar-tree *')) {
     if (!e.clientWidth || e.closest('math, svg, .headerlink')) continue;
     const style = getComputedStyle(e);
     if (style.visibility === 'hidden' || style.display === 'inline') continue;
     const hides = ['hidden', 'clip'];
+    if (wholeWidth && ['auto', 'scroll'].includes(style.overflowX) && e.scrollWidth > e.clientWidth + 1)
+      found.push('scrolls by ' + (e.scrollWidth - e.clientWidth) + ' px: ' + name(e));
     if (hides.includes(style.overflowX) && e.scrollWidth > e.clientWidth + 1 && e.textContent.trim())
       found.push('cut on the right by ' + (e.scrollWidth - e.clientWidth) + ' px: ' + name(e));
     if (hides.includes(style.overflowY) && e.scrollHeight > e.clientHeight + 3 && e.textContent.trim())
@@ -56,7 +60,8 @@ def cut_off(folder: Path) -> tuple[int, list[str]]:
             for page in pages:
                 view.goto(page.as_uri())
                 view.evaluate("document.querySelectorAll('details').forEach(part => { part.open = true; })")
-                found += [f"{page.relative_to(folder)} at {width} px: {what}" for what in view.evaluate(_CUT)]
+                cut = view.evaluate(_CUT, width > 1000)
+                found += [f"{page.relative_to(folder)} at {width} px: {what}" for what in cut]
             view.close()
         browser.close()
     return len(pages), found

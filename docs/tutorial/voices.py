@@ -10,6 +10,7 @@ import io
 import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -87,7 +88,8 @@ def main():
         options = ["--true", "person", "--groups", "linked"]
         said["rate"] = command(["leakage", "audited", "looked_up.csv", *options], folder)
     result = audited(table)
-    said["audit"], said["methods"] = str(result), result.methods_text()
+    said["audit"] = str(result)
+    said["methods"] = "\n\n".join(textwrap.fill(part, 100) for part in result.methods_text().split("\n\n"))
     tried = [(result.naive.value, result.corrected.value, without_leakage(table))]
     for seed in range(1, LINKAGES):
         other = voices(seed)
