@@ -63,6 +63,6 @@ for name in comparison.ranking:
 
 # %%
 # The order is right: nine neighbours are better than one, and cross-validation has it the other way round. The values
-# of the neighbours are close to the truth as well. That of the linear model is too low, and correcting it would
-# not help: it hardly gains from leakage. These 300 patients happen to be easier for it than the 2,000 new ones, and
-# its interval, in the table at the top, says how much of that is to be expected.
+# of the neighbours and of the tree are close to the truth as well. For the linear model the truth lies just above the
+# interval. Leakage is not the reason, since it hardly gains from it: these 300 patients happen to be easier for it than
+# the 2,000 new ones. One interval in twenty misses for such a reason.

@@ -81,5 +81,5 @@ for name, result in {"neighbours": neighbours, "ridge": ridge}.items():
 
 # %%
 # In part. For the neighbours about half of what leakage hides on these customers was found. New customers are easier to
-# predict than these 220, for both models, so the truth on them lies lower. Squared errors depend on a few customers, and
-# the wide intervals contain both truths. For the linear model there was nothing to correct, and nothing was.
+# predict than these 220, for both models, so the truth on them lies lower. Squared errors depend on a few customers,
+# and the wide intervals contain both truths. For the linear model there was nothing to correct, and nothing was.

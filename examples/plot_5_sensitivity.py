@@ -80,5 +80,5 @@ print(f"truth: {np.mean(same):.3f} on the same patients, {np.mean(others):.3f} o
 
 # %%
 # Yes: at the true rate the corrected loss is next to the truth on the same patients. The new patients are a little
-# harder, and inside the interval. The true rate is far above the tipping point, so the rival is
-# the better choice.
+# harder, and inside the interval. The true rate is far above the tipping point, so the rival is the
+# better choice.

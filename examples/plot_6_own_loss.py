@@ -72,8 +72,8 @@ print(f"truth: {np.mean(same):.3f} on the same patients, {np.mean(others):.3f} o
 
 # %%
 # Not quite: the direction is right and the interval contains both truths, but less than half of the difference was
-# found. Few records carry most of this cost, those of missed illnesses, so a few patients decide. And more leaks than the
-# 25 % that were assumed:
+# found. Few records carry most of this cost, those of missed illnesses, so a few patients decide. And more leaks than
+# the 25 % that were assumed:
 leaked = [
     np.isin(patients.entities[fold.rows], np.delete(patients.entities, fold.rows)) for fold in result.samples.folds
 ]
