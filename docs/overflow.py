@@ -1,8 +1,9 @@
 """Look at every built page in chromium, at 1280 and 390 pixels: ``python docs/overflow.py docs/_build/html``.
 
 A page fails if it can be scrolled sideways, if its column reaches beyond the window, or if an element hides a part of
-its text and cannot be scrolled to show it. At 1280 pixels code, outputs and tables must show all of their width; on a
-phone they may scroll inside themselves. Without playwright or chromium it says so, and ends with 0.
+its text and cannot be scrolled to show it. Code and outputs must show all of their width, and at 1280 pixels tables and
+formulas as well; on a phone these may scroll inside themselves. Without playwright or chromium it says so, and ends
+with 0.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ _CUT = """(wholeWidth) => {
     const style = getComputedStyle(e);
     if (style.visibility === 'hidden' || style.display === 'inline') continue;
     const hides = ['hidden', 'clip'];
-    if (wholeWidth && ['auto', 'scroll'].includes(style.overflowX) && e.scrollWidth > e.clientWidth + 1)
+    const scrolls = ['auto', 'scroll'].includes(style.overflowX) && e.scrollWidth > e.clientWidth + 1;
+    if (scrolls && (wholeWidth || e.tagName === 'PRE'))
       found.push('scrolls by ' + (e.scrollWidth - e.clientWidth) + ' px: ' + name(e));
     if (hides.includes(style.overflowX) && e.scrollWidth > e.clientWidth + 1 && e.textContent.trim())
       found.push('cut on the right by ' + (e.scrollWidth - e.clientWidth) + ' px: ' + name(e));
