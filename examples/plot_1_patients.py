@@ -62,14 +62,21 @@ FoldsDisplay.from_audit(result).plot()
 # %%
 # Was it right?
 # -------------
-# Because this is a simulation, we can train without the leaked records and score on patients that nobody has seen.
+# Because this is a simulation, we can train without the leaked records, and score on the same held-out patients and on
+# 3,000 patients that nobody has seen.
 new = ooc.datasets.make_patients(3000, split_share=0.0, random_state=102, **law)
-losses = []
+same, others = [], []
 for fold in result.samples.folds:
     clean = ~np.isin(patients.entities, patients.entities[fold.rows])
     fitted = model.fit(patients.data[clean], patients.target[clean])
-    losses.append(np.mean(fitted.predict(new.data) != new.target))
-print(f"as it is {result.naive.value:.3f}, corrected {result.corrected}, truth {np.mean(losses):.3f}")
+    same.extend(fitted.predict(patients.data[fold.rows]) != patients.target[fold.rows])
+    others.append(np.mean(fitted.predict(new.data) != new.target))
+print(f"as it is {result.naive.value:.3f}, corrected {result.corrected}")
+print(f"truth: {np.mean(same):.3f} on the same patients, {np.mean(others):.3f} on new ones")
+
+# %%
+# Yes: both truths lie inside the interval, and the corrected value between them, while cross-validation is too low by
+# about a seventh.
 
 # %%
 # Other choices later

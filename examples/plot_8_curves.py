@@ -38,6 +38,11 @@ for name, curve in curves.items():
     print(f"{name:22s} e_0 = {curve.e0_:6.2f}   (truth {truth[0]:.2f})")
 
 # %%
+# Which were right? The automatic and the completely monotone curve, because this truth is of the kind that they assume:
+# a steep fall that flattens. The polynomial and the trend filter are too smooth for it, and the sketch is constant
+# where the curve falls most. They are far too low, and nothing in the observed losses tells them so.
+
+# %%
 # Above the lowest level all of them agree with the losses. Below it nothing was observed, and the assumption decides.
 grid = np.linspace(0, 0.4, 81)
 operator = ooc.BinomialOperator(grid, n)

@@ -15,6 +15,7 @@ from outofcluster.auditing.effect_test import LeakageTest, leakage_test
 from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit
+from outofcluster.auditing.scores import corrected_cross_validate
 from outofcluster.auditing.summary import Summary
 from outofcluster.auditing.sweep import Sweep, sweep
 from outofcluster.curves import (
@@ -65,6 +66,7 @@ __all__ = [
     "audit",
     "capture_recapture",
     "compare",
+    "corrected_cross_validate",
     "datasets",
     "diagnose_curve",
     "diagnose_points",

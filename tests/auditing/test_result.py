@@ -369,7 +369,7 @@ def test_the_text(result):
     assert f"Cross-validation may be too optimistic by {result.optimism.value:.3f} (" in text
     assert "It is assumed that 10 % of the training records belong to held-out clusters, taken as known." in text
     assert (
-        "Intervals are 95 %, for new clusters of the population: they allow for another sample of clusters, in"
+        "Intervals are 95 %, for new clusters of the population. They allow for another sample of clusters in"
         in explained
     )
     assert f"cluster effect was found (p = {result.test.pvalue:.2g})" in text
@@ -404,7 +404,7 @@ def test_the_text_of_other_audits(results):
     text = " ".join(str(results("fragments")).split())
     assert "10 % of the held-out records have a piece of their cluster in training" in text
     text = " ".join(results("units").explain().split())
-    assert "for these held-out clusters: they allow for other records of these clusters only" in text
+    assert "for these held-out clusters. They allow for other records of these clusters only" in text
     untested = results("no rate")
     samples = replace(untested.samples, effect=None, effect_problem="too few records.")
     assert "no-test: " in str(replace(untested, pooled=Pooled(samples, untested.units)))

@@ -6,6 +6,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
@@ -68,7 +69,9 @@ def test_range_sums_at_a_billion_equal_the_sum_of_their_entries():
     n, p, start = 10**9, 0.3, 3 * 10**8 - 20_000
     edges = np.arange(start, start + 40_001, 10_000)
     explicit = [binomial_pmf(np.arange(a, b), n, p).sum() for a, b in itertools.pairwise(edges)]
-    np.testing.assert_allclose(BinomialOperator([p], n).range_sums(edges)[0], explicit, rtol=1e-9)
+    # The incomplete beta function of older releases of SciPy (1.16 and before) has fewer digits at such an n.
+    exact = tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 17)
+    np.testing.assert_allclose(BinomialOperator([p], n).range_sums(edges)[0], explicit, rtol=1e-9 if exact else 1e-6)
 
 
 def test_range_sums_keep_their_digits_in_the_upper_tail():

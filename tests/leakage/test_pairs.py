@@ -279,7 +279,7 @@ def test_ids_that_are_taken_for_row_numbers_are_noticed():
     left, right = names[linkage.left], names[linkage.right]
     options = {"groups": linkage.groups}
     with pytest.raises(
-        InputError, match=r"left and right must hold row numbers where ids is None, but .* as if they were"
+        InputError, match=r"left and right must hold row numbers where ids is None, but .* lie across clusters"
     ):
         Leakage.from_pair_probabilities(left, right, linkage.m, **options)
     by_name = Leakage.from_pair_probabilities(left, right, linkage.m, **options, ids=names)

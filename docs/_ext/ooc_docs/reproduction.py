@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from ooc_docs.markdown import escape, figure, number, percent, table
+from ooc_docs.markdown import details, escape, figure, number, percent, table
 
 __all__ = ["claims", "scoreboard", "sizes", "studies", "timing", "twins"]
 
@@ -25,18 +25,27 @@ _PICTURES = {
 
 
 def claims(results: Results) -> str:
-    """Every claim with what was measured beside it."""
+    """Every claim with its verdict on one screen, and what was measured below it, folded."""
     if not results["claims"]:
         return "No claim could be judged from what was run.\n"
-    rows = [
-        [
-            f"{escape(claim['claim'])} ({escape(claim['where'])})",
-            _sentence(claim["sentence"]),
-            f"**{claim['verdict']}**",
-        ]
+    rows = [[escape(claim["claim"]), _judged(claim)] for claim in results["claims"]]
+    measured = [
+        [f"{escape(claim['claim'])} ({escape(claim['where'])})", _sentence(claim["sentence"])]
         for claim in results["claims"]
     ]
-    return f"{_effort(results)}\n{table(['the paper says', 'what was measured', 'verdict'], rows)}"
+    return "\n".join(
+        [
+            table(["the paper says", "verdict"], rows),
+            details("What was measured, claim by claim", table(["claim", "figures"], measured)),
+            _effort(results),
+        ]
+    )
+
+
+def _judged(claim: Mapping[str, Any]) -> str:
+    """A verdict that says what is missing: "holds", or "holds in part: …"."""
+    reason = _sentence(claim.get("reason", ""))
+    return f"**{claim['verdict']}**" + (f": {reason}" if reason else "")
 
 
 def _effort(results: Results) -> str:
@@ -87,7 +96,21 @@ def _study(name: str, study: Mapping[str, Any]) -> str:
         figure(f"paper/{name}/{kind}.svg", f"{study['title']}. {alt}") for kind, alt in _PICTURES.items()
     )
     text = "\n\n".join(line.replace(" e_0", " $e_0$").replace(" p0", " $p_0$") for line in paragraphs)
-    return f"### {escape(study['title'])}\n\n{text}\n\n{table(header, rows, 'lrrrr')}\n{pictures}"
+    inside = f"{text}\n\n{table(header, rows, 'lrrrr')}\n{pictures}"
+    return f"### {escape(study['title'])}\n\n{_in_short(field)}\n\n{details('Figures and pictures', inside)}"
+
+
+def _in_short(field: Mapping[str, Any]) -> str:
+    """What the study shows, in a sentence."""
+    bias, over = field["relative_naive_bias"], field["methods"]["default"].get("rmse_over_naive")
+    said = f"As a user would see it, cross-validation with leakage shows a loss that is {percent(bias)} too low"
+    if bias <= 0:
+        said = "As a user would see it, leakage does not lower the loss here"
+    return (
+        f"{said}."
+        if over is None
+        else f"{said}; the error of the package default is {over:.2f} times that of no correction."
+    )
 
 
 def _ratio(value: float | None) -> str:

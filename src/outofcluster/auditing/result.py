@@ -41,6 +41,7 @@ from outofcluster.auditing.choices import (
 from outofcluster.auditing.effect_result import LeakageTest
 from outofcluster.auditing.effect_test import evaluate_effect
 from outofcluster.auditing.findings import Finding, not_muted
+from outofcluster.auditing.methods_text import methods_text
 from outofcluster.auditing.summary import FittedCurve, FoldSummary, MetricSummary, Summary, UnmixedLosses
 from outofcluster.auditing.suspects import entity_suspects_frame, suspects_frame
 from outofcluster.curves.base import Curve
@@ -558,6 +559,20 @@ class Audit:
             Several lines of text, to be printed.
         """
         return self._brief.explain()
+
+    def methods_text(self) -> str:
+        """What was done and what came out, in words for a paper, following the order of TRIPOD+AI.
+
+        Returns
+        -------
+        str
+            Three paragraphs: methods, results and limitations. Every number in them is one of this audit.
+        """
+        rows = np.unique(np.concatenate([fold.rows for fold in self.samples.folds]))
+        clusters = np.unique(np.concatenate([fold.clusters for fold in self.samples.folds]))
+        below = any(fold.unmixed is not None or fold.without_pieces is not None for fold in self.samples.folds)
+        summary = self._brief if self.leakage is not None else self.summary
+        return methods_text(summary, n_records=len(rows), n_clusters=len(clusters), left_out=below)
 
     def __str__(self) -> str:
         return str(self._brief)

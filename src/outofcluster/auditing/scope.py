@@ -1,4 +1,4 @@
-"""What the intervals cover, in one sentence that text, report, command line and documentation share."""
+"""What the intervals cover, in two sentences that text, report, command line and documentation share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["scope"]
 _ABOUT = {
     "clusters": (
         "new clusters of the population",
-        "another sample of clusters, in training and in validation",
+        "another sample of clusters in training and in validation",
     ),
     "records": ("these held-out clusters", "other records of these clusters only"),
 }
@@ -28,16 +28,16 @@ def scope(units: str, confidence_level: float = 0.95) -> str:
     Returns
     -------
     str
-        One sentence.
+        Two sentences.
 
     Examples
     --------
     >>> from outofcluster.auditing.scope import scope
     >>> scope("records", 0.9)[:67]
-    'Intervals are 90 %, for these held-out clusters: they allow for oth'
+    'Intervals are 90 %, for these held-out clusters. They allow for oth'
     """
     estimand, allowed = _ABOUT[units]
     return (
-        f"Intervals are {percent(confidence_level)}, for {estimand}: they allow for {allowed}, for the noise of the "
-        "fits, for the choice of the curve, and for the leakage rate where its standard error is given."
+        f"Intervals are {percent(confidence_level)}, for {estimand}. They allow for {allowed}, the noise of the fits, "
+        "the choice of the curve, and the leakage rate where its standard error is given."
     )

@@ -398,8 +398,8 @@ def _read_pairs(
     if ids is None and likely.sum() >= _MANY_LIKELY and across[likely].mean() > _MOSTLY:
         raise InputError(
             f"left and right must hold row numbers where ids is None, but {int((likely & across).sum())} of the "
-            f"{int(likely.sum())} pairs with probability {_LIKELY:g} or more lie across clusters, as if they were ids; "
-            "give ids=, which may be the row numbers themselves."
+            f"{int(likely.sum())} pairs with probability {_LIKELY:g} or more lie across clusters; "
+            "give ids=, if need be the row numbers."
         )
     return pairs, split
 

@@ -1,0 +1,106 @@
+"""Corrected scores in the form of scikit-learn's ``cross_validate``, for code that already reads its results.
+
+A scorer cannot give a corrected score: it sees one fitted model and the held-out records of one fold, and the
+correction comes from many models that are fitted with other training records, over all folds. A splitter cannot
+either, since it fits nothing. So this is a function with the arguments of ``cross_validate``, which audits and then
+writes the result in that form: greater is better, and one value per fold. The optimism is estimated from all folds
+together, so every fold is corrected by the same amount.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.randomness import RandomState
+from outofcluster.auditing.run import audit
+from outofcluster.sampling.metrics.losses import is_a
+
+__all__ = ["corrected_cross_validate"]
+
+
+def corrected_cross_validate(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    groups: Any,
+    leakage: Any,
+    scoring: Any = None,
+    cv: Any = None,
+    n_jobs: int | None = None,
+    params: dict[str, Any] | None = None,
+    random_state: RandomState = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Cross-validate as scikit-learn's ``cross_validate`` does, with the corrected scores beside the others.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Any scikit-learn estimator or Pipeline; it is cloned, never fitted itself.
+    X, y : array, sparse matrix, or data frame; array
+        Records and targets.
+    groups : array
+        Approximate cluster of every record.
+    leakage : float, Leakage, one for each fold, or "data"
+        The leakage rate, as `audit` takes it.
+    scoring : str, scorer, callable, or a list or dict of these, optional
+        What to measure; by default what the estimator's own ``score`` gives, the accuracy or R².
+    cv : int, splitter or iterable, optional
+        Folds that keep every approximate cluster on one side; 5 group folds by default.
+    n_jobs : int, optional
+        Workers, as in joblib. The result does not depend on it.
+    params : dict, optional
+        Parameters of ``fit``.
+    random_state : int, RandomState or Generator, optional
+        Seed of the audit, or where to draw one from.
+    **options : dict
+        Further arguments of `audit`.
+
+    Returns
+    -------
+    dict
+        For one metric, arrays ``test_score``, which are those of ``cross_validate``, and ``corrected_score``, with one
+        value per fold; for several, ``test_NAME`` and ``corrected_NAME``. Greater is better, as in scikit-learn:
+        "neg_mean_squared_error" is negative. ``audit`` is the whole `Audit`, with its intervals and findings. A fold
+        that could not be audited is left out, and a finding names it.
+
+    Examples
+    --------
+    >>> import outofcluster as ooc
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> patients = ooc.datasets.make_patients(random_state=0)
+    >>> rate = ooc.Leakage(0.12, std=0.02, of="validation")
+    >>> options = {"groups": patients.groups, "leakage": rate, "n_fits": 100, "random_state": 0}
+    >>> scores = ooc.corrected_cross_validate(KNeighborsClassifier(3), patients.data, patients.target, **options)
+    >>> print(scores["test_score"].mean().round(2), scores["corrected_score"].mean().round(2))
+    0.67 0.64
+    """
+    if leakage is None:
+        raise InputError("leakage must be a rate, a Leakage or 'data' for a corrected score, got None.")
+    wanted = _own_score(estimator) if scoring is None else scoring
+    settings = {"cv": cv, "n_jobs": n_jobs, "params": params, "random_state": random_state} | options
+    result = audit(estimator, X, y, groups=groups, leakage=leakage, scoring=wanted, **settings)
+    several = isinstance(scoring, Mapping | list | tuple | set)
+    scores: dict[str, Any] = {}
+    for name, own in result.metrics.items():
+        assert own.optimism is not None
+        # Inside the package everything is a loss, of which scikit-learn's scores are the negative.
+        values = np.array([-float(fold.own_losses.mean()) for fold in own.samples.folds]) + 0.0
+        scores[f"test_{name if several else 'score'}"] = values
+        scores[f"corrected_{name if several else 'score'}"] = values - own.optimism.value
+    return scores | {"audit": result}
+
+
+def _own_score(estimator: Any) -> str:
+    """What the method ``score`` of an estimator measures."""
+    if is_a("classifier", estimator):
+        return "accuracy"
+    if is_a("regressor", estimator):
+        return "r2"
+    name = type(estimator).__name__
+    raise InputError(f"scoring must be given for {name}, which is neither classifier nor regressor, got None.")
