@@ -78,6 +78,19 @@ def test_all_pairs_calibrated(world):
         assert covers[of] >= 0.9
 
 
+@pytest.mark.parametrize("certain", [1e-6, 1e-10, 0.0])
+def test_pairs_that_only_others_join_do_no_harm(certain):
+    """Of each entity of three records blocking compared two pairs, of nearly certain matches: none leaks."""
+    first = 3 * np.arange(100)
+    left, right = np.r_[first, first + 1, [0]], np.r_[first + 1, first + 2, [3]]
+    m = np.r_[np.full(200, 1 - certain), [0.001]]
+    groups = np.repeat(np.arange(100), 3)
+    leakage = Leakage.from_pair_probabilities(
+        left, right, m, groups=groups, ids=np.arange(300), blocking_recall=200 / 300
+    )
+    assert leakage.rate < 0.01
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(1, 2, 3, 4), (2,), (4,)], ids=["mixed", "pairs", "fours"])
 def test_blocked_pairs_with_the_recall_of_blocking(sizes):

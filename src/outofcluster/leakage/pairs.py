@@ -88,6 +88,8 @@ _LEAST_LEFT = 0.5
 """Share of the matches across clusters that is left at least: at low thresholds many paths inside them are wrong."""
 _LARGEST_SCALE = 12.0
 """Largest change of the log-odds of pairs across clusters."""
+_SHORTEST_LINK = 1e-6
+"""Least length, -log m, of a link on a path inside a cluster."""
 _LARGEST_CLUSTER = 400
 """Records of a cluster up to which paths inside it are followed."""
 
@@ -334,8 +336,9 @@ def _joined(pairs: Pairs) -> tuple[float, float]:
         if size > _LARGEST_CLUSTER:
             unlisted += (size * (size - 1) / 2 - len(own)) * float(m.mean())
             continue
-        weights = np.zeros((size, size))  # 0 stands for no link.
-        weights[one, two] = -np.log(np.maximum(m, 1e-12)) + 1e-12
+        # 0 stands for no link, and so does what scipy takes for 0, which is anything below 1e-8.
+        weights = np.zeros((size, size))
+        weights[one, two] = np.maximum(-np.log(np.maximum(m, 1e-12)), _SHORTEST_LINK)
         by_path = np.exp(-shortest_path(weights, directed=False))
         listed += float(np.maximum(by_path[one, two] - m, 0).sum())
         unlisted += float((by_path.sum() - size) / 2 - np.maximum(by_path[one, two], m).sum())
