@@ -1,8 +1,8 @@
 """Simulated worlds with a known truth, shared by the calibration study and the statistical tests.
 
 Four of them: clusters that differ (`MixedWorld`), entities of few records (`EntityWorld`), linkage that cuts entities
-and pairs that match (leakage rates), and designs for the test of a cluster effect. A world draws data and tells the
-truth about them: a closed form, a count, or the loss on fresh records, never an estimate of the package.
+and pairs that match (leakage rates, `FieldLinkage`), and designs for the test of a cluster effect. A world draws data
+and tells the truth about them: a closed form, a count, or the loss on fresh records, never an estimate of the package.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import owens_t
+import pandas as pd
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.special import expit, logit, owens_t
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -137,8 +140,36 @@ def cut_some(rng: Rng, entity: Any, share: float) -> Any:
     for e in np.unique(entity):
         if rng.random() < share:
             rows = rng.permutation(np.flatnonzero(entity == e))
-            groups[rows[: rng.integers(1, len(rows))]] = fresh
+            groups[rows[: rng.integers(1, max(len(rows), 2))]] = fresh
             fresh += 1
+    return groups
+
+
+def chip_off(rng: Rng, entity: Any, share: float, most: int = 1) -> Any:
+    """Approximate clusters: with this probability a record, and up to ``most`` - 1 others, are a piece of their own."""
+    groups, fresh = entity.copy(), int(entity.max()) + 1
+    for e in np.unique(entity):
+        rows = rng.permutation(np.flatnonzero(entity == e))
+        place = 0
+        while place < len(rows):
+            size = 1
+            if rng.random() < share:
+                size = int(rng.integers(1, most + 1))
+                groups[rows[place : place + size]] = fresh
+                fresh += 1
+            place += size
+    return groups
+
+
+def scatter_some(rng: Rng, entity: Any, share: float) -> Any:
+    """Approximate clusters: the records of so large a share of the entities fall into two to four pieces at random."""
+    groups, fresh = entity.copy(), int(entity.max()) + 1
+    for e in np.unique(entity):
+        if rng.random() < share:
+            rows = np.flatnonzero(entity == e)
+            piece = rng.integers(0, rng.integers(2, 5), len(rows))
+            groups[rows] = np.where(piece == piece[0], e, fresh + piece)
+            fresh += 4
     return groups
 
 
@@ -260,6 +291,57 @@ def with_candidates(rng: Rng, n: int = 150, k: int = 5) -> tuple[Leakage, float]
     # A match is two records, each of which leaks in the folds that hold the other one and not itself.
     matched = (rng.random(n) < m[:, :3].sum(axis=1)).sum()
     return estimate, float(2 * matched / k / (4 * n))
+
+
+class FieldLinkage:
+    """Records with five fields of which some are wrong, and the exact probability that two records match.
+
+    ``right`` is the probability that a field is right. The first ``rules`` fields are those of which blocking asks one
+    to be equal, or all pairs are compared. Pairs from ``threshold`` on are linked.
+    """
+
+    def __init__(
+        self,
+        seed: Any,
+        sizes: tuple[int, ...] = (1, 2, 3, 4),
+        right: float = 0.9,
+        rules: int | None = None,
+        threshold: float = 0.95,
+        count: int = 200,
+    ) -> None:
+        rng = np.random.default_rng(seed)
+        size = rng.choice(sizes, count)
+        self.entity = np.repeat(np.arange(count), size)
+        values = 25
+        self.fields = rng.integers(values, size=(count, 5))[self.entity]
+        wrong = rng.random(self.fields.shape) > right
+        self.fields[wrong] = rng.integers(values, size=wrong.sum())
+        one, two = np.triu_indices(len(self.entity), 1)
+        agree = self.fields[one] == self.fields[two]
+        both = right**2 + (1 - right**2) / values
+        ratio = np.where(agree, np.log(both * values), np.log((1 - both) / (1 - 1 / values))).sum(axis=1)
+        m = expit(logit((size * (size - 1) / 2).sum() / len(one)) + ratio)
+        caught = agree[:, : rules or 5]
+        compared = caught.any(axis=1) if rules else np.ones(len(m), dtype=bool)
+        same = self.entity[one] == self.entity[two]
+        self.recall = float(compared[same].mean())
+        listed = compared & (m >= 0.001)
+        self.left, self.right, self.m = one[listed], two[listed], m[listed]
+        self.caught, self.same = caught[listed], same[listed]
+        links = compared & (m >= threshold)
+        graph = coo_array((np.ones(links.sum()), (one[links], two[links])), shape=2 * (len(self.entity),))
+        self.groups = connected_components(graph, directed=False)[1]
+
+    def truth(self, share: float) -> float:
+        """Share of the records of which another piece is on the other side, counted record by record."""
+        pieces = pd.Series(self.groups).groupby(self.entity).nunique().loc[self.entity].to_numpy()
+        return float(np.mean(1 - (1 - share) ** (pieces - 1)))
+
+    def leakage(self, m: Any = None, **options: Any) -> Leakage:
+        """The rate that follows from the pairs, by default with their exact probabilities."""
+        ids = np.arange(len(self.groups))
+        m = self.m if m is None else m
+        return Leakage.from_pair_probabilities(self.left, self.right, m, groups=self.groups, ids=ids, **options)
 
 
 # --- designs for the test of a cluster effect: estimator, X, y, groups, further options ----------------

@@ -3,53 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from scipy.special import expit, logit
 
 from outofcluster._base.exceptions import InputError
 from outofcluster.leakage.blocking import capture_recapture
 from outofcluster.leakage.rate import Leakage
+from worlds import FieldLinkage
 
 SIDES = {"train": 0.2, "validation": 0.8}
-
-
-class Linkage:
-    """Records with five fields of which some are wrong, and the exact probability that two records match."""
-
-    def __init__(self, seed, sizes=(1, 2, 3, 4), right=0.9, rules=None, threshold=0.95, count=200):
-        rng = np.random.default_rng(seed)
-        size = rng.choice(sizes, count)
-        self.entity = np.repeat(np.arange(count), size)
-        values = 25
-        self.fields = rng.integers(values, size=(count, 5))[self.entity]
-        wrong = rng.random(self.fields.shape) > right
-        self.fields[wrong] = rng.integers(values, size=wrong.sum())
-        one, two = np.triu_indices(len(self.entity), 1)
-        agree = self.fields[one] == self.fields[two]
-        both = right**2 + (1 - right**2) / values
-        ratio = np.where(agree, np.log(both * values), np.log((1 - both) / (1 - 1 / values))).sum(axis=1)
-        m = expit(logit((size * (size - 1) / 2).sum() / len(one)) + ratio)
-        caught = agree[:, : rules or 5]
-        compared = caught.any(axis=1) if rules else np.ones(len(m), dtype=bool)
-        same = self.entity[one] == self.entity[two]
-        self.recall = compared[same].mean()
-        listed = compared & (m >= 0.001)
-        self.left, self.right, self.m = one[listed], two[listed], m[listed]
-        self.caught, self.same = caught[listed], same[listed]
-        links = compared & (m >= threshold)
-        graph = coo_array((np.ones(links.sum()), (one[links], two[links])), shape=2 * (len(self.entity),))
-        self.groups = connected_components(graph, directed=False)[1]
-
-    def truth(self, share):
-        """Share of the records of which another piece is on the other side, counted record by record."""
-        pieces = pd.Series(self.groups).groupby(self.entity).nunique().loc[self.entity].to_numpy()
-        return np.mean(1 - (1 - share) ** (pieces - 1))
-
-    def leakage(self, m=None, **options):
-        ids = np.arange(len(self.groups))
-        m = self.m if m is None else m
-        return Leakage.from_pair_probabilities(self.left, self.right, m, groups=self.groups, ids=ids, **options)
 
 
 def judge(linkages, leakages):
@@ -71,7 +32,7 @@ def judge(linkages, leakages):
     ids=["many mistakes", "high threshold", "larger entities", "small entities"],
 )
 def test_all_pairs_calibrated(world):
-    linkages = [Linkage(seed, **world) for seed in range(100, 112)]
+    linkages = [FieldLinkage(seed, **world) for seed in range(100, 112)]
     ratio, covers = judge(linkages, [linkage.leakage(blocking_recall=1) for linkage in linkages])
     for of in SIDES:
         assert ratio[of] == pytest.approx(1, abs=0.15)
@@ -94,7 +55,7 @@ def test_pairs_that_only_others_join_do_no_harm(certain):
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(1, 2, 3, 4), (2,), (4,)], ids=["mixed", "pairs", "fours"])
 def test_blocked_pairs_with_the_recall_of_blocking(sizes):
-    linkages = [Linkage(seed, sizes, rules=2) for seed in range(100, 112)]
+    linkages = [FieldLinkage(seed, sizes, rules=2) for seed in range(100, 112)]
     ratio, covers = judge(linkages, [linkage.leakage(blocking_recall=linkage.recall) for linkage in linkages])
     for of in SIDES:
         assert ratio[of] == pytest.approx(1, abs=0.3)
@@ -151,7 +112,7 @@ def test_capture_and_recapture_of_independent_rules(chances):
 
 
 def test_capture_and_recapture_of_a_linkage():
-    linkages = [Linkage(seed, right=0.85, rules=3) for seed in range(8)]
+    linkages = [FieldLinkage(seed, right=0.85, rules=3) for seed in range(8)]
     errors = [capture_recapture(linkage.caught, linkage.m).recall - linkage.recall for linkage in linkages]
     assert np.abs(errors).max() < 0.07
     # Its result is taken as it is.
@@ -170,7 +131,7 @@ def test_reviewed_pairs_recalibrate():
     rng = np.random.default_rng(2)
     before, after, covers = [], [], []
     for seed in range(12):
-        linkage = Linkage(seed, right=0.85, threshold=0.9)
+        linkage = FieldLinkage(seed, right=0.85, threshold=0.9)
         wrong = expit(logit(np.clip(linkage.m, 1e-9, 1 - 1e-9)) - 1.4)
         middle = np.flatnonzero((linkage.groups[linkage.left] != linkage.groups[linkage.right]) & (wrong > 0.005))
         reviewed = {int(i): bool(linkage.same[i]) for i in rng.choice(middle, min(120, len(middle)), replace=False)}
@@ -287,7 +248,7 @@ def test_what_is_refused(call, message):
 
 def test_ids_that_are_taken_for_row_numbers_are_noticed():
     """Unique ids from 0 on, in another order than the rows: likely pairs then lie across clusters."""
-    linkage = Linkage(0)
+    linkage = FieldLinkage(0)
     names = np.random.default_rng(4).permutation(len(linkage.groups))
     left, right = names[linkage.left], names[linkage.right]
     options = {"groups": linkage.groups}

@@ -1,0 +1,352 @@
+"""From a linkage to an audit: what is right, and how right, on simulated and on really linked people.
+
+    python benchmarks/linkage.py [--quick] [--json FILE] [--only PART ...] [--update FILE]
+
+Four parts:
+
+*corrected*. Data with known entities, linked with mistakes. The rate and the cuts come from 100 audited entities. The
+truth is the loss, on the same held-out records, of models that never saw their entities. The figure is the mean error
+of the corrected loss over the mean error of the naive one. Simulated mistakes are single records that are chipped off,
+pieces of two or three, several pieces, and pieces of any size. Real ones are those of splink on FEBRL 3, and on its own
+data sets where they can be had. Every entity has a profile of five or six features, which its records show with noise,
+and a label, so that a model can memorise entities.
+
+*coverage*. How often the 95 % interval holds the loss on new entities of models trained on new entities, over 40 data
+sets. The truth is the mean over new training sets of the same size without leakage, each scored on 1000 new entities.
+
+*records*. The rate from audited records (``drawn="records"``) over 200 draws.
+
+*pairs*. The rate from calibrated probabilities of pairs: all of them, and those that blocking compared with its recall.
+
+``--only`` runs some of the parts, and ``--update`` puts their figures into a file of all. The committed figures
+(linkage.json) come from a full run, about an hour on one core. Exit status 1 if a figure falls short of its bound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import GroupKFold
+from sklearn.neighbors import KNeighborsClassifier
+
+import outofcluster as ooc
+import people
+from _figures import Figures, versions
+from worlds import FieldLinkage, chip_off, cut_some, scatter_some
+
+PACKAGES = ("outofcluster", "numpy", "scipy", "scikit-learn", "joblib")
+TOOLS = ("pandas", "splink", "duckdb", "recordlinkage")
+MODELS = {"3-NN": KNeighborsClassifier(3), "forest": RandomForestClassifier(30, random_state=0)}
+Rng = np.random.Generator
+Data = tuple[Any, Any, Any, Any]
+
+
+def shown(rng: Rng, entity: Any, features: int) -> tuple[Any, Any]:
+    """Profiles of entities, seen with noise in every record, and their labels."""
+    profile = rng.standard_normal((int(entity.max()) + 1, features))
+    label = (0.7 * profile[:, 0] + rng.standard_normal(len(profile)) > 0).astype(int)
+    return profile[entity] + 0.3 * rng.standard_normal((len(entity), features)), label[entity]
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Entities with simulated linkage mistakes: their number, their sizes, and how they are cut."""
+
+    count: int
+    sizes: Callable[[Rng, int], Any]
+    cut: Callable[[Rng, Any], Any]
+    features: int = 6
+
+    def draw(self, rng: Rng) -> Data:
+        """Features, labels, entities and linked clusters."""
+        entity = np.repeat(np.arange(self.count), self.sizes(rng, self.count))
+        X, y = shown(rng, entity, self.features)
+        return X, y, entity, self.cut(rng, entity)
+
+
+@dataclass(frozen=True)
+class Real:
+    """People of a public data set, so many for each run, linked by splink, with simulated profiles and labels."""
+
+    name: str
+    count: int
+
+    def draw(self, rng: Rng) -> Data:
+        """Features, labels, persons and linked clusters."""
+        own = _people(self.name)
+        own = own.some(rng, min(self.count, len(np.unique(own.person))))
+        return *shown(rng, own.person, 5), own.person, people.link(own).groups
+
+
+@cache
+def _people(name: str) -> people.People:
+    return people.load(name)
+
+
+def equal(size: int) -> Callable[[Rng, int], Any]:
+    return lambda rng, count: np.full(count, size)
+
+
+def geometric(mean: float) -> Callable[[Rng, int], Any]:
+    return lambda rng, count: rng.geometric(1 / mean, count)
+
+
+WORLDS: dict[str, Simulated | Real] = {
+    "ten records, single ones chipped off": Simulated(200, equal(10), partial(chip_off, share=0.06)),
+    "four records, single ones chipped off": Simulated(300, equal(4), partial(chip_off, share=0.1)),
+    "six on average, single ones chipped off": Simulated(250, geometric(6), partial(chip_off, share=0.06)),
+    "ten records, one to three chipped off": Simulated(200, equal(10), partial(chip_off, share=0.03, most=3)),
+    "four records, cut anywhere": Simulated(300, equal(4), partial(cut_some, share=0.3)),
+    "eight records, two to four pieces": Simulated(200, equal(8), partial(scatter_some, share=0.3)),
+    "FEBRL 3": Real("FEBRL 3", 800),
+    "fake_1000": Real("fake_1000", 200),
+    "historical_50k": Real("historical_50k", 200),
+}
+COVERED = (
+    "ten records, single ones chipped off",
+    "six on average, single ones chipped off",
+    "four records, cut anywhere",
+)
+RUNS = {"3-NN": 12, "forest": 4}
+
+
+def folds_of(groups: Any, seed: int) -> list[tuple[Any, Any]]:
+    cv = GroupKFold(5, shuffle=True, random_state=seed)
+    return list(cv.split(np.zeros((len(groups), 1)), groups=groups))
+
+
+def loss_without_leakage(model: Any, data: Data, folds: list[tuple[Any, Any]]) -> float:
+    """Of models that were trained without the entities of the held-out records."""
+    X, y, entity, _ = data
+    wrong = 0
+    for train, test in folds:
+        clean = train[~np.isin(entity[train], entity[test])]
+        wrong += int((clone(model).fit(X[clean], y[clean]).predict(X[test]) != y[test]).sum())
+    return wrong / sum(len(test) for _, test in folds)
+
+
+def audited_entities(rng: Rng, entity: Any, groups: Any, count: int = 100) -> ooc.Leakage:
+    """What the whole of so many entities says, drawn at random."""
+    names = np.unique(entity)
+    rows = np.isin(entity, rng.choice(names, min(count, len(names)), replace=False))
+    return ooc.Leakage.from_true_groups(entity[rows], groups[rows], cv=5)
+
+
+def correct(world: Simulated | Real, model: Any, seed: int) -> dict[str, float]:
+    """One data set audited."""
+    rng = np.random.default_rng([seed, 14])
+    X, y, entity, groups = data = world.draw(rng)
+    folds = folds_of(groups, seed)
+    leakage = audited_entities(rng, entity, groups)
+    audit = ooc.audit(model, X, y, groups=groups, leakage=leakage, cv=folds, random_state=seed)
+    low, high = audit.corrected.interval
+    truth = loss_without_leakage(model, data, folds)
+    rate = float(np.mean([np.isin(entity[test], entity[train]).mean() for train, test in folds]))
+    return {
+        "naive": audit.naive.value - truth,
+        "left": audit.corrected.value - truth,
+        "covers": float(low <= truth <= high),
+        "rate": rate,
+    }
+
+
+def mean(values: Any) -> tuple[float, float]:
+    """A mean and its standard error."""
+    return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values)))
+
+
+def corrected(figures: Figures, quick: bool) -> None:
+    """Error of the corrected loss over that of the naive one."""
+    for model, (name, world) in ((model, item) for model in MODELS for item in WORLDS.items()):
+        runs = 2 if quick else RUNS[model]
+        try:
+            rows = [correct(world, MODELS[model], seed) for seed in range(runs)]
+        except people.NotHereError as error:
+            print(f"       {name}, {model}: left out, since {error}")
+            continue
+        columns = {key: np.array([row[key] for row in rows]) for key in rows[0]}
+        (naive, naive_error), (left, error) = mean(columns["naive"]), mean(columns["left"])
+        what = f"corrected, {name}, {model}"
+        figures.at_most(f"{what}: error over naive's", abs(left) / abs(naive), 0.35, error / abs(naive))
+        figures.note(f"{what}: error of naive", naive, naive_error)
+        figures.note(f"{what}: error of corrected", left, error)
+        figures.note(f"{what}: 95 % interval covers", float(columns["covers"].mean()))
+        figures.note(f"{what}: validation records that leak", float(columns["rate"].mean()))
+
+
+def loss_on_new_entities(world: Simulated, model: Any, rng: Rng, sets: int) -> tuple[float, float]:
+    """Of models trained on four fifths as many new entities, without leakage, on many new ones."""
+    losses = []
+    for _ in range(sets):
+        part = Simulated(round(0.8 * world.count), world.sizes, world.cut, world.features)
+        X, y, _, _ = part.draw(rng)
+        new, target, _, _ = Simulated(1000, world.sizes, lambda _, entity: entity, world.features).draw(rng)
+        losses.append(np.mean(clone(model).fit(X, y).predict(new) != target))
+    return mean(losses)
+
+
+def coverage(figures: Figures, quick: bool) -> None:
+    """How often the interval covers the loss on new entities."""
+    names = (
+        "ten records, single ones chipped off",
+        "six on average, single ones chipped off",
+        "four records, cut anywhere",
+    )
+    for name in names:
+        world, model = WORLDS[name], MODELS["3-NN"]
+        assert isinstance(world, Simulated)
+        truth, error = loss_on_new_entities(world, model, np.random.default_rng([14, 1]), 20 if quick else 200)
+        rows = []
+        for seed in range(4 if quick else 40):
+            rng = np.random.default_rng([seed, 41])
+            X, y, entity, groups = world.draw(rng)
+            audit = ooc.audit(
+                model, X, y, groups=groups, leakage=audited_entities(rng, entity, groups),
+                cv=folds_of(groups, seed), random_state=seed,
+            )  # fmt: skip
+            rows.append((audit.naive, audit.corrected))
+        for place, (estimate, bound) in enumerate((("naive", None), ("corrected", 0.9))):
+            own = [row[place] for row in rows]
+            hits = [low <= truth <= high for low, high in (each.interval for each in own)]
+            what = f"coverage, {name}: {estimate}, 95 % interval covers the loss on new entities"
+            if bound is None:
+                figures.note(what, float(np.mean(hits)))
+            else:
+                figures.at_least(what, float(np.mean(hits)), bound, float(np.sqrt(0.05 * 0.95 / len(hits))))
+            figures.note(f"coverage, {name}: {estimate}, mean error", *mean([each.value - truth for each in own]))
+        figures.note(f"coverage, {name}: loss on new entities", truth, error)
+
+
+def records(figures: Figures, quick: bool) -> None:
+    """The rate from audited records."""
+    worlds = {
+        "entities of 1 to 10 records": (lambda rng: rng.integers(1, 11, 2000), partial(chip_off, share=0.06)),
+        "geometric sizes": (lambda rng: rng.geometric(0.25, 3000), partial(scatter_some, share=0.2)),
+    }
+    for name, (sizes, cut) in worlds.items():
+        rng = np.random.default_rng(3)
+        own = sizes(rng)
+        entity = np.repeat(np.arange(len(own)), own)
+        groups = cut(rng, entity)
+        truth = ooc.Leakage.from_true_groups(entity, groups, cv=5).validation.rate
+        rates, hits = [], []
+        for seed in range(40 if quick else 200):
+            drawn = np.random.default_rng([seed, 5]).choice(len(entity), 150, replace=False)
+            rows = np.flatnonzero(np.isin(entity, entity[drawn]))
+            found = ooc.Leakage.from_true_groups(
+                entity[rows], groups[rows], cv=5, drawn="records", sampled=np.isin(rows, drawn)
+            ).validation
+            low, high = found.interval()
+            rates.append(found.rate)
+            hits.append(low <= truth <= high)
+        off, error = mean(np.array(rates) / truth - 1)
+        figures.at_most(f"records, {name}: bias of the rate over the rate", abs(off), 0.05, error)
+        figures.at_least(f"records, {name}: 95 % interval covers", float(np.mean(hits)), 0.92)
+
+
+def pairs(figures: Figures, quick: bool) -> None:
+    """The rate from pairs."""
+    shapes: dict[str, dict[str, Any]] = {
+        "all pairs, entities of 1 to 4": {"bound": 0.15},
+        "all pairs, many mistakes": {"bound": 0.15, "right": 0.85, "threshold": 0.9},
+        "all pairs, entities of 3 to 5": {"bound": 0.15, "right": 0.92, "sizes": (3, 4, 5)},
+        "blocked pairs, entities of 1 to 4": {"bound": 0.3, "rules": 2},
+        "blocked pairs, entities of 2": {"bound": 0.3, "rules": 2, "sizes": (2,)},
+        "blocked pairs, entities of 3 to 5": {"bound": 0.3, "rules": 2, "sizes": (3, 4, 5)},
+    }
+    for name, shape in shapes.items():
+        bound = shape.pop("bound")
+        linkages = [FieldLinkage([seed, 6], **shape) for seed in range(8 if quick else 40)]
+        leakages = [linkage.leakage(blocking_recall=linkage.recall) for linkage in linkages]
+        for of, share in (("train", 0.2), ("validation", 0.8)):
+            truth = np.array([linkage.truth(share) for linkage in linkages])
+            sides = [getattr(leakage, of) for leakage in leakages]
+            rates = np.array([side.rate for side in sides])
+            ends = np.array([side.interval() for side in sides])
+            off, error = mean(rates - truth)
+            what = f"pairs, {name}, {of} records"
+            figures.at_most(
+                f"{what}: bias of the rate over the rate", abs(off) / truth.mean(), bound, error / truth.mean()
+            )
+            covers = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
+            figures.at_least(f"{what}: 95 % interval covers", float(covers.mean()), 0.9)
+    try:
+        own = _people("FEBRL 3")
+        linked = [people.link(own.some(np.random.default_rng(seed), 1000)) for seed in range(2 if quick else 6)]
+    except people.NotHereError as error:
+        print(f"       pairs, FEBRL 3: left out, since {error}")
+        return
+    off, hits = [], []
+    for each in linked:
+        truth = ooc.Leakage.from_true_groups(each.people.person, each.groups, cv=5).validation.rate
+        ids = each.people.records["unique_id"]
+        rate = ooc.Leakage.from_splink(each.predictions, each.clusters, ids=ids, blocking_recall=each.recall).validation
+        low, high = rate.interval()
+        off.append(rate.rate / truth - 1)
+        hits.append(low <= truth <= high)
+    figures.at_most("pairs, FEBRL 3 with the true recall: bias of the rate over the rate", abs(np.mean(off)), 0.3)
+    figures.at_least("pairs, FEBRL 3 with the true recall: 95 % interval covers", float(np.mean(hits)), 0.9)
+
+
+PARTS: dict[str, Callable[[Figures, bool], None]] = {
+    "records": records,
+    "pairs": pairs,
+    "coverage": coverage,
+    "corrected": corrected,
+}
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="few runs of everything")
+    parser.add_argument("--json", type=Path, help="also write the figures, with versions, to this file")
+    parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS), help="these parts")
+    parser.add_argument("--update", type=Path, help="put the figures of these parts into this file of all parts")
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore", module="splink|duckdb")
+    figures = Figures()
+    for part in options.only:
+        PARTS[part](figures, options.quick)
+    packages = (*PACKAGES, *_installed())
+    if options.json:
+        figures.write(options.json, packages)
+    if options.update:
+        _update(options.update, figures, options.only, packages)
+    return figures.exit_status()
+
+
+def _installed() -> Iterator[str]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    for name in TOOLS:
+        try:
+            version(name)
+        except PackageNotFoundError:
+            continue
+        yield name
+
+
+def _update(path: Path, figures: Figures, parts: list[str], packages: tuple[str, ...]) -> None:
+    """Replace the figures of some parts in a file."""
+    kept = json.loads(path.read_text())["figures"] if path.exists() else []
+    own = {part: [figure for figure in kept if figure["what"].startswith(f"{part}, ")] for part in PARTS}
+    for part in parts:
+        own[part] = [asdict(row) for row in figures.rows if row.what.startswith(f"{part}, ")]
+    about = {"versions": versions(packages), "figures": [figure for part in PARTS for figure in own[part]]}
+    path.write_text(json.dumps(about, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
