@@ -98,7 +98,7 @@ def load(name: str) -> People:
     person = pd.factorize(records.pop("cluster"))[0]
     if name == "fake_1000":
         fuzzy: tuple[str, ...] = ("first_name", "surname", "email")
-        return People(records, person, fuzzy, ("city", "dob"), ("first_name", "surname", "dob"))
+        return People(records, person, fuzzy, ("city", "dob"), ("first_name", "surname", "dob", "email"))
     fuzzy, exact = ("first_name", "surname", "birth_place"), ("dob", "postcode_fake", "occupation")
     records = records[["unique_id", *fuzzy, *exact]].astype(str).replace({"None": None, "nan": None})
     return People(records, person, fuzzy, exact, ("first_name", "surname", "dob"))

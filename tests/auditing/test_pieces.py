@@ -7,6 +7,7 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
 import outofcluster as ooc
+from outofcluster._base.exceptions import InputError
 from outofcluster.inference.pooled import Pooled
 from outofcluster.split.folds import make_folds
 
@@ -134,3 +135,15 @@ def test_features_that_do_not_tell_entities_apart_are_named():
     assert all(fold.without_pieces is None for fold in result.samples.folds)
     assert result.readings is None
     assert "cannot tell entities apart" in next(f.message for f in result.findings if f.code == "sides-alike")
+
+
+def test_pieces_may_leak_from_more_than_half_of_the_records(result):
+    """Large entities lose a record easily, so that most held-out records can have a mate in training."""
+    much, little = result.at_leakage(ooc.Leakage(0.7, of="validation")), result.at_leakage(0.25)
+    assert much.corrected.value > little.corrected.value > result.naive.value
+    assert np.ptp(much.corrected.interval) > np.ptp(little.corrected.interval)
+    assert result.sensitivity([0.9]).rates.tolist() == [0.9]
+    with pytest.raises(InputError, match=r"leakage must be at most 0\.9, beyond which nothing can be told, got 0\.95"):
+        result.at_leakage(0.95)
+    with pytest.raises(InputError, match=r"rates must lie between 0 and 0\.9, got 0\.95"):
+        result.sensitivity([0.95])
