@@ -1,8 +1,8 @@
 """From a linkage to an audit: what is right, and how right, on simulated and on really linked people.
 
-    python benchmarks/linkage.py [--quick] [--json FILE] [--only PART ...] [--update FILE]
+    python benchmarks/linkage.py [--quick] [--json FILE] [--only NAME ...]
 
-The parts:
+Cells of four kinds, by the start of their names:
 
 *neighbours* and *forest*. Known entities, linked with mistakes, and 3 nearest neighbours or 30 trees. The rate
 and the cuts come from 100 audited entities. The truth is the loss, on the same held-out records, of models that never
@@ -18,8 +18,9 @@ sets. The truth is the mean over new training sets of the same size without leak
 
 *pairs*. The rate from calibrated probabilities of pairs: all of them, and those that blocking compared with its recall.
 
-``--only`` runs some of the parts, and ``--update`` puts their figures into a file of all. The committed figures
-(linkage.json) come from a full run, about an hour on one core. Exit status 1 if a figure falls short of its bound.
+``--only`` runs the cells whose names start so, and ``--json`` replaces their figures in the file, or adds them to it,
+after each cell. The committed figures (linkage.json) come from a full run, about half an hour on one core. Exit status
+1 if a figure falls short of its bound.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ import argparse
 import json
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -168,22 +170,17 @@ def mean(values: Any) -> tuple[float, float]:
     return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
-def corrected(part: str, names: Sequence[str], n_fits: int | None, runs: int, figures: Figures, quick: bool) -> None:
+def corrected(kind: str, name: str, n_fits: int | None, runs: int, figures: Figures, quick: bool) -> None:
     """Error of the corrected loss over that of the naive one."""
-    for name in names:
-        try:
-            rows = [correct(WORLDS[name], MODELS[part], n_fits, seed) for seed in range(2 if quick else runs)]
-        except people.NotHereError as error:
-            print(f"       {part}, {name}: left out, since {error}")
-            continue
-        columns = {key: np.array([row[key] for row in rows]) for key in rows[0]}
-        (naive, naive_error), (left, error) = mean(columns["naive"]), mean(columns["left"])
-        what = f"{part}, {name}"
-        figures.at_most(f"{what}: error over naive's", abs(left) / abs(naive), 0.35, error / abs(naive))
-        figures.note(f"{what}: error of naive", naive, naive_error)
-        figures.note(f"{what}: error of corrected", left, error)
-        figures.note(f"{what}: 95 % interval covers", float(columns["covers"].mean()))
-        figures.note(f"{what}: validation records that leak", float(columns["rate"].mean()))
+    rows = [correct(WORLDS[name], MODELS[kind], n_fits, seed) for seed in range(2 if quick else runs)]
+    columns = {key: np.array([row[key] for row in rows]) for key in rows[0]}
+    (naive, naive_error), (left, error) = mean(columns["naive"]), mean(columns["left"])
+    what = f"{kind}, {name}"
+    figures.at_most(f"{what}: error over naive's", abs(left) / abs(naive), 0.35, error / abs(naive))
+    figures.note(f"{what}: error of naive", naive, naive_error)
+    figures.note(f"{what}: error of corrected", left, error)
+    figures.note(f"{what}: 95 % interval covers", float(columns["covers"].mean()))
+    figures.note(f"{what}: validation records that leak", float(columns["rate"].mean()))
 
 
 def loss_on_new_entities(world: Simulated, model: Any, rng: Rng, sets: int) -> tuple[float, float]:
@@ -197,115 +194,113 @@ def loss_on_new_entities(world: Simulated, model: Any, rng: Rng, sets: int) -> t
     return mean(losses)
 
 
-def coverage(figures: Figures, quick: bool) -> None:
+def coverage(name: str, figures: Figures, quick: bool) -> None:
     """How often the interval covers the loss on new entities."""
-    names = (
-        "ten records, single ones chipped off",
-        "six on average, single ones chipped off",
-        "four records, cut anywhere",
-    )
-    for name in names:
-        world, model = WORLDS[name], MODELS["neighbours"]
-        assert isinstance(world, Simulated)
-        truth, error = loss_on_new_entities(world, model, np.random.default_rng([14, 1]), 20 if quick else 200)
-        rows = []
-        for seed in range(4 if quick else 40):
-            rng = np.random.default_rng([seed, 41])
-            X, y, entity, groups = world.draw(rng)
-            audit = ooc.audit(
-                model, X, y, groups=groups, leakage=audited_entities(rng, entity, groups),
-                cv=folds_of(groups, seed), n_fits=150, random_state=seed,
-            )  # fmt: skip
-            rows.append((audit.naive, audit.corrected))
-        for place, (estimate, bound) in enumerate((("naive", None), ("corrected", 0.9))):
-            own = [row[place] for row in rows]
-            hits = [low <= truth <= high for low, high in (each.interval for each in own)]
-            what = f"coverage, {name}: {estimate}, 95 % interval covers the loss on new entities"
-            if bound is None:
-                figures.note(what, float(np.mean(hits)))
-            else:
-                figures.at_least(what, float(np.mean(hits)), bound, float(np.sqrt(0.05 * 0.95 / len(hits))))
-            figures.note(f"coverage, {name}: {estimate}, mean error", *mean([each.value - truth for each in own]))
-        figures.note(f"coverage, {name}: loss on new entities", truth, error)
+    world, model = WORLDS[name], MODELS["neighbours"]
+    assert isinstance(world, Simulated)
+    truth, error = loss_on_new_entities(world, model, np.random.default_rng([14, 1]), 20 if quick else 200)
+    rows = []
+    for seed in range(4 if quick else 40):
+        rng = np.random.default_rng([seed, 41])
+        X, y, entity, groups = world.draw(rng)
+        audit = ooc.audit(
+            model, X, y, groups=groups, leakage=audited_entities(rng, entity, groups),
+            cv=folds_of(groups, seed), n_fits=150, random_state=seed,
+        )  # fmt: skip
+        rows.append({"naive": audit.naive, "corrected": audit.corrected})
+    for which in ("corrected", "naive"):
+        own = [row[which] for row in rows]
+        hits = float(np.mean([low <= truth <= high for low, high in (each.interval for each in own)]))
+        what = f"coverage, {name}: {which}"
+        if which == "corrected":
+            error_of_share = float(np.sqrt(0.05 * 0.95 / len(own)))
+            figures.at_least(f"{what}, 95 % interval covers the loss on new entities", hits, 0.9, error_of_share)
+        else:
+            figures.note(f"{what}, 95 % interval covers the loss on new entities", hits)
+        figures.note(f"{what}, mean error", *mean([each.value - truth for each in own]))
+    figures.note(f"coverage, {name}: loss on new entities", truth, error)
 
 
-def records(figures: Figures, quick: bool) -> None:
+RECORDS: dict[str, tuple[Callable[[Rng], Any], Callable[[Rng, Any], Any]]] = {
+    "entities of 1 to 10 records": (lambda rng: rng.integers(1, 11, 2000), partial(chip_off, share=0.06)),
+    "geometric sizes": (lambda rng: rng.geometric(0.25, 3000), partial(scatter_some, share=0.2)),
+}
+
+
+def records(name: str, figures: Figures, quick: bool) -> None:
     """The rate from audited records."""
-    worlds = {
-        "entities of 1 to 10 records": (lambda rng: rng.integers(1, 11, 2000), partial(chip_off, share=0.06)),
-        "geometric sizes": (lambda rng: rng.geometric(0.25, 3000), partial(scatter_some, share=0.2)),
-    }
-    for name, (sizes, cut) in worlds.items():
-        rng = np.random.default_rng(3)
-        own = sizes(rng)
-        entity = np.repeat(np.arange(len(own)), own)
-        groups = cut(rng, entity)
-        truth = ooc.Leakage.from_true_groups(entity, groups, cv=5).validation.rate
-        rates, hits = [], []
-        for seed in range(40 if quick else 200):
-            drawn = np.random.default_rng([seed, 5]).choice(len(entity), 150, replace=False)
-            rows = np.flatnonzero(np.isin(entity, entity[drawn]))
-            found = ooc.Leakage.from_true_groups(
-                entity[rows], groups[rows], cv=5, drawn="records", sampled=np.isin(rows, drawn)
-            ).validation
-            low, high = found.interval()
-            rates.append(found.rate)
-            hits.append(low <= truth <= high)
-        off, error = mean(np.array(rates) / truth - 1)
-        figures.at_most(f"records, {name}: bias of the rate over the rate", abs(off), 0.05, error)
-        figures.at_least(f"records, {name}: 95 % interval covers", float(np.mean(hits)), 0.92)
-
-
-def pairs(figures: Figures, quick: bool) -> None:
-    """The rate from pairs."""
-    shapes: dict[str, dict[str, Any]] = {
-        "all pairs, entities of 1 to 4": {"bound": 0.15},
-        "all pairs, many mistakes": {"bound": 0.15, "right": 0.85, "threshold": 0.9},
-        "all pairs, entities of 3 to 5": {"bound": 0.15, "right": 0.92, "sizes": (3, 4, 5)},
-        "blocked pairs, entities of 1 to 4": {"bound": 0.3, "rules": 2},
-        "blocked pairs, entities of 2": {"bound": 0.3, "rules": 2, "sizes": (2,)},
-        "blocked pairs, entities of 3 to 5": {"bound": 0.3, "rules": 2, "sizes": (3, 4, 5)},
-    }
-    for name, shape in shapes.items():
-        bound = shape.pop("bound")
-        linkages = [FieldLinkage([seed, 6], **shape) for seed in range(8 if quick else 40)]
-        leakages = [linkage.leakage(blocking_recall=linkage.recall) for linkage in linkages]
-        for of, share in (("train", 0.2), ("validation", 0.8)):
-            truth = np.array([linkage.truth(share) for linkage in linkages])
-            sides = [getattr(leakage, of) for leakage in leakages]
-            rates = np.array([side.rate for side in sides])
-            ends = np.array([side.interval() for side in sides])
-            off, error = mean(rates - truth)
-            what = f"pairs, {name}, {of} records"
-            figures.at_most(
-                f"{what}: bias of the rate over the rate", abs(off) / truth.mean(), bound, error / truth.mean()
-            )
-            covers = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
-            figures.at_least(f"{what}: 95 % interval covers", float(covers.mean()), 0.9)
-    try:
-        own = _people("FEBRL 3")
-        linked = [people.link(own.some(np.random.default_rng(seed), 1000)) for seed in range(2 if quick else 6)]
-    except people.NotHereError as error:
-        print(f"       pairs, FEBRL 3: left out, since {error}")
-        return
-    off, hits = [], []
-    for each in linked:
-        truth = ooc.Leakage.from_true_groups(each.people.person, each.groups, cv=5).validation.rate
-        ids = each.people.records["unique_id"]
-        rate = ooc.Leakage.from_splink(each.predictions, each.clusters, ids=ids, blocking_recall=each.recall).validation
-        low, high = rate.interval()
-        off.append(rate.rate / truth - 1)
+    sizes, cut = RECORDS[name]
+    rng = np.random.default_rng(3)
+    own = sizes(rng)
+    entity = np.repeat(np.arange(len(own)), own)
+    groups = cut(rng, entity)
+    truth = ooc.Leakage.from_true_groups(entity, groups, cv=5).validation.rate
+    rates, hits = [], []
+    for seed in range(40 if quick else 200):
+        drawn = np.random.default_rng([seed, 5]).choice(len(entity), 150, replace=False)
+        rows = np.flatnonzero(np.isin(entity, entity[drawn]))
+        estimate = ooc.Leakage.from_true_groups(
+            entity[rows], groups[rows], cv=5, drawn="records", sampled=np.isin(rows, drawn)
+        ).validation
+        low, high = estimate.interval()
+        rates.append(estimate.rate)
         hits.append(low <= truth <= high)
-    figures.at_most("pairs, FEBRL 3 with the true recall: bias of the rate over the rate", abs(np.mean(off)), 0.3)
-    figures.at_least("pairs, FEBRL 3 with the true recall: 95 % interval covers", float(np.mean(hits)), 0.9)
+    off, error = mean(np.array(rates) / truth - 1)
+    figures.at_most(f"records, {name}: bias of the rate over the rate", abs(off), 0.05, error)
+    figures.at_least(f"records, {name}: 95 % interval covers", float(np.mean(hits)), 0.92)
 
 
-PARTS: dict[str, Callable[[Figures, bool], None]] = {
-    "records": records,
-    "pairs": pairs,
-    "coverage": coverage,
-    "neighbours": partial(corrected, "neighbours", tuple(WORLDS), None, 8),
-    "forest": partial(corrected, "forest", FOREST_WORLDS, 150, 3),
+PAIRS: dict[str, tuple[float, dict[str, Any]]] = {
+    "all pairs, entities of 1 to 4": (0.15, {}),
+    "all pairs, many mistakes": (0.15, {"right": 0.85, "threshold": 0.9}),
+    "all pairs, entities of 3 to 5": (0.15, {"right": 0.92, "sizes": (3, 4, 5)}),
+    "blocked pairs, entities of 1 to 4": (0.3, {"rules": 2}),
+    "blocked pairs, entities of 2": (0.3, {"rules": 2, "sizes": (2,)}),
+    "blocked pairs, entities of 3 to 5": (0.3, {"rules": 2, "sizes": (3, 4, 5)}),
+}
+
+
+def pairs(name: str, figures: Figures, quick: bool) -> None:
+    """The rate from pairs, with the true recall of blocking."""
+    bound, shape = PAIRS[name]
+    linkages = [FieldLinkage([seed, 6], **shape) for seed in range(8 if quick else 40)]
+    leakages = [linkage.leakage(blocking_recall=linkage.recall) for linkage in linkages]
+    for of, share in (("train", 0.2), ("validation", 0.8)):
+        truths = [linkage.truth(share) for linkage in linkages]
+        judge_rates(figures, f"pairs, {name}, {of} records", [getattr(own, of) for own in leakages], truths, bound)
+
+
+def real_pairs(figures: Figures, quick: bool) -> None:
+    """The rate from the pairs of splink on FEBRL 3, with the true recall of blocking."""
+    own = _people("FEBRL 3")
+    rates, truths = [], []
+    for seed in range(2 if quick else 6):
+        linked = people.link(own.some(np.random.default_rng(seed), 1000))
+        ids = linked.people.records["unique_id"]
+        leakage = ooc.Leakage.from_splink(linked.predictions, linked.clusters, ids=ids, blocking_recall=linked.recall)
+        rates.append(leakage.validation)
+        truths.append(ooc.Leakage.from_true_groups(linked.people.person, linked.groups, cv=5).validation.rate)
+    judge_rates(figures, "pairs, FEBRL 3, blocked pairs", rates, truths, 0.3)
+
+
+def judge_rates(figures: Figures, what: str, rates: Sequence[Any], truths: Sequence[float], bound: float) -> None:
+    """Bias and coverage of estimated rates."""
+    truth = np.array(truths)
+    off, error = mean(np.array([rate.rate for rate in rates]) - truth)
+    whole = float(truth.mean())
+    figures.at_most(f"{what}: bias of the rate over the rate", abs(off) / whole, bound, error / whole)
+    ends = np.array([rate.interval() for rate in rates])
+    covers = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
+    figures.at_least(f"{what}: 95 % interval covers", float(covers.mean()), 0.9)
+
+
+CELLS: dict[str, Callable[[Figures, bool], None]] = {
+    **{f"records, {name}": partial(records, name) for name in RECORDS},
+    **{f"pairs, {name}": partial(pairs, name) for name in PAIRS},
+    "pairs, FEBRL 3": real_pairs,
+    **{f"coverage, {name}": partial(coverage, name) for name in COVERED},
+    **{f"neighbours, {name}": partial(corrected, "neighbours", name, None, 6) for name in WORLDS},
+    **{f"forest, {name}": partial(corrected, "forest", name, 150, 3) for name in FOREST_WORLDS},
 }
 
 
@@ -314,39 +309,31 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few runs of everything")
     parser.add_argument("--json", type=Path, help="also write the figures, with versions, to this file")
-    parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS), help="these parts")
-    parser.add_argument("--update", type=Path, help="put the figures of these parts into this file of all parts")
+    parser.add_argument("--only", nargs="+", default=[""], help="cells whose names start with one of these")
     options = parser.parse_args()
     warnings.filterwarnings("ignore", module="splink|duckdb")
-    figures = Figures()
-    for part in options.only:
-        PARTS[part](figures, options.quick)
-    packages = (*PACKAGES, *_installed())
-    if options.json:
-        figures.write(options.json, packages)
-    if options.update:
-        _update(options.update, figures, options.only, packages)
-    return figures.exit_status()
-
-
-def _installed() -> Iterator[str]:
-    from importlib.metadata import PackageNotFoundError, version
-
-    for name in TOOLS:
+    status = 0
+    for name in [name for name in CELLS if name.startswith(tuple(options.only))]:
+        figures = Figures()
         try:
-            version(name)
-        except PackageNotFoundError:
+            CELLS[name](figures, options.quick)
+        except people.NotHereError as error:
+            print(f"       {name}: left out, since {error}")
             continue
-        yield name
+        status |= figures.exit_status()
+        if options.json:
+            replace_figures(options.json, name, figures)
+    return status
 
 
-def _update(path: Path, figures: Figures, parts: list[str], packages: tuple[str, ...]) -> None:
-    """Replace the figures of some parts in a file."""
-    kept = json.loads(path.read_text())["figures"] if path.exists() else []
-    own = {part: [figure for figure in kept if figure["what"].startswith(f"{part}, ")] for part in PARTS}
-    for part in parts:
-        own[part] = [asdict(row) for row in figures.rows if row.what.startswith(f"{part}, ")]
-    about = {"versions": versions(packages), "figures": [figure for part in PARTS for figure in own[part]]}
+def replace_figures(path: Path, name: str, figures: Figures) -> None:
+    """Put the figures of a cell into the file, in the order of the cells."""
+    cells = json.loads(path.read_text())["cells"] if path.exists() else {}
+    cells[name] = [asdict(row) for row in figures.rows]
+    about = {
+        "versions": versions((*PACKAGES, *(tool for tool in TOOLS if find_spec(tool)))),
+        "cells": {name: cells[name] for name in CELLS if name in cells},
+    }
     path.write_text(json.dumps(about, indent=2) + "\n")
 
 

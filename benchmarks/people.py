@@ -9,13 +9,11 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-
-DATA_SETS = ("FEBRL 3", "fake_1000", "historical_50k")
 
 
 class NotHereError(RuntimeError):
@@ -36,6 +34,8 @@ class People:
         Fields that are compared by their letters, and those that are equal or not.
     rules : tuple of str
         Fields of which one must be equal for a pair to be compared.
+    threshold : float
+        Probability from which on pairs are linked.
     """
 
     records: Any
@@ -43,13 +43,14 @@ class People:
     fuzzy: tuple[str, ...]
     exact: tuple[str, ...]
     rules: tuple[str, ...]
+    threshold: float
 
     def some(self, rng: np.random.Generator, count: int) -> People:
         """All records of so many persons, drawn at random."""
         chosen = rng.choice(np.unique(self.person), count, replace=False)
         rows = np.isin(self.person, chosen)
         records = self.records[rows].reset_index(drop=True)
-        return People(records, pd.factorize(self.person[rows])[0], self.fuzzy, self.exact, self.rules)
+        return replace(self, records=records, person=pd.factorize(self.person[rows])[0])
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def load(name: str) -> People:
         records = load_febrl3().reset_index().rename(columns={"rec_id": "unique_id"})
         person = records["unique_id"].str.extract(r"rec-(\d+)-")[0].astype(int).to_numpy()
         fuzzy = ("given_name", "surname", "address_1", "suburb")
-        return People(records, person, fuzzy, ("postcode",), ("given_name", "surname", "postcode"))
+        return People(records, person, fuzzy, ("postcode",), ("given_name", "surname"), 0.95)
     try:
         from splink import splink_datasets
     except ImportError:
@@ -98,13 +99,13 @@ def load(name: str) -> People:
     person = pd.factorize(records.pop("cluster"))[0]
     if name == "fake_1000":
         fuzzy: tuple[str, ...] = ("first_name", "surname", "email")
-        return People(records, person, fuzzy, ("city", "dob"), ("first_name", "surname", "dob", "email"))
+        return People(records, person, fuzzy, ("city", "dob"), ("first_name", "surname", "dob", "email"), 0.5)
     fuzzy, exact = ("first_name", "surname", "birth_place"), ("dob", "postcode_fake", "occupation")
     records = records[["unique_id", *fuzzy, *exact]].astype(str).replace({"None": None, "nan": None})
-    return People(records, person, fuzzy, exact, ("first_name", "surname", "dob"))
+    return People(records, person, fuzzy, exact, ("first_name", "surname", "dob"), 0.5)
 
 
-def link(people: People, *, threshold: float = 0.95, least: float = 0.001, all_pairs: bool = False) -> Linked:
+def link(people: People) -> Linked:
     """Link records of people by splink's model, taught without labels, and DuckDB in this process."""
     try:
         import splink
@@ -114,24 +115,23 @@ def link(people: People, *, threshold: float = 0.95, least: float = 0.001, all_p
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
-        rules = ["1=1"] if all_pairs else [splink.block_on(rule) for rule in people.rules]
         settings = splink.SettingsCreator(
             link_type="dedupe_only",
             comparisons=[
                 *(compare.JaroWinklerAtThresholds(field, [0.9, 0.7]) for field in people.fuzzy),
                 *(compare.ExactMatch(field) for field in people.exact),
             ],
-            blocking_rules_to_generate_predictions=rules,
+            blocking_rules_to_generate_predictions=[splink.block_on(rule) for rule in people.rules],
         )
         linker = splink.Linker(splink.DuckDBAPI().register(people.records), settings)
         taught = linker.training
-        taught.estimate_probability_two_random_records_match([splink.block_on(*people.rules)], recall=0.6)
+        taught.estimate_probability_two_random_records_match([splink.block_on(*people.rules[:2])], recall=0.6)
         taught.estimate_u_using_random_sampling(max_pairs=2e5, seed=1)
-        for rule in people.rules[1:]:
+        for rule in people.rules:
             taught.estimate_parameters_using_expectation_maximisation(splink.block_on(rule))
-        predictions = linker.inference.predict(threshold_match_probability=least)
+        predictions = linker.inference.predict(threshold_match_probability=0.001)
         clusters = linker.clustering.cluster_pairwise_predictions_at_threshold(
-            predictions, threshold_match_probability=threshold
+            predictions, threshold_match_probability=people.threshold
         )
         pairs = predictions.as_pandas_dataframe()[["unique_id_l", "unique_id_r", "match_probability"]]
         return Linked(people, pairs, clusters.as_pandas_dataframe()[["cluster_id", "unique_id"]])
