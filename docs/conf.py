@@ -31,6 +31,7 @@ templates_path = ["_templates"]
 # Where the numbers of generated pages come from, relative to this file; a file that is missing stops the build.
 accuracy_json = "../benchmarks/accuracy.json"
 calibration_json = "../benchmarks/calibration.json"
+linkage_json = "../benchmarks/linkage.json"
 reproduction_json = "paper/results.json"
 
 html_theme = "furo"

@@ -27,7 +27,7 @@ FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 sys.path.insert(0, str(DOCS / "_ext"))
 
-from ooc_docs import accuracy, commands, generate, markdown, reproduction  # noqa: E402
+from ooc_docs import accuracy, commands, generate, linkage, markdown, reproduction  # noqa: E402
 from ooc_docs import calibration as calibration_page  # noqa: E402
 
 
@@ -327,6 +327,26 @@ def test_the_accuracy_tables_have_a_row_a_scenario():
     page = accuracy.page({"versions": {"python": "3.11"}, "figures": figures})
     assert "| ridge | 0.700 **short** | 94 % ✓ |" in page
     assert "**2 of 3 figures" in page
+
+
+def test_the_table_of_linkages_has_a_row_for_each_data_set_and_model():
+    def figure(what, value, bound=None, kind="at most"):
+        return {"what": what, "value": value, "bound": bound, "kind": kind, "standard_error": 0.01 if bound else None}
+
+    world = "forest, FEBRL 3"
+    cells = {
+        world: [
+            figure(f"{world}: error over naive's", 0.4, 0.35),
+            figure(f"{world}: error of naive", -0.05),
+            figure(f"{world}: error of corrected", 0.02),
+            figure(f"{world}: validation records that leak", 0.25),
+        ],
+        "records, one": [figure("records, one: 95 % interval covers", 0.95, 0.92, "at least")],
+    }
+    page = linkage.page({"versions": {"python": "3.11"}, "cells": cells})
+    assert "| FEBRL 3 | forest of 30 trees | 25 % | -0.050 | +0.020 | 0.40 ± 0.01 **short** |" in page
+    assert "| records, one: 95 % interval covers | 95 % ± 1 % ✓ | at least 0.92 |" in page
+    assert "**1 of 2 figures" in page
 
 
 def test_missing_or_foreign_results_stop_the_build(tmp_path):

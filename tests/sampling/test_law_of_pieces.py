@@ -167,3 +167,45 @@ def test_runs_that_end_within_a_turn_are_not_told_apart_once_they_are_merged(ass
     merged = odd[0].merge(odd[1])
     assert merged.by_cuts == {}
     assert merged.corrected.value == pytest.approx(np.mean([one.corrected.value for one in odd]), abs=0.02)
+
+
+def test_small_clusters_take_part_less_often_where_small_entities_are_cut_less_often():
+    """Entities of two are cut in one case of twenty, those of eight in every second case."""
+    law = PieceLaw(((1, 1), (2,), (7, 1), (8,)), (10.0, 190.0, 100.0, 100.0))
+    groups = np.repeat(np.arange(40), np.where(np.arange(40) % 2, 8, 2))
+    rows = np.arange(len(groups))
+    options = {"n_train": None, "train": rows[:5], "validation": rows, "groups": groups, "replace": True}
+    strategy = make_injection("fragments", law=law, **options)
+    rng, counts = np.random.default_rng(3), np.zeros(40)
+    for _ in range(300):
+        counts[np.unique(groups[strategy.draw(rng, 0.5).scored])] += 1
+    chances = law.cut_chances([2, 8])
+    assert chances[0] < 0.35
+    assert chances[1] == 1
+    np.testing.assert_allclose(counts[::2].mean() / 300, chances[0], atol=0.03)
+    assert (counts[1::2] == 300).all()
+    # Without audited entities all take part, with the same random numbers as without a law of who does.
+    assert (PieceLaw().cut_chances([2, 8]) == 1).all()
+
+
+def test_records_of_cut_entities_see_as_many_mates_as_in_the_linkage():
+    """Entities of varied sizes lose single records: how many mates their held-out records have in training."""
+    rng = np.random.default_rng(4)
+    entity = np.repeat(np.arange(3000), rng.integers(1, 7, 3000))
+    groups = entity.copy()
+    alone = np.flatnonzero(rng.random(len(entity)) < 0.08)
+    groups[alone] = 3000 + np.arange(len(alone))
+    held_out = (rng.random(groups.max() + 1) < 0.2)[groups]
+    mates = np.bincount(entity[~held_out], minlength=3000)[entity[held_out]]
+    truth = np.mean(mates[mates > 0] == 1)
+    law = ooc.Leakage.from_true_groups(entity, groups, cv=5).pieces
+    validation = np.flatnonzero(held_out)
+    strategy = make_injection(
+        "fragments", n_train=None, train=np.arange(5), validation=validation, groups=groups, replace=True, law=law
+    )
+    seen = []
+    for _ in range(20):
+        draw = strategy.draw(rng, 1.0)
+        joined = np.bincount(groups[validation[draw.from_validation]], minlength=groups.max() + 1)
+        seen.append(np.mean(joined[groups[validation[draw.scored]]] == 1))
+    assert np.mean(seen) == pytest.approx(truth, abs=0.04)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ooc_docs import accuracy, calibration, commands, reproduction
+from ooc_docs import accuracy, calibration, commands, linkage, reproduction
 
 __all__ = ["FROM_FILES", "ResultsError", "fill", "generate", "read_results"]
 
@@ -18,6 +18,7 @@ _SCHEMA = 1
 FROM_FILES: dict[str, tuple[str, Callable[[Any], str]]] = {
     "accuracy": ("accuracy_json", accuracy.page),
     "calibration": ("calibration_json", calibration.page),
+    "linkage": ("linkage_json", linkage.page),
     "claims": ("reproduction_json", reproduction.claims),
     "studies": ("reproduction_json", reproduction.studies),
     "timing": ("reproduction_json", reproduction.timing),

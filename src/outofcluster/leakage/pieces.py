@@ -11,8 +11,9 @@ same odds θ whatever its size, and the size of the piece that stays in V̂ unif
 .. math:: n_s = u_s + \min\Bigl(n_s, θ \sum_{t > s} \frac{u_t}{t - 1}\Bigr) ,
 
 which is solved from the largest size down; where the law of the pieces is known, the probability that the kept piece
-has s records takes the place of 1/(t - 1). θ follows from rho0 (by root finding), and the rate among the scored
-records is that of the clusters of two records or more, each of which scores half of its records on average. Where
+has s records takes the place of 1/(t - 1), and θ is multiplied by the relative chance :math:`c_t` that an entity of t
+records is cut. θ follows from rho0 (by root finding), and the rate among the scored records is that of the clusters of
+two records or more, each of which scores half of its records on average, and as often as its :math:`c_s` says. Where
 there are too few small clusters to explain all of rho0, the rest is spread evenly over all sizes.
 """
 
@@ -71,13 +72,21 @@ def scored_rate(sizes: NDArray[np.int64], rate: float, law: Law | None = None) -
     leaked = _leaked(counts, odds, law)
     rest = max(rate - leaked.sum() / n_records, 0.0)
     evenly = rest / (1 - leaked.sum() / n_records) if rest > 1e-9 else 0.0
-    explained = float(leaked[2:].sum() / records[2:].sum()) if records[2:].any() else 0.0
+    scored = _chances(len(counts), law)[2:]
+    explained = float(scored @ leaked[2:] / (scored @ records[2:])) if records[2:].any() else 0.0
     return explained + (1 - explained) * evenly
+
+
+def _chances(count: int, law: Law | None) -> Array:
+    """Relative chance that an entity is cut, by its size from 0 on."""
+    if not isinstance(law, PieceLaw):
+        return np.ones(count)
+    return np.concatenate([np.ones(min(count, 2)), law.cut_chances(np.arange(2, count))])
 
 
 def _leaked(counts: Array, odds: float, law: Law | None) -> Array:
     """Records in leaked clusters, by the cluster's size, for the odds that an entity is split."""
-    whole = counts.copy()
+    whole, chances = counts.copy(), _chances(len(counts), law)
     pieces = np.zeros(len(counts))
     for size in range(len(counts) - 1, 0, -1):
         whole[size] = max(counts[size] - odds * pieces[size], 0.0)
@@ -86,6 +95,6 @@ def _leaked(counts: Array, odds: float, law: Law | None) -> Array:
             if law is None:
                 pieces[1:size] += whole[size] / (size - 1)
             else:
-                pieces[1:size] += whole[size] * law.probabilities(size)[::-1]
+                pieces[1:size] += whole[size] * chances[size] * law.probabilities(size)[::-1]
     leaked: Array = np.arange(len(counts)) * (counts - whole)
     return leaked

@@ -17,19 +17,20 @@ what was not drawn of V̂ is scored. *Fragments*: record linkage splits entities
 in T̂. Each cluster of V̂ with at least two records is cut in two (the size of the first piece by the law that audited
 entities show, else by two assumed laws in turn, :mod:`outofcluster.split.pieces`; its members uniform). The second
 piece is always scored, the first joins T̂ with probability a. Clusters that do not leak are cut as well, so that all
-levels score the same kind of records; clusters of one record cannot be cut and are left out. T̂ trains as it is, or a
-bootstrap of it where ``n_train`` says so. *Second fragments*: the same for clusters of which a piece trains already. A
-first piece always joins T̂, and what is left of the cluster is cut as above. How much a further piece lowers the loss is
-what clusters that leaked before the audit gain from one.
+levels score the same kind of records; clusters of one record cannot be cut and are left out. Where audited entities show
+that large ones are cut more often, small clusters take part in fewer draws. T̂ trains as it is, or a bootstrap of it
+where ``n_train`` says so. *Second fragments*: the same for clusters of which a piece trains already. A first piece
+always joins T̂, and what is left of the cluster is cut as above. How much a further piece lowers the loss is what
+clusters that leaked before the audit gain from one.
 
 A third error model is a third class here, in a file of its own if it is long, and an entry in ``INJECTIONS``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -215,10 +216,10 @@ class Fragments:
         return replace(plain, strata=np.full(len(injected), in_turn, dtype=np.int64))
 
     def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
-        """Cut every cluster, and let the first piece of some join training."""
+        """Cut every cluster that takes part, and let the first piece of some join training."""
         joined, scored = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
         law = self.law.of_replicate(replicate) if isinstance(self.law, AssumedCuts) else self.law
-        for members in self.clusters:
+        for members in self._taking_part(rng):
             order = rng.permutation(members)
             if self.second:
                 first = law.draw(rng, len(order))
@@ -234,6 +235,21 @@ class Fragments:
         if self.n_train is not None:
             from_train = rng.integers(self.n_train_pool, size=self.n_train)
         return Draw(from_train, np.concatenate(joined), np.sort(np.concatenate(scored)))
+
+    @cached_property
+    def _chances(self) -> Array | None:
+        """How often each cluster takes part; None where all always do."""
+        if not isinstance(self.law, PieceLaw):
+            return None
+        chances = self.law.cut_chances([len(rows) for rows in self.clusters])
+        return None if (chances == 1).all() else chances
+
+    def _taking_part(self, rng: np.random.Generator) -> Sequence[Rows]:
+        """Clusters by the chance that an entity of their size is cut; all of them where none was chosen."""
+        if self._chances is None:
+            return self.clusters
+        chosen = np.flatnonzero(rng.random(len(self.clusters)) < self._chances)
+        return [self.clusters[place] for place in chosen] if len(chosen) else self.clusters
 
     def describe(self) -> dict[str, Any]:
         """Number of clusters, the size of the bootstrap, and the law of the pieces."""

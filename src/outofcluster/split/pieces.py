@@ -8,10 +8,11 @@ held out in some fold, and then each of the others trains with probability 1-φ,
 records off an entity, be it large or small. A cut of an entity of t records into (kept, leaked) becomes for a cluster
 of s records
 
-.. math:: (s - c, c) \text{ if leaked} \le \text{kept, else } (c, s - c) , \qquad
+.. math:: (s - c, c) \text{ if leaked} < \text{kept, else } (c, s - c) , \qquad
           c = \min(\text{kept}, \text{leaked}, \lfloor s/2 \rfloor) ,
 
-with weight :math:`\exp(-\tfrac12 \log_2^2(t/s))`: entities of half or twice the size count 0.6, of a quarter 0.14.
+half of it each where both parts are equal, and with weight :math:`\exp(-\tfrac12 \log_2^2(t/s))`: entities of half or
+twice the size count 0.6, of a quarter 0.14.
 
 *Few audited entities.* The learned law is shrunk towards a default, which counts as much as 5 such pairs do. By
 default the smaller part has c records with a probability proportional to :math:`c^{-2}`, and either part trains as
@@ -24,6 +25,11 @@ with the same probability. Of the held-out records of cut entities of ten, 55 % 
 losses of the two halves of the replicates show what the answer owes to the assumption, without a further fit. What is
 not known is the share of cuts of either kind; taken as uniform on [0, 1], it adds a twelfth of the squared difference
 of the two answers to the variance.
+
+*Which entities are cut.* Large ones are cut more often than small ones. An entity that was cut has k held-out pieces
+in all, and one that is whole has none. The mean of k over audited entities of two records or more says how often a
+cluster of s records stands for a cut entity, up to a factor. Entities of another size have the same weights as above,
+and the mean of all counts as much as 5 of them.
 
 Each piece counts once, so held-out records have their right weights where the kept records of many draws are pooled:
 a draw that keeps nine records counts nine times as much as one that keeps a single record.
@@ -188,8 +194,11 @@ class PieceLaw:
         if len(self._cuts):
             entity, kept, leaked, weight = self._cuts.T
             part = np.minimum(np.minimum(kept, leaked), size // 2).astype(np.int64)
-            near = weight * np.exp(-0.5 * np.log2(entity / size) ** 2)
-            np.add.at(chance, np.where(leaked <= kept, part, size - part), near)
+            near = weight * _nearness(entity, size)
+            # Two equal parts say that a small one is cut off, and not which of the two is held out.
+            small = np.where(leaked < kept, 1.0, np.where(leaked > kept, 0.0, 0.5))
+            np.add.at(chance, part, near * small)
+            np.add.at(chance, size - part, near * (1 - small))
         self._by_size[size] = chance[1:] / chance.sum()
         return self._by_size[size]
 
@@ -251,6 +260,42 @@ class PieceLaw:
             steps = np.cumsum(self._of_size(int(size)))
             drawn[own] = 1 + np.minimum(np.searchsorted(steps, chance[own], side="right"), size - 2)
         return drawn
+
+    def cut_chances(self, sizes: Any) -> Array:
+        """How often clusters of these sizes stand for cut entities, relative to the size that does so most often.
+
+        Parameters
+        ----------
+        sizes : array of int
+            Records of each cluster.
+
+        Returns
+        -------
+        array
+            Between 0 and 1, one number per cluster; all 1 where no cut entity was audited.
+
+        Examples
+        --------
+        Every tenth entity of two records was cut, and every second one of eight:
+
+        >>> from outofcluster.split.pieces import PieceLaw
+        >>> law = PieceLaw(((1, 1), (2,), (7, 1), (8,)), (10.0, 90.0, 50.0, 50.0))
+        >>> law.cut_chances([2, 8, 8]).round(2)
+        array([0.35, 1.  , 1.  ])
+        """
+        sizes = np.asarray(sizes, dtype=np.int64)
+        several = [(sum(cut), len(cut), weight) for cut, weight in zip(self.pieces, self.weights, strict=True)]
+        entity, pieces, weight = np.array([row for row in several if row[0] > 1], dtype=float).reshape(-1, 3).T
+        held_out = weight * np.where(pieces > 1, pieces, 0.0)
+        if not held_out.any() or len(sizes) == 0:
+            return np.ones(len(sizes))
+        chances = np.zeros(len(sizes))
+        for size in np.unique(sizes):
+            near = _nearness(entity, size)
+            borrowed = _DEFAULT_WEIGHT * held_out.sum() / weight.sum()
+            chances[sizes == size] = (near @ held_out + borrowed) / (near @ weight + _DEFAULT_WEIGHT)
+        relative: Array = chances / chances.max()
+        return relative
 
     def leaked_share(self, size: int, *, by: str = "clusters") -> float:
         """Mean share of a cut cluster's records that are in the leaked piece.
@@ -414,6 +459,12 @@ def read_law(data: Any) -> Law | None:
     if data is None:
         return None
     return AssumedCuts(**data) if "kind" in data else PieceLaw.from_dict(data)
+
+
+def _nearness(entity: Array, size: float) -> Array:
+    """How much entities of these sizes count for a cluster of another size."""
+    near: Array = np.exp(-0.5 * np.log2(entity / size) ** 2)
+    return near
 
 
 def _sums(sizes: tuple[int, ...], chance: float) -> Array:
