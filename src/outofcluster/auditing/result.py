@@ -642,8 +642,8 @@ class Audit:
         float
         """
         share = check_share("rate", rate)
-        if share > (most := LARGEST_RATES[self.error_model]):
-            raise InputError(f"rate must be at most {most}, beyond which nothing can be told, got {share:g}.")
+        if share > LARGEST_RATE:
+            raise InputError(f"rate must be at most {LARGEST_RATE}, beyond which nothing can be told, got {share:g}.")
         return self.metric.shown(self._loss_at(share))
 
     def _loss_at(self, rate: float) -> float:

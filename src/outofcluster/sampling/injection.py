@@ -17,9 +17,9 @@ what was not drawn of V̂ is scored. *Fragments*: record linkage splits entities
 in T̂. Each cluster of V̂ with at least two records is cut in two (the size of the first piece by the law that audited
 entities show, else by two assumed laws in turn, :mod:`outofcluster.split.pieces`; its members uniform). The second
 piece is always scored, the first joins T̂ with probability a. Clusters that do not leak are cut as well, so that all
-levels score the same kind of records; clusters of one record cannot be cut and are left out. Where audited entities show
-that large ones are cut more often, small clusters take part in fewer draws. T̂ trains as it is, or a bootstrap of it
-where ``n_train`` says so. *Second fragments*: the same for clusters of which a piece trains already. A first piece
+levels score the same kind of records; clusters of one record cannot be cut and are left out. Where large audited
+entities are cut more often, small clusters take part in fewer draws. T̂ trains as it is, or a bootstrap of it where
+``n_train`` says so. *Second fragments*: the same for clusters of which a piece trains already. A first piece
 always joins T̂, and what is left of the cluster is cut as above. How much a further piece lowers the loss is what
 clusters that leaked before the audit gain from one.
 
