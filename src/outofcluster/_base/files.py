@@ -24,13 +24,9 @@ __all__ = ["check_destination", "check_outputs", "check_path", "is_standard_outp
 def check_path(name: str, path: Any) -> Path:
     """A path, from what names one; ``name`` is the argument, for the message."""
     try:
-        target = Path(path)
-        if "\0" in str(target) or not str(path):
-            raise ValueError
-        target.exists()
-    except (TypeError, ValueError, OSError):
+        return Path(path)
+    except TypeError:
         raise InputError(f"{name} must be the path of a file, got {short(path)}.") from None
-    return target
 
 
 def check_destination(name: str, path: str | os.PathLike[str]) -> Path:
@@ -55,6 +51,7 @@ def check_destination(name: str, path: str | os.PathLike[str]) -> Path:
     Traceback (most recent call last):
     outofcluster._base.exceptions.InputError: path must lie in a folder that exists, got 'no such folder/report.html'.
     """
+    check_path(name, path)
     must = f"{name} must be a file that can be written, got {str(path)!r}"
     try:
         kind = _kind(path)

@@ -35,7 +35,7 @@ def n_rows(name: str, data: Any) -> int:
         if isinstance(data, str | bytes | Mapping | Set) or shape == ():
             raise TypeError
         return len(data)
-    except TypeError:
+    except Exception:
         raise InputError(
             f"{name} must be an array or a data frame with one row per record, got {short(data)}."
         ) from None

@@ -141,6 +141,8 @@ def first_missing(values: Any, *, infinite: bool = False) -> int | None:
         missing = np.asarray(np.frompyfunc(_is_missing, 1, 1)(array)).astype(bool)
     else:
         return None
+    if missing.size == 0:
+        return None
     rows = np.flatnonzero(missing.reshape(len(missing), -1).any(axis=1) if missing.ndim else missing)
     return int(rows[0]) if len(rows) else None
 
