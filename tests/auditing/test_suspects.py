@@ -1,12 +1,16 @@
 """Suspects as frames: sorted, named, and complete."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsClassifier
 
 import outofcluster as ooc
+from outofcluster.auditing import suspects
 from outofcluster.auditing.suspects import entity_suspects_frame, nearest_clusters
 from outofcluster.datasets import make_patients
+from outofcluster.sampling.task import Task
 from outofcluster.split.entities import EntitySuspects, entity_suspects, match_clusters
 from outofcluster.split.folds import Fold, make_folds
 
@@ -43,9 +47,23 @@ def test_a_cluster_without_a_candidate_resembles_nobody_and_an_empty_frame_keeps
 def test_the_nearest_held_out_record_names_the_cluster():
     features = np.array([[0.0, 1.0], [5.0, 1.0], [0.2, 1.0], [4.0, 1.0]])
     fold = Fold(0, np.array([0, 1]), np.array([2, 3]))
-    assert nearest_clusters(features, fold, np.array([0, 1, 2, 3])).tolist() == [2, 3]
-    assert nearest_clusters(None, fold, np.arange(4)).tolist() == [-1, -1]
-    assert nearest_clusters(np.ones((4, 1)), fold, np.arange(4)).tolist() == [-1, -1]
+
+    def nearest(features):
+        return nearest_clusters(Task.check(Ridge(), features, np.arange(4.0)), fold, np.arange(4)).tolist()
+
+    assert nearest(features) == [2, 3]
+    assert nearest(pd.DataFrame(features)) == [2, 3]
+    assert nearest(np.array([["a"], ["b"], ["c"], ["d"]])) == [-1, -1]
+    assert nearest(np.ones((4, 1))) == [-1, -1]
+
+
+def test_of_many_held_out_records_some_are_compared(monkeypatch):
+    monkeypatch.setattr(suspects, "_MOST_COMPARED", 10)
+    monkeypatch.setattr(suspects, "_MOST_FOR_SCALE", 30)
+    features = np.repeat([[0.0], [10.0]], 50, axis=0)
+    fold = Fold(0, np.array([0, 99]), np.arange(1, 99))
+    task = Task.check(Ridge(), features, np.zeros(100))
+    assert nearest_clusters(task, fold, np.repeat([4, 7], 50)).tolist() == [4, 7]
 
 
 def test_an_audit_of_fragments_names_the_pieces(tmp_path):

@@ -115,8 +115,8 @@ def test_weights_of_a_part_do_not_depend_on_its_records(world):
     before = _log_ratio_by_part(members, stack, by_member, fold, np.random.default_rng(4))
     hidden = (fold == 3) & (side == 1)
     members.records.features[hidden] = 9.0
-    for name in ("_terms", "_columns"):
-        members.__dict__[name][hidden] = 9.0
+    members._terms[hidden] = 9.0
+    members.records.columns[hidden] = 9.0
     after = _log_ratio_by_part(members, stack, by_member, fold, np.random.default_rng(4))
     np.testing.assert_array_equal(before[3], after[3])
     assert not np.allclose(before[1], after[1])

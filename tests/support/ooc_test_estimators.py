@@ -133,3 +133,20 @@ class MisbehavingClassifier(ClassifierMixin, Misbehaving):
     def predict_proba(self, X):
         half = np.full((len(X), 2), 0.5)
         return {"negative": half * [-1, 3], "nan": half * np.nan}.get(self.how, half)
+
+
+class Deadly(GaussianNB):
+    """Ends the process that fits it, unless that is the given one or a file says that it was done before."""
+
+    def __init__(self, spared=0, flag="", *, priors=None, var_smoothing=1e-9):
+        super().__init__(priors=priors, var_smoothing=var_smoothing)
+        self.spared = spared
+        self.flag = flag
+
+    def fit(self, X, y):
+        if os.getpid() != self.spared and not os.path.exists(self.flag):
+            if self.flag:
+                with open(self.flag, "w"):
+                    pass
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().fit(X, y)

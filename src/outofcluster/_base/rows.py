@@ -60,5 +60,7 @@ def take_rows(data: Any, rows: NDArray[np.int64]) -> Any:
         return data.iloc[rows]
     if isinstance(data, list | tuple):
         return [data[row] for row in rows]
+    if type(data) is np.ndarray:
+        return data.take(rows, axis=0)
     # Sparse matrices in coordinates have no rows to index.
     return data[rows] if hasattr(data, "__getitem__") else data.tocsr()[rows]

@@ -15,7 +15,7 @@ from outofcluster._base.validation import check_choice, check_number, short
 from outofcluster.curves import AutoCurve, Curve, PolynomialCurve
 from outofcluster.leakage.rate import Leakage
 from outofcluster.sampling.audit_samples import AuditSamples
-from outofcluster.split.folds import Fold, Rows, looks_linked
+from outofcluster.split.folds import Fold, Rows, count_clusters, looks_linked
 from outofcluster.split.pieces import PieceLaw
 
 __all__ = [
@@ -73,8 +73,8 @@ def enough_clusters(held_out: Sequence[Rows], trained: Sequence[int]) -> bool:
     trained : sequence of int
         Number of training clusters of each fold.
     """
-    fewest = min(len(np.unique(clusters)) for clusters in held_out)
-    return fewest >= 2 and min(trained) >= 2 and len(np.unique(np.concatenate(held_out))) >= _LEAST_CLUSTERS
+    fewest = min(count_clusters(clusters) for clusters in held_out)
+    return fewest >= 2 and min(trained) >= 2 and count_clusters(np.concatenate(held_out)) >= _LEAST_CLUSTERS
 
 
 def choose_units(units: Any, held_out: Sequence[Rows], trained: Sequence[int]) -> UnitKind:

@@ -30,11 +30,12 @@ from outofcluster.sampling.sides import sides_of, weights_of
 from outofcluster.sampling.task import Task
 from outofcluster.split.discriminator import Sides
 from outofcluster.split.entities import EntitySuspects, LikelyPieces, entity_suspects, likely_pieces, match_clusters
-from outofcluster.split.folds import Fold, Rows
+from outofcluster.split.folds import Fold, Rows, count_clusters
 
 __all__ = [
     "Design",
     "Job",
+    "check_folds",
     "data_leakage",
     "likely_entities",
     "of_common_sizes",
@@ -61,6 +62,8 @@ _LEAST_CAUGHT, _LEAST_PIECES, _MOST_LEFT_OUT = 0.5, 20, 0.4
 training records that may be left out, for models without likely pieces to tell something."""
 _FITS_FOR_SIZES = 100
 """Number of fits per fold from which on some are spent on smaller training sets."""
+_BYTES_OF_A_ROW, _MOST_GIGABYTES = 16, 16.0
+"""What a training record takes in each fold, and how much all folds may take."""
 _BOTH_KINDS = 1_000_000
 """Records times levels times folds up to which sums are stored both for clusters and for records (some 70 MB)."""
 
@@ -102,6 +105,16 @@ class Design:
         return int(levels) * (1 + len(self.smaller))
 
 
+def check_folds(n_folds: int, n_records: int) -> None:
+    """Refuse more folds than fit into memory: each keeps the rows that it trains on, and their clusters."""
+    gigabytes = n_folds * n_records * _BYTES_OF_A_ROW / 1e9
+    if gigabytes > _MOST_GIGABYTES:
+        raise InputError(
+            f"cv must give fewer folds for {n_records} records, got {n_folds}, which would take some "
+            f"{gigabytes:,.0f} GB of memory; use for example GroupKFold(20)."
+        )
+
+
 def planned(
     task: Task, folds: Sequence[Fold], curve: Curve, error_model: str, n_fits: Any, n_train: Any, kernel: Any
 ) -> Design:
@@ -115,7 +128,7 @@ def planned(
     )
     if error_model != "records":
         return Design(settings)
-    size = min(len(fold.train) for fold in folds) if n_train is None else check_integer("n_train", n_train, least=2)
+    size = min(fold.n_train for fold in folds) if n_train is None else check_integer("n_train", n_train, least=2)
     largest = min(largest_level(size, len(fold.validation)) for fold in folds)
     settings = replace(settings, n_train=size, largest=largest)
     if curve.needs.levels == "automatic":
@@ -173,7 +186,8 @@ def likely_entities(
     pieces = dict[int, LikelyPieces]()
     for fold in folds:
         own = likely_pieces(pairs, fold, task.clusters)
-        left_out = float(np.isin(task.clusters[fold.train], own.train_clusters).mean())
+        trained = np.bincount(task.clusters[fold.train], minlength=len(pairs.sizes))
+        left_out = int(trained[own.train_clusters].sum()) / fold.n_train
         if own.caught >= _LEAST_CAUGHT and 0 < left_out <= _MOST_LEFT_OUT:
             pieces[fold.index] = own
     enough = sum(len(own.train_clusters) for own in pieces.values()) >= _LEAST_PIECES
@@ -212,7 +226,7 @@ def side_facts(task: Task, fold: Fold, sides: Sides | None) -> SideFacts | None:
     if sides is None:
         return None
     assert task.clusters is not None
-    resembles = nearest_clusters(task.dense, fold, task.clusters)
+    resembles = nearest_clusters(task, fold, task.clusters)
     return SideFacts(fold.train, sides.ratio_train, resembles, float(sides.auc), float(sides.log_loss))
 
 
@@ -264,12 +278,12 @@ class Job:
             with suppress(FitError):
                 if run is not None:
                     below[name] = run.run_metrics(bar, n_jobs=n_jobs)
-        train, rows = self.fold.train, self.fold.validation
+        rows = self.fold.validation
         return tuple(
             FoldSamples(
                 index=int(self.fold.index),
-                n_train=len(train),
-                n_train_clusters=len(np.unique(clusters[train])),
+                n_train=self.fold.n_train,
+                n_train_clusters=count_clusters(clusters[self.fold.train]),
                 rows=rows,
                 clusters=clusters[rows],
                 own_losses=own["own"],

@@ -35,6 +35,7 @@ from outofcluster.auditing.columns import named_columns
 from outofcluster.auditing.findings import CODES
 from outofcluster.auditing.jobs import (
     Job,
+    check_folds,
     data_leakage,
     likely_entities,
     of_common_sizes,
@@ -75,7 +76,7 @@ from outofcluster.sampling.checkpoint import Place, keeping_work
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.task import Task, check_n_jobs
 from outofcluster.split.entities import EntitySuspects
-from outofcluster.split.folds import Clusters, make_folds
+from outofcluster.split.folds import Clusters, count_clusters, make_folds
 from outofcluster.split.sizes import ClusterSizes
 
 __all__ = ["audit"]
@@ -202,6 +203,7 @@ def audit(
     metrics: Any = {"scoring": scoring, "pool": pool, "pos_label": pos_label, "score_weight": score_weight}
     task = Task.check(estimator, X, y, groups=groups, loss=loss, params=params, **metrics)
     assert task.clusters is not None
+    check_folds(len(folds), task.n_records)
     account = TableAccount.of(X, y, groups, classes=task.classifier, codes=task.clusters)
     muted = _check_mute(mute)
     check_n_jobs(n_jobs)
@@ -210,7 +212,7 @@ def audit(
     from_data = asks_the_data(leakage, model)
     rates = None if leakage is None or from_data else read_leakage(leakage, model, len(folds))
     methods = [read_curve(curve, model, each.range) for each in task.losses]
-    trained = [len(np.unique(task.clusters[fold.train])) for fold in folds]
+    trained = [count_clusters(task.clusters[fold.train]) for fold in folds]
     unit_kind = choose_units(units, [task.clusters[fold.validation] for fold in folds], trained)
     design = planned(task, folds, methods[0], model, n_fits, n_train, kernel)
     design = replace(design, settings=replace(design.settings, law=law_of_pieces(leakage)))

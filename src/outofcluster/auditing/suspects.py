@@ -14,27 +14,31 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from outofcluster._base.plain import data_frame
 from outofcluster._base.validation import Array
 from outofcluster.sampling.audit_samples import AuditSamples
+from outofcluster.sampling.task import Task
 from outofcluster.split.entities import EntitySuspects
 from outofcluster.split.folds import Fold, Rows
 
 __all__ = ["entity_suspects_frame", "nearest_clusters", "suspects_frame"]
 
 _UNKNOWN = -1
+_MOST_COMPARED, _MOST_FOR_SCALE = 5_000, 100_000
+"""Held-out records that a training record is compared with, and records that the scale of the features comes from."""
 
 
-def nearest_clusters(features: NDArray[np.float64] | None, fold: Fold, clusters: Rows) -> Rows:
+def nearest_clusters(task: Task, fold: Fold, clusters: Rows) -> Rows:
     """The held-out cluster that each training record resembles; -1 where features are no finite numbers.
+
+    Where many records are held out, each is compared with 5000 of them, evenly spread over their rows.
 
     Parameters
     ----------
-    features : array or None
-        The records as a matrix of finite numbers, where they are one.
+    task : Task
+        The records.
     fold : Fold
         The split.
     clusters : array of int
@@ -45,14 +49,26 @@ def nearest_clusters(features: NDArray[np.float64] | None, fold: Fold, clusters:
     array of int
         One cluster per training record.
     """
-    if features is None:
-        return np.full(len(fold.train), _UNKNOWN)
-    scale = features.std(axis=0)
-    standardised = features[:, scale > 0] / scale[scale > 0]
-    if standardised.shape[1] == 0:
-        return np.full(len(fold.train), _UNKNOWN)
-    _, nearest = cKDTree(standardised[fold.validation]).query(standardised[fold.train])
-    return np.asarray(clusters[fold.validation][nearest])
+    if not task.is_matrix:
+        return np.full(fold.n_train, _UNKNOWN)
+    held_out = fold.validation
+    if len(held_out) > _MOST_COMPARED:
+        held_out = held_out[np.linspace(0, len(held_out) - 1, _MOST_COMPARED).astype(np.int64)]
+    train = fold.train
+    everything = np.arange(task.n_records)
+    if len(everything) > _MOST_FOR_SCALE:
+        everything = np.linspace(0, task.n_records - 1, _MOST_FOR_SCALE).astype(np.int64)
+    scale = task.numbers(everything).std(axis=0)
+    varies = scale > 0
+    if not varies.any():
+        return np.full(len(train), _UNKNOWN)
+    tree = cKDTree(task.numbers(held_out)[:, varies] / scale[varies])
+    length = max(1, _MOST_FOR_SCALE // 10)
+    nearest = [
+        tree.query(task.numbers(train[start : start + length])[:, varies] / scale[varies])[1]
+        for start in range(0, len(train), length)
+    ]
+    return np.asarray(clusters[held_out][np.concatenate(nearest)])
 
 
 def suspects_frame(samples: AuditSamples, rates: Array) -> Any:

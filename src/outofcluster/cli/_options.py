@@ -13,6 +13,7 @@ import click
 from outofcluster._base.exceptions import CheckpointWarning, InputError
 from outofcluster._base.threads import one_thread
 from outofcluster.auditing.account import TableAccount
+from outofcluster.cli._backend import backend_option, check_backend
 from outofcluster.cli._guard import guard
 from outofcluster.cli._models import MODELS, make_model, make_scored, own_model, wants_classes
 from outofcluster.cli._table import Records, read_records
@@ -74,6 +75,7 @@ _OTHERS = (
     click.option("--folds", default=5, show_default=True, metavar="N", help="Folds of the cross-validation."),
     click.option("--seed", default=0, show_default=True, metavar="N", help="The same seed gives the same numbers."),
     click.option("--jobs", type=int, metavar="N", help="Workers, -1 for all.  [1 for linear models, else -1]"),
+    backend_option,
 )
 
 confidence_option = click.option(
@@ -135,6 +137,8 @@ class Problem:
         Workers.
     account : TableAccount
         What the table holds.
+    backend : str
+        Where the workers are.
     """
 
     estimator: Any
@@ -143,6 +147,7 @@ class Problem:
     scored: dict[str, Any]
     n_jobs: int | None
     account: TableAccount
+    backend: str = "local"
 
 
 def read_problem(
@@ -157,6 +162,7 @@ def read_problem(
     scoring: tuple[str, ...],
     seed: int,
     jobs: int | None,
+    backend: str = "local",
     more_groups: tuple[str, ...] = (),
     keep: tuple[str, ...] = (),
     drop_missing_target: bool = False,
@@ -166,6 +172,8 @@ def read_problem(
 
     ``more_groups`` are further columns of clusters, which are no features either.
     """
+    if check_backend(backend)[0] != "local" and jobs is None:
+        jobs = -1
     if jobs == 0:
         raise InputError("--jobs must be a whole number other than 0, got 0.")
     own = None if model is None or model in MODELS else own_model(model)
@@ -186,7 +194,7 @@ def read_problem(
     )
     records, account = guarded.records, guarded.account
     if own is not None:
-        return Problem(own, records.frame, records, scored, -1 if jobs is None else jobs, account)
+        return Problem(own, records.frame, records, scored, -1 if jobs is None else jobs, account, backend)
     X = records.matrix(max(seed, 0))
     if names := records.encoded:
         shown = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
@@ -194,4 +202,4 @@ def read_problem(
         records.about["encoded"] = f"{shown}: {how}"
     estimator = make_model(model, X, classes=records.classes)
     many = -1 if model in ("forest", "boosting") else None
-    return Problem(estimator, X, records, scored, many if jobs is None else jobs, account)
+    return Problem(estimator, X, records, scored, many if jobs is None else jobs, account, backend)

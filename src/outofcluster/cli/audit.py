@@ -17,6 +17,7 @@ from outofcluster._base.text import printable
 from outofcluster.auditing.beginning import before_fits
 from outofcluster.auditing.summary import Summary
 from outofcluster.cli._account import account_printer
+from outofcluster.cli._backend import on_backend
 from outofcluster.cli._finished import FinishedWork, check_files
 from outofcluster.cli._options import (
     ERROR_MODELS,
@@ -111,11 +112,13 @@ def command(
     out, err = console(error=on_screen(report, json_path, suspects)), console(error=True)
     if err.is_terminal:
         err.print("Cross-validating, then fitting models to resamples, fold by fold.", markup=False)
-    parts = [problem.records.about["sha256"], file, folds, fits, error_model, options, no_unmix]
+    # Where the fits run does not change them, so another backend goes on from what one has done.
+    of_problem = {name: value for name, value in options.items() if name != "backend"}
+    parts = [problem.records.about["sha256"], file, folds, fits, error_model, of_problem, no_unmix]
     progress = FinishedWork.of(checkpoint, parts)
     click.get_current_context().call_on_close(progress.release)
     try:
-        with quietly():
+        with quietly(), on_backend(problem.backend):
             choices = {"error_model": error_model, "confidence_level": confidence_level, "cv": folds, "n_fits": fits}
             choices["unmix"] = False if no_unmix else "auto"
             if suspects is not None:

@@ -11,6 +11,7 @@ import click
 from outofcluster._base.files import check_outputs
 from outofcluster.auditing.beginning import before_fits
 from outofcluster.cli._account import account_printer
+from outofcluster.cli._backend import on_backend
 from outofcluster.cli._options import data_options, json_option, quietly, read_problem
 from outofcluster.cli._print import console, on_screen, write_json
 
@@ -42,7 +43,8 @@ def command(file: str, folds: int, alpha: float, json_path: str | None, fail_on_
     problem = read_problem(file, **options)
     about = problem.records.about
     out = console(error=on_screen(json_path))
-    with quietly(), before_fits(account_printer(out, problem.records, problem.account, problem.n_jobs)):
+    printer = account_printer(out, problem.records, problem.account, problem.n_jobs)
+    with quietly(), on_backend(problem.backend), before_fits(printer):
         result = leakage_test(
             problem.estimator,
             problem.X,

@@ -24,6 +24,7 @@ from outofcluster._base.rows import take_rows
 from outofcluster._base.threads import one_thread
 from outofcluster._base.validation import Array
 from outofcluster.sampling.audit_samples import RandomFolds
+from outofcluster.sampling.backends import all_calls
 from outofcluster.sampling.failures import lost_workers, returns_failures, succeeded
 from outofcluster.sampling.fitting import fit_clone
 from outofcluster.sampling.metrics.losses import Loss, shared_predictions
@@ -31,7 +32,7 @@ from outofcluster.sampling.metrics.partitions import Partition, pseudo_losses
 from outofcluster.sampling.metrics.predictions import Predictions, StoredPredictions
 from outofcluster.sampling.metrics.recomputed import OfModel, OfPredictions
 from outofcluster.sampling.task import Task
-from outofcluster.split.folds import Fold
+from outofcluster.split.folds import Fold, renumbered
 
 __all__ = ["fold_losses", "pseudo_losses_of", "random_fold_losses"]
 
@@ -64,8 +65,7 @@ def random_fold_losses(
         A fold for which a metric is not defined is left out of its losses.
     """
     parts = np.array_split(np.random.default_rng(seed).permutation(task.n_records), n_folds)
-    everything = np.arange(task.n_records)
-    folds = [Fold(i, np.setdiff1d(everything, part), np.sort(part)) for i, part in enumerate(parts)]
+    folds = [Fold.holding_out(i, np.sort(part), task.n_records) for i, part in enumerate(parts)]
     by_metric = fold_losses(task, folds, seed=seed.spawn(1)[0], n_jobs=n_jobs, kind="random fold")
     return tuple(_random_folds(loss, folds, own) for loss, own in zip(task.losses, by_metric, strict=True))
 
@@ -115,14 +115,10 @@ def fold_losses(
         For every metric one dict per fold, of arrays in the order of its validation rows; they are empty where the
         metric is not defined for the records of the fold.
     """
-    from joblib import Parallel, delayed
-
     seeds = seed.spawn(len(folds))
     with lost_workers("the models of all folds were fitted"):
-        results = Parallel(n_jobs=n_jobs)(
-            delayed(_one_fold)(task, fold, child, (parts or {}).get(fold.index))
-            for fold, child in zip(folds, seeds, strict=True)
-        )
+        calls = ((fold, child, (parts or {}).get(fold.index)) for fold, child in zip(folds, seeds, strict=True))
+        results = all_calls(_one_fold, task, calls, n_jobs=n_jobs)
     results = succeeded(results, [f"{kind} {fold.index}" for fold in folds])
     by_metric = [[own[0][metric] for own in results] for metric in range(len(task.losses))]
     for loss, by_fold in zip(task.losses, by_metric, strict=True):
@@ -201,7 +197,7 @@ def pseudo_losses_of(
     """Pseudo losses of records, by the kind of units: one kind, or both."""
     partitions = {} if kind == "clusters" else {"records": Partition(np.arange(len(rows)), len(rows))}
     if task.clusters is not None and kind != "records":
-        numbers, of = np.unique(task.clusters[rows], return_inverse=True)
+        numbers, of = renumbered(task.clusters[rows])
         partitions["clusters"] = Partition(of, len(numbers))
     if isinstance(loss.measure, OfModel | OfPredictions):
         measure: Any = replace(loss.measure, most_units=_MOST_UNITS)

@@ -32,6 +32,7 @@ from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import take_rows
 from outofcluster._base.threads import one_thread
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
+from outofcluster.sampling.backends import all_calls
 from outofcluster.sampling.failures import lost_workers, returns_failures, succeeded
 from outofcluster.sampling.fitting import fit_clone
 from outofcluster.sampling.task import Task
@@ -68,18 +69,14 @@ def sample_disjoint_folds(
     -------
     EffectLosses
     """
-    from joblib import Parallel, delayed
-
     target, labels = np.asarray(task.y), None
     if task.classifier and (target.ndim == 1 or target.shape[1] == 1):
         labels = np.unique(target, return_inverse=True)[1].ravel()
     rng = np.random.default_rng(seed.spawn(1)[0])
     sizes, pairs = _draw(folds, len(target), labels, task.loss.kind == "per_resample", rng)
     with lost_workers("the models of the test for a cluster effect were fitted"):
-        losses = Parallel(n_jobs=n_jobs)(
-            delayed(_fit_and_score)(task, train, scored, child)
-            for (train, scored), child in zip(pairs, seed.spawn(len(pairs)), strict=True)
-        )
+        calls = ((train, scored, child) for (train, scored), child in zip(pairs, seed.spawn(len(pairs)), strict=True))
+        losses = all_calls(_fit_and_score, task, calls, n_jobs=n_jobs)
     losses = succeeded(losses, [f"training fold {i}" for i in range(len(pairs))])
     by_side = np.array(losses, dtype=float).reshape(-1, 2, sizes.n_train_folds)
     return EffectLosses(by_side[:, 0], by_side[:, 1], sizes)

@@ -29,6 +29,9 @@ a single split, they are the other arm.
 
 *Metrics that are no mean over records* have pseudo losses (:mod:`outofcluster.sampling.metrics.partitions`) in the
 place of ℓ. Several metrics are scored from the same fits.
+
+*Large data.* At most 100,000 records are compared. Where there are more, clusters are drawn at random, or records where
+clusters are large; all of the above then holds for these.
 """
 
 from __future__ import annotations
@@ -44,13 +47,14 @@ from outofcluster._base.rows import take_rows
 from outofcluster._base.threads import one_thread
 from outofcluster._base.validation import Array
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
+from outofcluster.sampling.backends import all_calls
 from outofcluster.sampling.baselines import pseudo_losses_of
 from outofcluster.sampling.failures import lost_workers, returns_failures, succeeded
 from outofcluster.sampling.fitting import fit_clone
 from outofcluster.sampling.metrics.losses import Loss, shared_predictions
 from outofcluster.sampling.metrics.predictions import Predictions
 from outofcluster.sampling.task import Task
-from outofcluster.split.folds import Fold
+from outofcluster.split.folds import Fold, some_records
 
 __all__ = ["sample_effect"]
 
@@ -63,6 +67,9 @@ _FEW = 10.0
 _LEAST = 5
 """Records that each arm must train on, and have scored."""
 _MAX_DRAWS = 100
+_MOST_RECORDS = 100_000
+"""Records that are compared, drawn at random where there are more (`some_records`): the effect of a cluster on its own
+records does not become clearer by models that take ten times as long."""
 _BALANCED_OF = 10
 """Random arms of which the most balanced ones are taken."""
 
@@ -88,18 +95,17 @@ def sample_effect(
     list of EffectLosses or str
         One for each metric; a string says why there is none.
     """
-    from joblib import Parallel, delayed
-
     assert task.clusters is not None
-    design = _Design.of(task.clusters, folds)
     drawing_seed, *seeds = seed.spawn(1 + _DRAWINGS)
     rng = np.random.default_rng(drawing_seed)
-    drawings = [_draw_usable(task, design, rng) for _ in range(_DRAWINGS)]
+    design = _Design.of(task.clusters, folds, rng)
+    target, labels = np.asarray(task.y), None
+    if task.classifier and (target.ndim == 1 or target.shape[1] == 1):
+        labels = np.unique(target, return_inverse=True)[1].ravel()
+    drawings = [_draw_usable(task, design, labels, rng) for _ in range(_DRAWINGS)]
     with lost_workers("the models of the test for a cluster effect were fitted"):
-        scored = Parallel(n_jobs=n_jobs)(
-            delayed(_fit_and_score)(task, drawing, design.units, child)
-            for drawing, child in zip(drawings, seeds, strict=True)
-        )
+        calls = ((drawing, design.units, child) for drawing, child in zip(drawings, seeds, strict=True))
+        scored = all_calls(_fit_and_score, task, calls, n_jobs=n_jobs)
     scored = succeeded(scored, [f"drawing {i} of the test for a cluster effect" for i in range(_DRAWINGS)])
     return [
         _effect(task, loss, design, drawings, [losses[place] for losses in scored])
@@ -136,13 +142,16 @@ class _Design:
     units: str
 
     @classmethod
-    def of(cls, clusters: Rows, folds: tuple[Fold, ...]) -> _Design:
+    def of(cls, clusters: Rows, folds: tuple[Fold, ...], rng: np.random.Generator) -> _Design:
         """The design that the folds allow."""
-        rows = np.unique(np.concatenate([side for fold in folds for side in (fold.train, fold.validation)]))
-        sizes = np.bincount(clusters[rows], minlength=int(clusters.max()) + 1)
-        scored = np.unique(clusters[np.concatenate([fold.validation for fold in folds])])
-        held_out = scored[sizes[scored] >= 2]
-        never = np.setdiff1d(np.flatnonzero(sizes), scored)
+        used, is_scored = np.zeros(len(clusters), dtype=bool), np.zeros(int(clusters.max()) + 1, dtype=bool)
+        for fold in folds:
+            used[fold.train] = used[fold.validation] = True
+            is_scored[clusters[fold.validation]] = True
+        rows = some_records(np.flatnonzero(used), clusters, _MOST_RECORDS, rng)
+        sizes = np.bincount(clusters[rows], minlength=len(is_scored))
+        held_out = np.flatnonzero(is_scored & (sizes >= 2))
+        never = np.flatnonzero((sizes > 0) & ~is_scored)
         few = len(held_out) == 0 or sizes[held_out].sum() ** 2 / (sizes[held_out] ** 2).sum() < _FEW
         others = never if few else never[:0]
         if len(held_out) == 0 or (len(held_out) < 2 and len(others) == 0):
@@ -150,7 +159,7 @@ class _Design:
                 "groups must hold at least two clusters with two records or more for the test for a cluster effect, "
                 f"got {len(held_out)}."
             )
-        common = rows[np.isin(clusters[rows], never)] if len(others) == 0 else rows[:0]
+        common = rows[~is_scored[clusters[rows]]] if len(others) == 0 else rows[:0]
         design = cls(clusters, rows, sizes, held_out, others, common, "records" if few else "clusters")
         arms = [held_out, others] if len(others) else [held_out]
         least = min(int(sizes[arm].sum()) for arm in arms) // (2 if len(others) else 4)
@@ -171,12 +180,8 @@ class _Drawing:
     first: NDArray[np.bool_]
 
 
-def _draw_usable(task: Task, design: _Design, rng: np.random.Generator) -> _Drawing:
+def _draw_usable(task: Task, design: _Design, labels: Rows | None, rng: np.random.Generator) -> _Drawing:
     """A drawing whose models see two classes, and whose scored records define every metric, if there is one."""
-    target = np.asarray(task.y)
-    labels = None
-    if task.classifier and (target.ndim == 1 or target.shape[1] == 1):
-        labels = np.unique(target, return_inverse=True)[1].ravel()
     usable = None
     for _ in range(_MAX_DRAWS):
         drawing = _draw(design, rng)

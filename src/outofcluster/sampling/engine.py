@@ -10,7 +10,7 @@ the whole run: this is what checkpoints store, and what is left after an error.
 from __future__ import annotations
 
 import time
-import warnings
+from collections import deque
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -20,9 +20,10 @@ import numpy as np
 
 from outofcluster._base.exceptions import FitError, described
 from outofcluster._base.validation import Array
+from outofcluster.sampling.backends import count_workers, in_order
 from outofcluster.sampling.checkpoint import Batch, Checkpoint
 from outofcluster.sampling.failures import lost_workers
-from outofcluster.sampling.fitting import MAX_DRAWS, Block, BlockLosses, Failure, Problem, add_sums, run_blocks
+from outofcluster.sampling.fitting import MAX_DRAWS, Block, BlockLosses, Failure, Problem, add_sums, nothing, run_timed
 from outofcluster.sampling.plan import Plan
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.samples import TRAIN_SUMS, VALIDATION_SUMS, LossSamples, UnitSums
@@ -119,7 +120,7 @@ class _Store:
 
     def __init__(self, problem: Problem, n_levels: int, checkpoint: Checkpoint | None) -> None:
         self._metrics = len(problem.losses)
-        train = tuple(np.zeros((units.count, TRAIN_SUMS)) for units in problem.train_units) * self._metrics
+        train = tuple(nothing(units, TRAIN_SUMS) for units in problem.train_units) * self._metrics
         validation = tuple(np.zeros((units.count, VALIDATION_SUMS)) for units in problem.validation_units)
         validation *= self._metrics
         self.levels = [_Level(train, validation) for _ in range(n_levels)]
@@ -211,8 +212,8 @@ def run(
                         *identity.units[kind],
                         problem.train_units[k].sizes,
                         problem.validation_units[k].sizes,
-                        np.array([store.levels[i].state.train_sums[metric * kinds + k] for i in sampled]),
-                        np.array([store.levels[i].state.validation_sums[metric * kinds + k] for i in sampled]),
+                        _stacked([store.levels[i].state.train_sums[metric * kinds + k] for i in sampled]),
+                        _stacked([store.levels[i].state.validation_sums[metric * kinds + k] for i in sampled]),
                     )
                     for k, kind in enumerate(identity.units)
                 },
@@ -259,6 +260,13 @@ def run(
     return samples()
 
 
+def _stacked(by_level: list[Array]) -> Array:
+    """The sums of all levels; those that are 0 everywhere take no memory."""
+    if by_level and all(sums.strides == (0, 0) for sums in by_level):
+        return np.broadcast_to(np.zeros(1), (len(by_level), *by_level[0].shape))
+    return np.array(by_level)
+
+
 def _blocks(problem: Problem, injected: Array, start: Any, stop: Any) -> list[Block]:
     """The blocks of a round, in order."""
     length = _FITTED_BLOCK if problem.compiled is None else _COMPILED_BLOCK
@@ -272,43 +280,28 @@ def _blocks(problem: Problem, injected: Array, start: Any, stop: Any) -> list[Bl
 def _results(
     problem: Problem, blocks: list[Block], n_jobs: int | None
 ) -> Generator[tuple[Block, BlockLosses | Failure]]:
-    """Each block with its result, in order. The first one is run in this process, to see how long a block takes."""
-    from joblib import Parallel, delayed, effective_n_jobs
+    """Each block with its result, in order."""
+    compiled = problem.compiled is not None
+    workers = count_workers(n_jobs, threads=compiled)
+    # A kernel is compiled here, once, before several threads would ask for it.
+    here = len(blocks) if workers == 1 else int(compiled)
+    pace = 0.0
+    for block in blocks[:here]:
+        pace, results = run_timed(problem, [block])
+        yield block, results[0]
+    rest, sent = blocks[here:], deque[list[Block]]()
 
-    if not blocks:
-        return
-    started = time.monotonic()
-    yield blocks[0], run_blocks(problem, blocks[:1])[0]
-    seconds = max(time.monotonic() - started, 1e-6)
-    rest = blocks[1:]
-    workers = effective_n_jobs(n_jobs)
-    if workers == 1:
-        for block in rest:
-            yield block, run_blocks(problem, [block])[0]
-        return
-    length = max(1, min(round(_BATCH_SECONDS / seconds), len(rest) // (4 * workers)))
-    batches = [rest[i : i + length] for i in range(0, len(rest), length)]
+    def batches() -> Iterator[list[Block]]:
+        """As many blocks as take a quarter of a second, fewer towards the end, and one by one until that is known."""
+        place = 0
+        while place < len(rest):
+            length = min(round(_BATCH_SECONDS / pace), (len(rest) - place) // (2 * workers)) if pace else 1
+            sent.append(rest[place : place + max(length, 1)])
+            place += len(sent[-1])
+            yield sent[-1]
+
     # Compiled kernels leave the interpreter free, so threads serve them best: nothing is copied.
-    prefer = None if problem.compiled is None else "threads"
-    parallel = Parallel(n_jobs=n_jobs, prefer=prefer)
-    if getattr(parallel._backend, "supports_return_generator", False):
-        parallel = Parallel(n_jobs=n_jobs, prefer=prefer, return_as="generator")
-        by_batch = parallel(delayed(run_blocks)(problem, batch) for batch in batches)
-        try:
-            yield from _paired(batches, by_batch)
-        finally:
-            # After a failure nothing waits for what is still running, and nobody needs joblib's warning of that.
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                by_batch.close()
-        return
-    # Backends that return everything at once get a few batches per worker at a time, so that progress is visible.
-    wave = 4 * workers
-    for i in range(0, len(batches), wave):
-        by_batch = parallel(delayed(run_blocks)(problem, batch) for batch in batches[i : i + wave])
-        yield from _paired(batches[i : i + wave], by_batch)
-
-
-def _paired(batches: list[list[Block]], by_batch: Any) -> Iterator[tuple[Block, BlockLosses | Failure]]:
-    for batch, results in zip(batches, by_batch, strict=False):
-        yield from zip(batch, results, strict=False)
+    with closing(in_order(run_timed, problem, batches(), n_jobs=n_jobs, threads=compiled)) as by_batch:
+        for seconds, results in by_batch:
+            pace = seconds
+            yield from zip(sent.popleft(), results, strict=False)

@@ -15,6 +15,7 @@ block, picked by the block's number, gives the effects E and stands for all of t
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,7 +43,9 @@ __all__ = [
     "add_sums",
     "check_cloneable",
     "fit_clone",
+    "nothing",
     "run_blocks",
+    "run_timed",
     "seed_open_states",
 ]
 
@@ -146,6 +149,13 @@ def _finite(block: Block, result: BlockLosses | Failure) -> BlockLosses | Failur
     return result
 
 
+def run_timed(problem: Problem, blocks: list[Block]) -> tuple[float, list[BlockLosses | Failure]]:
+    """The blocks up to the first failure, after the seconds that one took, by which the next batches are cut."""
+    started = time.monotonic()
+    results = run_blocks(problem, blocks)
+    return max((time.monotonic() - started) / len(blocks), 1e-6), results
+
+
 def _run_kernel(problem: Problem, block: Block) -> BlockLosses | Failure:
     injection = problem.injection
     assert isinstance(injection, Records)
@@ -177,7 +187,7 @@ def _run_weighted(problem: Problem, injection: Records, block: Block) -> BlockLo
     return BlockLosses(
         np.concatenate([one.losses for one in results], axis=1),
         sum(one.redraws for one in results),
-        tuple(np.zeros((units.count, TRAIN_SUMS)) for units in problem.train_units),
+        tuple(nothing(units, TRAIN_SUMS) for units in problem.train_units),
         tuple(np.sum(sums, axis=0) for sums in zip(*(one.validation_sums for one in results), strict=True)),
     )
 
@@ -227,14 +237,24 @@ def _run_compiled(
 
 def add_sums(one: tuple[Array, ...], other: tuple[Array, ...]) -> tuple[Array, ...]:
     """The sums of two sets of replicates together, partition by partition."""
-    return tuple(left + right for left, right in zip(one, other, strict=True))
+    return tuple(left if _is_nothing(right) else left + right for left, right in zip(one, other, strict=True))
+
+
+def nothing(units: Units, columns: int) -> Array:
+    """Sums that are 0 for all units, in the memory of one number."""
+    zeros: Array = np.broadcast_to(np.zeros(1), (units.count, columns))
+    return zeros
+
+
+def _is_nothing(sums: Array) -> bool:
+    return sums.strides == (0, 0)
 
 
 def _fit_block(problem: Problem, block: Block) -> BlockLosses | Failure:
     metrics = problem.losses
     losses = np.empty((len(metrics), block.count))
     redraws = 0
-    train_sums = tuple(np.zeros((units.count, TRAIN_SUMS)) for _ in metrics for units in problem.train_units)
+    train_sums = tuple(nothing(units, TRAIN_SUMS) for _ in metrics for units in problem.train_units)
     validation_sums = tuple(
         np.zeros((units.count, VALIDATION_SUMS)) for _ in metrics for units in problem.validation_units
     )
@@ -251,6 +271,7 @@ def _fit_block(problem: Problem, block: Block) -> BlockLosses | Failure:
             return Failure(block, replicate, portable(error))
         losses[:, k] = [loss for loss, _ in scores]
         if not draw.weighted:
+            train_sums = tuple(np.zeros(sums.shape) if _is_nothing(sums) else sums for sums in train_sums)
             _add_all(train_sums, problem.train_units, draw.from_train, losses[:, k])
         _add_all(validation_sums, problem.validation_units, draw.from_validation, losses[:, k])
         M = len(draw.from_validation)

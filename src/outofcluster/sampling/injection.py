@@ -28,7 +28,7 @@ A third error model is a third class here, in a file of its own if it is long, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Protocol
@@ -66,7 +66,8 @@ class Draw:
     from_validation: Rows
     scored: Rows
     weighted: bool = False
-    """Whether T̂'s records were drawn by weights, for which the jackknife's sums of uniform draws do not hold."""
+    """Whether T̂'s records were drawn by weights, or not at all, so that the jackknife's sums of uniform draws do not
+    hold and are not kept."""
 
 
 @dataclass(frozen=True)
@@ -190,8 +191,10 @@ class Records:
 class Fragments:
     """Pieces of whole clusters leak: what record linkage does when it splits an entity."""
 
-    clusters: tuple[Rows, ...]
-    """Positions in V̂ of each cluster that can be cut."""
+    members: Rows
+    """Positions in V̂ of the records that can be cut, cluster by cluster."""
+    sizes: Rows
+    """Records of each of these clusters."""
     n_train_pool: int
     n_train: int | None
     law: Law
@@ -207,7 +210,7 @@ class Fragments:
     @property
     def size(self) -> int:
         """Number of clusters that can be cut."""
-        return len(self.clusters)
+        return len(self.sizes)
 
     def weighting(self, injected: Array) -> Weighting:
         """All of it, in as many parts as there are laws that take turns."""
@@ -217,43 +220,61 @@ class Fragments:
 
     def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
         """Cut every cluster that takes part, and let the first piece of some join training."""
-        joined, scored = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
         law = self.law.of_replicate(replicate) if isinstance(self.law, AssumedCuts) else self.law
-        for members in self._taking_part(rng):
-            order = rng.permutation(members)
-            if self.second:
-                first = law.draw(rng, len(order))
-                joined.append(order[:first])
-                order = order[first:]
-                if len(order) < 2:
-                    continue
-            cut = law.draw(rng, len(order))
-            if rng.random() < injected:
-                joined.append(order[:cut])
-            scored.append(order[cut:])
+        takes_part = self._taking_part(rng)
+        order = self._shuffled(rng)
+        first = law.draw_many(rng, self.sizes) if self.second else np.zeros_like(self.sizes)
+        left = self.sizes - first
+        cut = first + law.draw_many(rng, left)
+        leaks = rng.random(len(self.sizes)) < injected
+        # What is left of a cluster may be a single record, which is neither cut nor scored.
+        joining = np.where(takes_part, np.where(leaks & (left > 1), cut, first), 0)
+        cut = np.where(takes_part & (left > 1), cut, self.sizes)
+        place, cluster = self._places
+        joined, scored = order[place < joining[cluster]], order[place >= cut[cluster]]
         from_train = np.arange(self.n_train_pool)
         if self.n_train is not None:
             from_train = rng.integers(self.n_train_pool, size=self.n_train)
-        return Draw(from_train, np.concatenate(joined), np.sort(np.concatenate(scored)))
+        # Where all of T̂ trains in every replicate, its units have no influence: S = N - M|c|/n is 0.
+        return Draw(from_train, joined, np.sort(scored), weighted=self.n_train is None)
 
     @cached_property
     def _chances(self) -> Array | None:
         """How often each cluster takes part; None where all always do."""
         if not isinstance(self.law, PieceLaw):
             return None
-        chances = self.law.cut_chances([len(rows) for rows in self.clusters])
+        chances = self.law.cut_chances(self.sizes)
         return None if (chances == 1).all() else chances
 
-    def _taking_part(self, rng: np.random.Generator) -> Sequence[Rows]:
+    def _taking_part(self, rng: np.random.Generator) -> NDArray[np.bool_]:
         """Clusters by the chance that an entity of their size is cut; all of them where none was chosen."""
-        if self._chances is None:
-            return self.clusters
-        chosen = np.flatnonzero(rng.random(len(self.clusters)) < self._chances)
-        return [self.clusters[place] for place in chosen] if len(chosen) else self.clusters
+        if self._chances is not None:
+            chosen = rng.random(len(self.sizes)) < self._chances
+            if chosen.any():
+                return chosen
+        return np.ones(len(self.sizes), dtype=bool)
+
+    @cached_property
+    def _places(self) -> tuple[Rows, Rows]:
+        """For each of the members, its place within its cluster, and the number of the cluster."""
+        starts = np.cumsum(self.sizes) - self.sizes
+        places = np.arange(len(self.members)) - np.repeat(starts, self.sizes)
+        return places, np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+    def _shuffled(self, rng: np.random.Generator) -> Rows:
+        """The members, cluster by cluster, in random order within each: one sort of random numbers for all clusters."""
+        bits = 62 - len(self.sizes).bit_length()
+        keys = rng.integers(1 << bits, size=len(self.members))
+        keys += self._places[1] << bits
+        shuffled: Rows = self.members[np.argsort(keys)]
+        return shuffled
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_places", "_chances")}
 
     def describe(self) -> dict[str, Any]:
         """Number of clusters, the size of the bootstrap, and the law of the pieces."""
-        about = {"error_model": self.name, "n_train": self.n_train, "clusters": len(self.clusters)}
+        about = {"error_model": self.name, "n_train": self.n_train, "clusters": self.size}
         return about | {"law": plain(self.law)}
 
 
@@ -282,16 +303,18 @@ def _fragments(
         raise InputError(
             f"groups must be given for error_model={name!r}, which cuts the clusters of the validation rows."
         )
-    _, labels = np.unique(groups[validation], return_inverse=True)
-    members = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels))[:-1])
-    cuttable = tuple(rows for rows in members if len(rows) >= least)
+    labels = groups[validation]
+    sizes = np.bincount(labels)
+    members = np.flatnonzero(sizes[labels] >= least)
+    members = members[np.argsort(labels[members], kind="stable")]
+    cuttable = sizes[sizes >= least]
     if len(cuttable) < 2:
         raise InputError(
             f"error_model={name!r} needs at least 2 validation clusters with {least} or more records, "
             f"got {len(cuttable)}; use error_model='records'."
         )
     size = None if n_train is None else check_integer("n_train", n_train, least=2)
-    return Fragments(cuttable, len(train), size, AssumedCuts() if law is None else law, second)
+    return Fragments(members, cuttable, len(train), size, AssumedCuts() if law is None else law, second)
 
 
 INJECTIONS: dict[str, Callable[[int | None, Rows, Rows, Any, bool, PieceLaw | None], Injection]] = {

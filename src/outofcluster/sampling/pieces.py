@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from outofcluster._base.validation import Array
 from outofcluster.sampling.injection import Draw, Weighting
+from outofcluster.split.folds import renumbered
 from outofcluster.split.suspects import LikelyPieces
 
 __all__ = ["WithoutPieces"]
@@ -65,8 +66,10 @@ class WithoutPieces:
         -------
         WithoutPieces
         """
-        numbers, cluster = np.unique(clusters[train], return_inverse=True)
-        scored = np.flatnonzero(np.isin(clusters[validation], pieces.held_out_clusters))
+        numbers, cluster = renumbered(clusters[train])
+        loses = np.zeros(int(clusters.max()) + 1, dtype=bool)
+        loses[pieces.held_out_clusters] = True
+        scored = np.flatnonzero(loses[clusters[validation]])
         return cls(cluster, np.searchsorted(numbers, pieces.train_clusters), scored, pieces.caught)
 
     @property
@@ -82,7 +85,9 @@ class WithoutPieces:
     def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
         """All of T̂ but the pieces, or all but other clusters of the same sizes."""
         left_out = self.left_out if injected < 0 else self._others(rng)
-        trains = np.flatnonzero(~np.isin(self.cluster, left_out))
+        stays = np.ones(int(self.cluster.max()) + 1, dtype=bool)
+        stays[left_out] = False
+        trains = np.flatnonzero(stays[self.cluster])
         return Draw(trains, np.zeros(0, dtype=np.int64), self.scored, weighted=True)
 
     def _others(self, rng: np.random.Generator) -> Rows:

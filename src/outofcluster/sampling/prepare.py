@@ -26,7 +26,7 @@ from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.task import Task, digest
 from outofcluster.sampling.unmixing import RatioWeights
-from outofcluster.split.folds import Fold
+from outofcluster.split.folds import Fold, renumbered
 from outofcluster.split.pieces import AssumedCuts, PieceLaw
 from outofcluster.split.suspects import LikelyPieces
 
@@ -34,6 +34,10 @@ __all__ = ["Sampling", "SamplingSettings", "package_versions", "prepare"]
 
 _MAX_SUMS = 1_000_000
 """Levels times units up to which units='auto' keeps the jackknife's sums (176 MB)."""
+
+_MOST_COMPILED = 5_000_000
+"""Records times columns up to which kernel='auto' uses a kernel. It works on copies that take several times the memory
+of the records, and saves little where one fit takes long."""
 
 _FRAGMENT_LEVELS = 4
 """Where whole clusters leak the curve is close to a line."""
@@ -142,7 +146,8 @@ def prepare(
     -------
     Sampling
     """
-    train, validation = fold.train, fold.validation
+    # Every size and kind of run of a fold shares its rows, their digests and their units.
+    train, validation = fold.once("train", lambda: fold.train), fold.validation
     if len(validation) < 2:
         raise InputError(f"validation must hold at least 2 rows, got {len(validation)}.")
     if task.classifier and len(labels := np.unique(np.asarray(task.y)[train])) < 2:
@@ -169,11 +174,14 @@ def prepare(
     budget = check_integer("n_fits", settings.n_fits, least=1)
     plan = _plan(settings, budget, injection, len(validation))
     kinds = _unit_kinds(settings.units, task, fold, len(plan.injected))
-    train_units, validation_units = ([_units(kind, task, rows) for kind in kinds] for rows in (train, validation))
+    train_units, validation_units = (
+        [_shared_units(kind, task, fold, side) for kind in kinds] for side in ("train", "validation")
+    )
 
     entropy = np.random.SeedSequence().entropy if seed is None else seed
     assert isinstance(entropy, int)
-    about = task.description | {"train": digest(train), "validation": digest(validation)} | injection.describe()
+    digests = fold.once("digests", lambda: {"train": digest(train), "validation": digest(validation)})
+    about = task.description | digests | injection.describe()
     compiled = None
     if settings.kernel and not task.params and isinstance(injection, Records):
         fits = (settings.fits_in_all or budget) if settings.kernel == "auto" else None
@@ -271,7 +279,7 @@ def _unit_kinds(units: Any, task: Task, fold: Fold, n_levels: int) -> tuple[Unit
     """The kinds of units that the jackknife's sums are kept for."""
     if units == "auto":
         kind: UnitKind = "records" if task.clusters is None else "clusters"
-        count = sum(_units(kind, task, rows)[1].count for rows in (fold.train, fold.validation))
+        count = sum(_shared_units(kind, task, fold, side)[1].count for side in ("train", "validation"))
         return (kind,) if n_levels * count <= _MAX_SUMS else ()
     for each in units:
         check_choice("units", each, ("clusters", "records"))
@@ -280,23 +288,33 @@ def _unit_kinds(units: Any, task: Task, fold: Fold, n_levels: int) -> tuple[Unit
     return tuple(units)
 
 
+def _shared_units(kind: UnitKind, task: Task, fold: Fold, side: str) -> tuple[Rows, Units]:
+    rows = fold.once("train", lambda: fold.train) if side == "train" else fold.validation
+    return fold.once(f"{side} {kind}", lambda: _units(kind, task, rows))
+
+
 def _units(kind: UnitKind, task: Task, rows: Rows) -> tuple[Rows, Units]:
     """The numbers of a pool's units, and which of them each record belongs to."""
     if kind == "records":
         return rows, Units(np.arange(len(rows)), np.ones(len(rows), dtype=np.int64))
     assert task.clusters is not None
-    numbers, places = np.unique(task.clusters[rows], return_inverse=True)
-    return numbers, Units(places.astype(np.int64), np.bincount(places))
+    numbers, places = renumbered(task.clusters[rows])
+    return numbers, Units(places, np.bincount(places))
 
 
 def _compiled(task: Task, train: Rows, validation: Rows, n_train: int, fits: int | None) -> Compiled | None:
     """The kernel and its input, where the estimator, the loss and the data allow one and so many fits are worth it."""
     kernel = find_kernel(task.estimator, task.loss.name, classifier=task.classifier)
     target = np.asarray(task.y)
-    if kernel is None or task.more_losses or task.loss.kind != "per_record" or target.ndim != 1 or task.dense is None:
+    if kernel is None or task.more_losses or task.loss.kind != "per_record" or target.ndim != 1 or not task.is_matrix:
         return None
-    if fits is not None and not worth_compiling(kernel.model, fits, n_train, task.dense.shape[1]):
+    # These come first: a kernel needs the records as numbers of double precision, which may be a second copy of them.
+    columns = int(task.X.shape[1])
+    if fits is not None and (
+        task.n_records * columns > _MOST_COMPILED or not worth_compiling(kernel.model, fits, n_train, columns)
+    ):
         return None
+    assert task.dense is not None
     if task.classifier:
         labels = np.unique(target[np.concatenate([train, validation])])
         if len(labels) != 2:

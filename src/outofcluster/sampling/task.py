@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.records import check_records, check_same_order, refuse_masked
-from outofcluster._base.rows import n_rows
+from outofcluster._base.rows import n_rows, take_rows
 from outofcluster._base.validation import Array, short
 from outofcluster.sampling.fitting import check_cloneable
 from outofcluster.sampling.metrics.losses import Loss
@@ -26,6 +26,9 @@ from outofcluster.split.folds import Clusters
 __all__ = ["Task", "check_n_jobs", "digest"]
 
 Codes = NDArray[np.int64]
+
+_CHUNK = 1 << 18
+"""Numbers that are looked at in one go."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,13 +172,40 @@ class Task:
         return about if self.score_weight is None else about | {"score_weight": digest(self.score_weight)}
 
     @cached_property
+    def is_matrix(self) -> bool:
+        """Whether the records are a matrix of finite numbers, found out without a second copy of them."""
+        shape: Any = getattr(self.X, "shape", ())
+        if len(shape) != 2 or not (isinstance(self.X, np.ndarray) or hasattr(self.X, "to_numpy")):
+            return False
+        length = max(1, _CHUNK // max(int(shape[1]), 1))
+        for start in range(0, int(shape[0]), length):
+            part = self.X[start : start + length]
+            part = part if isinstance(part, np.ndarray) else part.to_numpy()
+            if part.dtype.kind not in "biuf" or not np.isfinite(part).all():
+                return False
+        return True
+
+    def numbers(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Some of the records as a matrix, where they are one.
+
+        Parameters
+        ----------
+        rows : array of int
+            Row numbers.
+
+        Returns
+        -------
+        array of float
+        """
+        part = take_rows(self.X, rows)
+        return np.ascontiguousarray(part.to_numpy() if hasattr(part, "to_numpy") else part, dtype=float)
+
+    @cached_property
     def dense(self) -> NDArray[np.float64] | None:
         """The records as a matrix of finite numbers, such as a compiled kernel needs; None where they are not."""
-        X = self.X.to_numpy() if hasattr(self.X, "dtypes") and hasattr(self.X, "to_numpy") else self.X
-        if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind not in "biuf":
+        if not self.is_matrix:
             return None
-        numbers = np.ascontiguousarray(X, dtype=float)
-        return numbers if np.isfinite(numbers).all() else None
+        return np.ascontiguousarray(self.X.to_numpy() if hasattr(self.X, "to_numpy") else self.X, dtype=float)
 
 
 def check_n_jobs(n_jobs: Any) -> None:

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,12 +34,15 @@ from outofcluster._base.exceptions import FitError, InputError
 from outofcluster._base.validation import Array
 from outofcluster.sampling.baselines import fold_losses
 from outofcluster.sampling.task import Task
-from outofcluster.split.folds import Fold
+from outofcluster.split.folds import Fold, renumbered, some_records
 
 __all__ = ["training_shares"]
 
 _GROUPS = 8
 """Groups of clusters; each costs one fit per fold."""
+_MOST_RECORDS = 200_000
+"""Records that are fitted again, of clusters that are drawn at random where there are more: both parts of the share
+shrink alike when clusters become more."""
 
 
 def training_shares(
@@ -74,9 +76,19 @@ def training_shares(
     assert task.clusters is not None
     clusters = task.clusters
     group_seed, fit_seed = seed.spawn(2)
+    kept = some_records(np.arange(len(clusters)), clusters, _MOST_RECORDS, np.random.default_rng(group_seed))
+    if len(kept) < len(clusters):
+        # Of very many records a part is fitted, with own models of the same size for comparison.
+        is_kept = np.zeros(len(clusters), dtype=bool)
+        is_kept[kept] = True
+        folds = [Fold(f.index, f.train[is_kept[f.train]], f.validation[is_kept[f.validation]]) for f in folds]
+        try:
+            own = fold_losses(task, folds, seed=fit_seed, n_jobs=n_jobs)
+        except (FitError, InputError):
+            return np.zeros(len(task.losses))
     group = np.random.default_rng(group_seed).permutation(int(clusters.max()) + 1) % _GROUPS
     without = [
-        replace(fold, train=fold.train[group[clusters[fold.train]] != deleted])
+        Fold(fold.index, fold.train[group[clusters[fold.train]] != deleted], fold.validation)
         for deleted in range(_GROUPS)
         for fold in folds
     ]
@@ -113,7 +125,7 @@ def _share(
 ) -> float:
     """φ from the loss of every record, as it is and without each group."""
     known = np.isfinite(losses) & np.isfinite(without).all(axis=0)
-    scored, count = np.unique(clusters[known], return_inverse=True)
+    scored, count = renumbered(clusters[known])
     K, G = len(scored), len(without)
     if K < 2:
         return 0.0
@@ -125,8 +137,10 @@ def _share(
     tau = -(1 - 1 / G) * moved.sum(axis=1)
     spread = moved - moved.mean(axis=1, keepdims=True)
     noise = (1 - 1 / G) ** 2 * K / (K - 1) * (spread**2).sum(axis=1)
-    train = np.isin(scored, clusters[np.concatenate([fold.train for fold in folds])])
-    V = np.bincount(group[scored], np.where(train, v, 0.0), G)
+    trains = np.zeros(int(clusters.max()) + 1, dtype=bool)
+    for fold in folds:
+        trains[clusters[fold.train]] = True
+    V = np.bincount(group[scored], np.where(trains[scored], v, 0.0), G)
     terms = G / (G - 1) * (tau**2 - noise + 2 * V * tau)
     if evaluation <= 0:
         return 0.0

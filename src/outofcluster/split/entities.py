@@ -32,13 +32,17 @@ across a split name the training clusters to leave out, and the held-out cluster
 How many of the real pieces this catches is learned from the imitated ones, which are known to be pieces: the share of
 them whose odds are at least one. No leakage rate is needed for any of this.
 
+**Very many clusters.** At most 10,000 clusters with 50,000 records are compared with each other. Where there are more,
+these are the ones nearest to eight random clusters, so that both pieces of a split entity are mostly among them. All
+others are never suspected. What the pieces teach is a mean over those that are found, and needs no more of them.
+
 What is supposed: a split entity looks like an entity that was not split. Where a linkage missed pairs because their
 records differ, the probabilities of real mates come out too low.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -72,6 +76,14 @@ _LEAST_AUC, _LEAST_RECALL = 0.75, 0.5
 """AUC of the pairs, and share of imitated mates among the candidates, from which features tell entities apart."""
 _BORROWED = 5.0
 """Split entities that a split borrows from the rate of all pairs."""
+_MOST_CUTS = 4000
+"""Clusters that are cut in two, drawn at random where there are more."""
+_MOST_CLUSTERS, _MOST_ROWS = 10_000, 50_000
+"""Clusters that are compared with each other, and the records that they have together, or nearly so."""
+_REGIONS, _RECORDS_TO_PLACE = 8, 2
+"""Where there are more clusters: those nearest to so many random ones, by the means of so many records of each."""
+_CHUNK = 8192
+"""Pairs of records that are scored at once."""
 _ROUNDS = 100
 """Rounds of EM for the share of split entities."""
 
@@ -148,7 +160,22 @@ def match_clusters(X: Any, y: Any, clusters: Ints, *, seed: Any, discrete: bool 
     if (sizes >= 2).sum() < _LEAST_CLUSTERS:
         return EntityPairs(none, none, np.zeros(0), sizes, np.nan, np.nan, np.zeros(0))
     rng = np.random.default_rng(seed)
-    records = encode(X, y, np.arange(len(codes)), discrete=discrete)
+    n_clusters = np.count_nonzero(sizes)
+    most = min(_MOST_CLUSTERS, int(n_clusters * _MOST_ROWS / len(codes)))
+    if n_clusters > most:
+        chosen = _near_some(X, y, codes, most, rng, discrete)
+        number = np.full(len(sizes), -1)
+        number[chosen] = np.arange(len(chosen))
+        rows = np.flatnonzero(number[codes] >= 0)
+        pairs = _match(X, y, rows, number[codes[rows]], rng, discrete)
+        return replace(pairs, left=chosen[pairs.left], right=chosen[pairs.right], sizes=sizes)
+    return _match(X, y, np.arange(len(codes)), codes, rng, discrete)
+
+
+def _match(X: Any, y: Any, rows: Ints, codes: Ints, rng: np.random.Generator, discrete: bool | None) -> EntityPairs:
+    """The pairs among the clusters of these rows, which have the numbers ``codes``."""
+    sizes = np.bincount(codes)
+    records = encode(X, y, rows, discrete=discrete)
     fold = _deal(sizes, rng)
     whole = _Pieces(codes, rng)
     cut, of_cut = _cut(codes, rng)
@@ -294,6 +321,24 @@ def likely_pieces(pairs: EntityPairs, fold: Any, clusters: Ints) -> LikelyPieces
     return LikelyPieces(np.unique(one[across]), np.unique(other[across]), caught, precision)
 
 
+def _near_some(X: Any, y: Any, codes: Ints, most: int, rng: np.random.Generator, discrete: bool | None) -> Ints:
+    """The clusters that are near a few random ones, by the means of a few records of each."""
+    order = np.argsort(codes, kind="stable")
+    sizes = np.bincount(codes)
+    place = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    rows = np.sort(order[place < _RECORDS_TO_PLACE])
+    pieces = _Pieces(codes[rows], rng)
+    exists = np.flatnonzero(sizes)
+    means = _Means(encode(X, y, rows, discrete=discrete), pieces, exists)
+    points = (means.means(pieces) * np.sqrt(means.spread / (1 + means.spread)))[exists]
+    taken = np.zeros(len(exists), dtype=bool)
+    for centre in rng.choice(len(exists), _REGIONS, replace=False):
+        distance = ((points - points[centre]) ** 2).sum(axis=1)
+        distance[taken] = np.inf
+        taken[np.argpartition(distance, most // _REGIONS)[: most // _REGIONS]] = True
+    return exists[taken]
+
+
 class _Pieces:
     """Groups of records, numbered from 0; records with the number -1 belong to none."""
 
@@ -338,16 +383,20 @@ class _Means:
 
     def __init__(self, records: Encoded, whole: _Pieces, taught: Ints) -> None:
         numbers = records.classes is None
-        self.points = np.column_stack([records.features, records.targets]) if numbers else records.features
-        rows = np.flatnonzero(np.isin(whole.codes, taught))
+        self.points = records.columns if numbers else records.features
+        teaches = np.zeros(len(whole.sizes), dtype=bool)
+        teaches[taught] = True
+        rows = np.flatnonzero(teaches[whole.codes])
         codes = whole.codes[rows]
-        self.centre = self.points[rows].mean(axis=0)
-        rest = self.points[rows] - whole.means(self.points)[codes]
+        around = self.points[rows]
+        rest = around - whole.means(self.points)[codes]
         several = whole.sizes[taught] > 1
         free = max(int((whole.sizes[taught][several] - 1).sum()), 1)
         inner = rest.T @ rest / free
         inner = (1 - _SHRINK) * inner + _SHRINK * np.diag(np.diag(inner)) + 1e-6 * np.eye(len(inner))
-        around = self.points[rows] - self.centre
+        del rest
+        self.centre = around.mean(axis=0)
+        around -= self.centre
         outer = around.T @ around / len(rows) - inner
         inverse = np.linalg.inv(np.linalg.cholesky(inner))
         values, vectors = np.linalg.eigh(inverse @ outer @ inverse.T)
@@ -377,7 +426,7 @@ class _Score:
     def __init__(
         self, records: Encoded, whole: _Pieces, taught: Ints, left: Ints, right: Ints, rng: np.random.Generator
     ) -> None:
-        self.columns = np.column_stack([records.features, records.targets])
+        self.columns = records.columns
         self.by_means = _Means(records, whole, taught)
         within = whole.within(taught[whole.sizes[taught] > 1], rng)
         across = whole.across(taught, rng)
@@ -401,7 +450,16 @@ class _Score:
 
     def of_pairs(self, one: Ints, two: Ints) -> Floats:
         """Log odds that two records are one entity."""
-        return np.asarray(self.intercept + self._terms(one, two) @ self.slopes)
+        linear, squared = np.split(self.slopes, 2)
+        odds = np.empty(len(one))
+        for start in range(0, len(one), _CHUNK):
+            some = slice(start, start + _CHUNK)
+            apart = np.abs(self.columns[one[some]] - self.columns[two[some]])
+            odds[some] = apart @ linear
+            np.multiply(apart, apart, out=apart)
+            odds[some] += apart @ squared
+        odds += self.intercept
+        return odds
 
     def __call__(self, pieces: _Pieces, left: Ints, right: Ints) -> Floats:
         place, one, two = pieces.pairs(left, right)
@@ -422,6 +480,8 @@ def _cut(codes: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
     """Clusters of two records or more cut in two pieces, 2i and 2i + 1; and the cluster i that was cut."""
     sizes = np.bincount(codes)
     clusters = np.flatnonzero(sizes >= 2)
+    if len(clusters) > _MOST_CUTS:
+        clusters = np.sort(rng.choice(clusters, _MOST_CUTS, replace=False))
     number = np.full(len(sizes), -1)
     number[clusters] = np.arange(len(clusters))
     piece = np.where(rng.random(len(sizes)) < _SINGLE, 1, rng.integers(1, np.maximum(sizes, 2)))

@@ -8,9 +8,9 @@ corrected, and never from the splitter.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,21 +26,26 @@ __all__ = [
     "Fold",
     "Rows",
     "check_labels",
+    "count_clusters",
     "is_splitter",
     "label_codes",
     "looks_linked",
     "make_folds",
     "read_folds",
+    "renumbered",
+    "some_records",
 ]
 
 Rows = NDArray[np.int64]
+T = TypeVar("T")
 
 DEFAULT_FOLDS = 5
 _MANY_CLUSTERS, _SMALL_CLUSTER = 10, 20
 """Number of held-out clusters from which, and records per cluster up to which, they look like linked entities."""
+_WHOLE_CLUSTERS = 1000
+"""Clusters from which on a part of the data is made of whole ones."""
 
 
-@dataclass(frozen=True, eq=False)
 class Fold:
     """One split of the records.
 
@@ -49,12 +54,71 @@ class Fold:
     index : int
         Place among the folds, from 0.
     train, validation : array of int
-        Rows of T̂ and of V̂.
+        Rows of T̂ and of V̂. Where T̂ is everything else, it is listed when it is asked for and not kept, so that
+        thousands of folds of a large table fit into memory.
     """
 
-    index: int
-    train: Rows
-    validation: Rows
+    def __init__(self, index: int, train: Any, validation: Rows) -> None:
+        self.index = index
+        self.validation = validation
+        self._train = train
+        self._kept: dict[str, Any] = {}
+
+    def once(self, name: str, compute: Callable[[], T]) -> T:
+        """What is computed once for the fold and shared by everything that samples it.
+
+        Parameters
+        ----------
+        name : str
+            What it is called.
+        compute : callable
+            Computes it the first time.
+
+        Returns
+        -------
+        object
+        """
+        if name not in self._kept:
+            self._kept[name] = compute()
+        value: T = self._kept[name]
+        return value
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_kept": {}}
+
+    @classmethod
+    def holding_out(cls, index: int, validation: Rows, n: int) -> Fold:
+        """The fold that trains on all of n records but those that it holds out.
+
+        Parameters
+        ----------
+        index : int
+            Place among the folds.
+        validation : array of int
+            Rows of V̂.
+        n : int
+            Number of records.
+
+        Returns
+        -------
+        Fold
+        """
+        return cls(index, n, validation)
+
+    @property
+    def train(self) -> Rows:
+        """Rows of T̂."""
+        if not isinstance(self._train, int):
+            rows: Rows = self._train
+            return rows
+        trains = np.ones(self._train, dtype=bool)
+        trains[self.validation] = False
+        return np.flatnonzero(trains)
+
+    @property
+    def n_train(self) -> int:
+        """Number of records of T̂."""
+        return self._train - len(self.validation) if isinstance(self._train, int) else len(self._train)
 
 
 def make_folds(X: Any, y: Any, groups: Any, cv: Any = None) -> tuple[Fold, ...]:
@@ -92,10 +156,28 @@ def make_folds(X: Any, y: Any, groups: Any, cv: Any = None) -> tuple[Fold, ...]:
 
 def read_folds(X: Any, y: Any, clusters: Clusters, cv: Any) -> tuple[Fold, ...]:
     """Checked folds of clusters that are known already; X and y may be None where ``cv`` holds pairs of rows."""
-    folds = tuple(_check_fold(i, pair, clusters) for i, pair in enumerate(_read_pairs(X, y, clusters, cv)))
+    if (each_cluster := _one_cluster_each(clusters, cv)) is not None:
+        return each_cluster
+    with warnings.catch_warnings():
+        # A splitter that ignores groups is refused, with the cluster named, if it splits one.
+        warnings.filterwarnings("ignore", message="The groups parameter is ignored")
+        folds = tuple(_check_fold(i, pair, clusters) for i, pair in enumerate(_read_pairs(X, y, clusters, cv)))
     if not folds:
         raise InputError("cv must give at least one pair of train and test rows, got none.")
     return folds
+
+
+def _one_cluster_each(clusters: Clusters, cv: Any) -> tuple[Fold, ...] | None:
+    """The folds of scikit-learn's ``LeaveOneGroupOut``, from one sort of the clusters; None for any other splitter."""
+    if type(cv).__name__ != "LeaveOneGroupOut":
+        return None
+    from sklearn.model_selection import LeaveOneGroupOut
+
+    if type(cv) is not LeaveOneGroupOut:
+        return None
+    order, ends = np.argsort(clusters.codes, kind="stable"), np.cumsum(np.bincount(clusters.codes))
+    parts = np.split(order, ends[:-1])
+    return tuple(Fold.holding_out(i, rows, len(order)) for i, rows in enumerate(parts))
 
 
 def is_splitter(cv: Any) -> bool:
@@ -123,15 +205,7 @@ def _read_pairs(X: Any, y: Any, clusters: Clusters, cv: Any) -> Iterable[Any]:
         most = len(clusters.names)
         splitter = GroupKFold(min(DEFAULT_FOLDS, most) if cv is None else check_integer("cv", cv, least=2, most=most))
     if is_splitter(splitter):
-        with warnings.catch_warnings():
-            # A splitter that ignores groups is refused below, with the cluster named, if it splits one.
-            warnings.filterwarnings("ignore", message="The groups parameter is ignored")
-            try:
-                return list(splitter.split(X, y, clusters.sortable))
-            except Exception as error:
-                raise InputError(
-                    f"cv must be able to split these records, but {short(cv)} says: {described(error)}"
-                ) from error
+        return _split(splitter, X, y, clusters, cv)
     if isinstance(cv, str | bytes | type) or not isinstance(cv, Iterable):
         allowed = "None, a number of folds, a splitter or an iterable of (train, test) row indices"
         raise InputError(f"cv must be {allowed}, got {short(cv)}.")
@@ -139,6 +213,14 @@ def _read_pairs(X: Any, y: Any, clusters: Clusters, cv: Any) -> Iterable[Any]:
         return list(cv)
     except Exception as error:
         raise InputError(f"cv must give pairs of train and test rows, but says: {described(error)}") from error
+
+
+def _split(splitter: Any, X: Any, y: Any, clusters: Clusters, cv: Any) -> Iterator[Any]:
+    """The pairs of a splitter one by one, since many folds of a large table do not fit into memory together."""
+    try:
+        yield from splitter.split(X, y, clusters.sortable)
+    except Exception as error:
+        raise InputError(f"cv must be able to split these records, but {short(cv)} says: {described(error)}") from error
 
 
 def _check_fold(i: int, pair: Any, clusters: Clusters) -> Fold:
@@ -158,6 +240,8 @@ def _check_fold(i: int, pair: Any, clusters: Clusters) -> Fold:
             f"cv must keep every cluster on one side, got records of cluster {clusters.names[shared[0]]!r} on both "
             f"sides of fold {i}; use a splitter for groups such as GroupKFold."
         )
+    if len(train) + len(validation) == n and (n < 2 or (train[1:] > train[:-1]).all()):
+        return Fold.holding_out(i, validation, n)
     return Fold(i, train, validation)
 
 
@@ -213,6 +297,52 @@ def label_codes(labels: NDArray[Any]) -> tuple[Rows, list[Any], bool]:
         codes = np.array([numbers.setdefault(label, len(numbers)) for label in labels.tolist()], dtype=np.int64)
         return codes, list(numbers), False
     return codes.astype(np.int64), unique.tolist(), True
+
+
+def count_clusters(codes: Rows) -> int:
+    """How many different clusters these records belong to."""
+    return int(np.count_nonzero(np.bincount(codes)))
+
+
+def some_records(rows: Rows, codes: Rows, most: int, rng: np.random.Generator) -> Rows:
+    """These rows, or where there are too many of them a random part, in increasing order.
+
+    The part is made of whole clusters where a thousand of them or more fit in, else of single records.
+
+    Parameters
+    ----------
+    rows : array of int
+        Rows, increasing.
+    codes : array of int
+        Cluster of every record of the data.
+    most : int
+        How many rows are enough.
+    rng : Generator
+        Source of random numbers; none is used where all rows are kept.
+
+    Returns
+    -------
+    array of int
+    """
+    if len(rows) <= most:
+        return rows
+    sizes = np.bincount(codes[rows])
+    if most * np.count_nonzero(sizes) < _WHOLE_CLUSTERS * len(rows):
+        return np.sort(rng.choice(rows, most, replace=False))
+    order = rng.permutation(np.flatnonzero(sizes))
+    kept = np.zeros(len(sizes), dtype=bool)
+    kept[order[np.cumsum(sizes[order]) <= most]] = True
+    chosen: Rows = rows[kept[codes[rows]]]
+    return chosen
+
+
+def renumbered(codes: Rows) -> tuple[Rows, Rows]:
+    """The distinct numbers that occur among these, in their order, and the place of each one's number among them.
+
+    The same as ``numpy.unique`` with ``return_inverse``, without a sort: codes of clusters are small numbers from 0 on.
+    """
+    occurs = np.bincount(codes) > 0
+    return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[codes]
 
 
 def check_labels(name: str, labels: Any, n: int | None) -> NDArray[Any]:

@@ -437,6 +437,25 @@ class AssumedCuts:
             return 1 if rng.random() < 0.5 else size - 1
         return int(rng.integers(1, size))
 
+    def draw_many(self, rng: np.random.Generator, sizes: Any) -> NDArray[np.int64]:
+        """Sizes of the leaked pieces of many clusters, for one of the two kinds.
+
+        Parameters
+        ----------
+        rng : Generator
+            Source of the random numbers.
+        sizes : array of int
+            Records of each cluster. A cluster of a single record has no piece, and what stands for it means nothing.
+
+        Returns
+        -------
+        array of int
+        """
+        most: NDArray[np.int64] = np.maximum(np.asarray(sizes, dtype=np.int64), 2)
+        if self.kind == "single":
+            return np.where(rng.random(len(most)) < 0.5, 1, most - 1)
+        return rng.integers(1, most)
+
 
 KINDS = ("single", "uniform")
 """The laws that take turns where none was learned."""

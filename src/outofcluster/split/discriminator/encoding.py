@@ -11,6 +11,7 @@ Which side a record is on plays no part here, so nothing is learned that could m
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,11 @@ class Encoded:
     targets: Floats
     classes: Ints | None
 
+    @cached_property
+    def columns(self) -> Floats:
+        """Features and targets side by side."""
+        return np.column_stack([self.features, self.targets])
+
 
 def encode(X: Any, y: Any, rows: Ints, *, estimator: Any = None, discrete: bool | None = None) -> Encoded:
     """Encode some of the records.
@@ -97,10 +103,15 @@ def is_discrete(y: Any) -> bool:
 
 def standardise(columns: Floats) -> Floats:
     """Columns with mean 0 and standard deviation 1, cut at four deviations; constant columns are left out."""
+    # In place wherever that is possible: these are the largest arrays next to the records themselves.
     centred = columns - columns.mean(axis=0)
     scale = centred.std(axis=0)
-    varies = scale > 1e-12 * np.maximum(np.abs(columns).max(axis=0, initial=0.0), 1.0)
-    return np.asarray(np.clip(centred[:, varies] / scale[varies], -_LARGEST, _LARGEST))
+    largest = np.maximum(columns.max(axis=0, initial=0.0), -columns.min(axis=0, initial=0.0))
+    varies = scale > 1e-12 * np.maximum(largest, 1.0)
+    if not varies.all():
+        centred, scale = centred[:, varies], scale[varies]
+    centred /= scale
+    return np.asarray(np.clip(centred, -_LARGEST, _LARGEST, out=centred))
 
 
 def _preprocessed(estimator: Any, features: Any, target: Any, n: int) -> Any:

@@ -76,10 +76,6 @@ class Members:
     def _terms(self) -> Floats:
         return logistic_terms(self.records)
 
-    @cached_property
-    def _columns(self) -> Floats:
-        return np.column_stack([self.records.features, self.records.targets])
-
     def log_ratio(self, name: str, taught: Ints, new: Ints, seed: int, *, again: bool = False) -> Floats:
         """Log ratio at the records ``new`` by a member that was taught by the records ``taught``.
 
@@ -93,9 +89,11 @@ class Members:
             ratio = cluster_log_ratio(self.records, self.clusters, self.side, taught, new)
         elif name == "trees":
             count = _TREES_AGAIN if again else _TREES
-            ratio = _ratio_of(_trees(self._columns[taught], side, self._columns[new], seed, count), side)
+            ratio = _ratio_of(_trees(self.records.columns[taught], side, self.records.columns[new], seed, count), side)
         else:
-            ratio = _ratio_of(_classified(self.classifier, self._columns[taught], side, self._columns[new], seed), side)
+            ratio = _ratio_of(
+                _classified(self.classifier, self.records.columns[taught], side, self.records.columns[new], seed), side
+            )
         return np.clip(ratio, -_CLIP, _CLIP)
 
 
