@@ -76,7 +76,8 @@ def training_shares(
     assert task.clusters is not None
     clusters = task.clusters
     group_seed, fit_seed = seed.spawn(2)
-    kept = some_records(np.arange(len(clusters)), clusters, _MOST_RECORDS, np.random.default_rng(group_seed))
+    rng = np.random.default_rng(group_seed.spawn(1)[0])
+    kept = some_records(np.arange(len(clusters)), clusters, _MOST_RECORDS, rng)
     if len(kept) < len(clusters):
         # Of very many records a part is fitted, with own models of the same size for comparison.
         is_kept = np.zeros(len(clusters), dtype=bool)
@@ -87,11 +88,7 @@ def training_shares(
         except (FitError, InputError):
             return np.zeros(len(task.losses))
     group = np.random.default_rng(group_seed).permutation(int(clusters.max()) + 1) % _GROUPS
-    without = [
-        Fold(fold.index, fold.train[group[clusters[fold.train]] != deleted], fold.validation)
-        for deleted in range(_GROUPS)
-        for fold in folds
-    ]
+    without = [fold.without(group[clusters] == deleted) for deleted in range(_GROUPS) for fold in folds]
     try:
         again = fold_losses(task, without, seed=fit_seed, n_jobs=n_jobs)
     except (FitError, InputError):

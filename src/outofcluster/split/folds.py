@@ -105,20 +105,39 @@ class Fold:
         """
         return cls(index, n, validation)
 
+    def without(self, left_out: NDArray[np.bool_]) -> Fold:
+        """The same fold without some of its training records.
+
+        Parameters
+        ----------
+        left_out : array of bool
+            Whether each record of the data is left out.
+
+        Returns
+        -------
+        Fold
+        """
+        if isinstance(self._train, int):
+            trains = ~left_out
+            trains[self.validation] = False
+            return Fold(self.index, trains, self.validation)
+        rows = self.train
+        return Fold(self.index, rows[~left_out[rows]], self.validation)
+
     @property
     def train(self) -> Rows:
         """Rows of T̂."""
-        if not isinstance(self._train, int):
-            rows: Rows = self._train
-            return rows
-        trains = np.ones(self._train, dtype=bool)
-        trains[self.validation] = False
-        return np.flatnonzero(trains)
+        if isinstance(self._train, int):
+            trains = np.ones(self._train, dtype=bool)
+            trains[self.validation] = False
+            return np.flatnonzero(trains)
+        rows: Rows = np.flatnonzero(self._train) if self._train.dtype == bool else self._train
+        return rows
 
     @property
     def n_train(self) -> int:
         """Number of records of T̂."""
-        return self._train - len(self.validation) if isinstance(self._train, int) else len(self._train)
+        return self._train - len(self.validation) if isinstance(self._train, int) else len(self.train)
 
 
 def make_folds(X: Any, y: Any, groups: Any, cv: Any = None) -> tuple[Fold, ...]:

@@ -1,0 +1,146 @@
+"""Very large data are audited by parts of them; here the bounds are lowered, so that small data count as large."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GroupKFold, LeaveOneGroupOut
+from sklearn.neighbors import KNeighborsRegressor
+
+import outofcluster as ooc
+from outofcluster._base.exceptions import InputError
+from outofcluster.datasets import make_patients
+from outofcluster.sampling import effect, prepare, training_variation
+from outofcluster.sampling.injection import make_injection
+from outofcluster.sampling.task import Task
+from outofcluster.split import entities, folds
+from outofcluster.split.entities import likely_pieces, match_clusters
+from outofcluster.split.folds import Fold, make_folds, renumbered, some_records
+
+
+def patients(n=300):
+    made = make_patients(n, record_noise=0.1, random_state=0)
+    return made.data, made.target, made.groups
+
+
+def test_leaving_one_group_out_gives_the_folds_of_scikit_learn():
+    groups = np.random.default_rng(0).choice(["b", "a", "d", "c"], 50)
+    ours = make_folds(np.zeros((50, 1)), None, groups, LeaveOneGroupOut())
+    for fold, (train, test) in zip(ours, LeaveOneGroupOut().split(np.zeros(50), None, groups), strict=True):
+        np.testing.assert_array_equal(fold.train, train)
+        np.testing.assert_array_equal(fold.validation, test)
+        assert fold.n_train == len(train)
+
+
+def test_a_fold_without_some_records_trains_on_the_others():
+    left_out = np.arange(6) == 2
+    for fold in (Fold(0, np.array([5, 2, 0, 1]), np.array([3, 4])), Fold.holding_out(0, np.array([3, 4]), 6)):
+        less = fold.without(left_out)
+        assert sorted(less.train) == [0, 1, 5]
+        assert less.n_train == 3
+    assert fold.once("sum", lambda: fold.train.sum()) == fold.once("sum", lambda: -1) == 8
+
+
+def test_codes_are_numbered_again_as_numpy_does_it():
+    codes = np.random.default_rng(0).integers(0, 40, 60)
+    for ours, theirs in zip(renumbered(codes), np.unique(codes, return_inverse=True), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_part_is_made_of_whole_clusters_where_there_are_many(monkeypatch):
+    monkeypatch.setattr(folds, "_WHOLE_CLUSTERS", 10)
+    codes, rng = np.repeat(np.arange(100), 5), np.random.default_rng(0)
+    rows = some_records(np.arange(500), codes, 120, rng)
+    assert len(rows) == 120
+    assert set(np.bincount(codes[rows])) <= {0, 5}
+    assert len(some_records(np.arange(500), codes // 50, 120, rng)) == 120
+    np.testing.assert_array_equal(some_records(np.arange(500), codes, 500, rng), np.arange(500))
+
+
+def test_the_test_for_a_cluster_effect_finds_it_in_a_part(monkeypatch):
+    X, y, groups = patients()
+    monkeypatch.setattr(effect, "_MOST_RECORDS", 400)
+    monkeypatch.setattr(folds, "_WHOLE_CLUSTERS", 20)
+    test = ooc.leakage_test(KNeighborsRegressor(3), X, y.astype(float), groups=groups, random_state=0)
+    assert test.rejected
+    assert test.n_units < 150
+
+
+def test_training_clusters_are_varied_in_a_part(monkeypatch):
+    X, y, groups = patients(120)
+    options = {"groups": groups, "leakage": 0.1, "error_model": "fragments", "n_fits": 60, "random_state": 0}
+    whole = ooc.audit(KNeighborsRegressor(3), X, y.astype(float), unmix=False, **options)
+    monkeypatch.setattr(training_variation, "_MOST_RECORDS", 300)
+    monkeypatch.setattr(folds, "_WHOLE_CLUSTERS", 20)
+    part = ooc.audit(KNeighborsRegressor(3), X, y.astype(float), unmix=False, **options)
+    assert part.samples.training_share != whole.samples.training_share
+    assert 0 <= part.samples.training_share <= 1
+    assert part.corrected.value == whole.corrected.value
+
+
+def test_pieces_are_found_in_a_part_of_very_many_clusters(monkeypatch):
+    made = make_patients(600, record_noise=0.1, random_state=0)
+    whole = match_clusters(made.data, made.target, made.groups, seed=0)
+    monkeypatch.setattr(entities, "_MOST_CLUSTERS", 300)
+    part = match_clusters(made.data, made.target, made.groups, seed=0)
+    assert len(np.unique([part.left, part.right])) <= 300
+    np.testing.assert_array_equal(part.sizes, whole.sizes)
+    fold = make_folds(made.data, None, made.groups)[0]
+    pieces = likely_pieces(part, fold, made.groups)
+    entity = dict(zip(made.groups, made.entities, strict=True))
+    held_out = {entity[cluster] for cluster in pieces.held_out_clusters}
+    right = [entity[cluster] in held_out for cluster in pieces.train_clusters]
+    assert len(right) > 0
+    assert np.mean(right) > 0.8
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_cuts_of_all_clusters_at_once_are_those_of_each(second):
+    """Sizes of pieces are uniform, members are uniform, and every cluster leaks with the injected probability."""
+    groups = np.repeat([0, 1, 2], [4, 3, 5])
+    name = "second-fragments" if second else "fragments"
+    rows = {"train": np.arange(100, 103), "validation": np.arange(12)}
+    injection = make_injection(name, n_train=None, groups=groups, replace=True, **rows)
+    rng = np.random.default_rng(0)
+    scored, joined = np.zeros(12), np.zeros(12)
+    for _ in range(4000):
+        draw = injection.draw(rng, 0.3)
+        assert not set(draw.scored) & set(draw.from_validation)
+        scored[draw.scored] += 1
+        joined[draw.from_validation] += 1
+    if second:
+        # The first piece of size F, uniform on 1, …, s - 1; what is left is cut in the same way if it can be.
+        left = {s: np.mean([(s - f) / 2 if s - f > 1 else 0 for f in range(1, s)]) / s for s in (3, 4, 5)}
+        first = {s: np.mean(np.arange(1, s)) / s for s in (3, 4, 5)}
+        expected = np.array([left[s] for s in (4, 3, 5)])[groups]
+        np.testing.assert_allclose(scored / 4000, expected, atol=0.03)
+        more = np.array([first[s] + 0.3 * left[s] for s in (4, 3, 5)])[groups]
+        np.testing.assert_allclose(joined / 4000, more, atol=0.03)
+    else:
+        np.testing.assert_allclose(scored / 4000, 0.5, atol=0.03)
+        np.testing.assert_allclose(joined / 4000, 0.15, atol=0.02)
+
+
+def test_more_folds_than_fit_into_memory_are_refused_with_what_they_would_take():
+    X, groups = np.zeros((100_000, 1)), np.repeat(np.arange(50_000), 2)
+    with pytest.raises(InputError, match=r"^cv must give fewer folds for 100000 records, got 50000, .* some 80 GB"):
+        ooc.audit(Ridge(), X, X[:, 0], groups=groups, cv=LeaveOneGroupOut())
+
+
+def test_no_copy_in_double_precision_is_made_where_no_kernel_is_used(monkeypatch):
+    monkeypatch.setattr(prepare, "_MOST_COMPILED", 100)
+    monkeypatch.setattr(Task, "dense", property(lambda task: pytest.fail("a copy was made")))
+    rng = np.random.default_rng(0)
+    X, groups = rng.standard_normal((200, 4)).astype(np.float32), np.repeat(np.arange(20), 10)
+    options = {"groups": groups, "cv": GroupKFold(2), "n_fits": 60, "error_model": "records", "random_state": 0}
+    assert ooc.audit(Ridge(), X, X[:, 0], **options).naive.value >= 0
+
+
+def test_only_drawn_records_of_memory_mapped_data_are_read(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 4))
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    split = {"train": np.arange(200), "validation": np.arange(200, 300), "n_fits": 20, "random_state": 0}
+    here, there = (ooc.sample_losses(Ridge(), data, X[:, 0], kernel=False, **split) for data in (X, mapped))
+    for one, other in zip(here.losses, there.losses, strict=True):
+        np.testing.assert_array_equal(one, other)
