@@ -137,6 +137,19 @@ def test_the_rate_and_the_suspects_come_from_the_records(run, tmp_path):
     assert numbers(tmp_path / "plain.json")[0].unmixed is None
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("records")
+def test_a_cluster_gives_the_numbers_of_this_machine(run, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    options = (*PLAIN, "--fits", "60", "--drop", "score", "--leakage", "0.1")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
+        where = cluster.scheduler_address.replace("tcp://", "dask://")
+        status, _, err = run("audit", "records.csv", *options, "--backend", where, "--json", "there.json")
+        assert (status, err) == (0, "")
+    assert run("audit", "records.csv", *options, "--json", "here.json")[0] == 0
+    assert numbers(tmp_path / "there.json")[0].corrected == numbers(tmp_path / "here.json")[0].corrected
+
+
 @pytest.mark.usefixtures("records")
 def test_the_level_of_confidence_is_an_option(run):
     status, out, _ = run("audit", "records.csv", *PLAIN, "--fits", "60", "--confidence-level", "0.8")
@@ -573,6 +586,8 @@ BAD = {
     "too few fits": ((*PLAIN, "--fits", "3"), "--fits must be a whole number at least"),
     "a negative seed": ((*PLAIN, "--seed", "-1"), "--seed must be a whole number at least 0, got -1."),
     "no workers": ((*PLAIN, "--jobs", "0"), "--jobs must be"),
+    "an unknown backend": ((*PLAIN, "--backend", "spark://a:1"), "--backend must be local, dask://HOST:PORT or ray://"),
+    "a backend without an address": ((*PLAIN, "--backend", "dask://"), "--backend must be local, dask://HOST:PORT"),
 }
 
 

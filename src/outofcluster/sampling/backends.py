@@ -236,7 +236,7 @@ def _pickler(by_value: Any, stream: io.BytesIO, large: list[Any]) -> Any:
 
     class Pickler(by_value):  # type: ignore[misc]
         def persistent_id(self, value: Any) -> int | None:
-            if type(value) is not np.ndarray or value.dtype.hasobject or value.nbytes < _LARGE:
+            if type(value) not in (np.ndarray, np.memmap) or value.dtype.hasobject or value.nbytes < _LARGE:
                 return None
             if id(value) not in places:
                 places[id(value)] = len(large)
