@@ -390,7 +390,7 @@ class Pooled:
             apart = {kind: own._by_curve(curve, rates, own.losses, derive=False) for kind, own in self._by_cuts.items()}
             first, second = (one.value for one in apart.values())
             spread = (first - second) ** 2 - 4 * self.monte_carlo_of(by_curve)
-            unknown = max(spread, 0.0) / 12 if math.isfinite(spread) else 0.0
+            unknown = max(spread, 0.0) / 4 if math.isfinite(spread) else 0.0
             by_cuts = {kind: self._with_pieces(one, rate).value for kind, one in apart.items()}
             by_curve = replace(by_curve, choice=by_curve.choice + unknown, by_cuts=by_cuts)
         return self._with_pieces(by_curve, rate)

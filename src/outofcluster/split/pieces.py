@@ -22,9 +22,10 @@ were seen in real linkages, where a cut at random gives 20 %.
 *No audited entities at all.* Then replicates take turns between two extremes (`AssumedCuts`): every cluster loses one
 record, which is as often the one that trains as the one that stays; or the leaked piece has any size from 1 to t - 1
 with the same probability. Of the held-out records of cut entities of ten, 55 % then have a single mate in training. The
-losses of the two halves of the replicates show what the answer owes to the assumption, without a further fit. What is
-not known is the share of cuts of either kind; taken as uniform on [0, 1], it adds a twelfth of the squared difference
-of the two answers to the variance.
+losses of the two halves of the replicates show what the answer owes to the assumption, without a further fit. A linkage
+may well cut in one of these ways only, and nothing says in which: with even odds, a quarter of the squared difference
+of the two answers is added to the variance. (A share of each way that is uniform on [0, 1] would add a twelfth. In
+trials the optimism's interval then missed the truth too often.)
 
 *Which entities are cut.* Large ones are cut more often than small ones. An entity that was cut has k held-out pieces
 in all, and one that is whole has none. The mean of k over audited entities of two records or more says how often a
