@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, check_vector
+from outofcluster._base.validation import Array, check_vector, short
 
 __all__ = ["BlockingRecall", "capture_recapture"]
 
@@ -82,7 +82,10 @@ def capture_recapture(rules: Any, probability: ArrayLike | None = None) -> Block
     >>> print(ooc.capture_recapture(rules))
     blocking compared 88% ± 1.1% of the matches: 880 caught, about 120 missed
     """
-    caught = np.asarray(rules)
+    try:
+        caught = np.asarray(rules)
+    except Exception:
+        raise InputError(f"rules must be a table with one row per pair, got {short(rules)}.") from None
     if caught.dtype != bool or caught.ndim != 2 or caught.shape[1] < 2 or len(caught) == 0:
         raise InputError(
             f"rules must say True or False for each pair and each of two or more rules, got {caught.dtype} of shape "

@@ -362,7 +362,7 @@ def check_targets(y: Any) -> NDArray[Any]:
     try:
         row = first_missing(y)
         target = np.asarray(y)
-    except ValueError:
+    except Exception:
         raise InputError(f"y must hold one target per record, got {type(y).__name__} of uneven parts.") from None
     # In a list, a number next to a string would become a string.
     if not hasattr(y, "dtype") and target.dtype.kind in "US":
