@@ -30,6 +30,7 @@ from outofcluster.curves import (
 from outofcluster.curves.operator import BinomialOperator
 from outofcluster.curves.shape import ShapeDiagnosis, diagnose_curve, diagnose_points
 from outofcluster.inference.estimates import Estimate, Sensitivity
+from outofcluster.inference.surface import SensitivitySurface
 from outofcluster.leakage.blocking import capture_recapture
 from outofcluster.leakage.rate import Leakage
 from outofcluster.sampling import LossSamples, sample_losses
@@ -56,6 +57,7 @@ __all__ = [
     "NotFittedError",
     "PolynomialCurve",
     "Sensitivity",
+    "SensitivitySurface",
     "ShapeDiagnosis",
     "SketchCurve",
     "SolverError",

@@ -21,6 +21,7 @@ from outofcluster.inference.pooled import Optimism, Pooled
 from outofcluster.leakage.rate import Leakage
 from outofcluster.sampling.audit_samples import AuditSamples
 from outofcluster.sampling.metrics.facts import MetricFacts
+from outofcluster.split.rate_check import RateCheck
 
 __all__ = ["look_at_choices", "look_at_estimate", "look_at_samples", "look_at_sides"]
 
@@ -30,6 +31,8 @@ _OF_METRICS = {"Decreasing": "Increasing", " rises ": " falls ", "Convex": "Conc
 """Words for the shape of a loss, and those for a metric of which a greater value is better."""
 _UNBALANCED = 4
 """How many times the records of the smallest fold the largest one holds, where folds count as unbalanced."""
+_UNLIKELY, _VERY_UNLIKELY, _WRONG_BY = 2.0, 3.0, 1.25
+"""Standard errors, and the factor of the odds, by which probabilities of records may miss what records look like."""
 _FAR = 6.0
 """Multiplier of the losses' noise beyond which an extrapolation counts as far."""
 
@@ -295,7 +298,45 @@ def look_at_sides(samples: AuditSamples, by_data: Leakage | None, leakage: Seque
                 "Check where the rate comes from and what it is a share of; leakage='data' takes the data's own.",
             )
         )
+    if samples.rate_check is not None and assumed is not None:
+        findings += _record_rates(samples.rate_check) or _mean_of_rates(samples.rate_check, by_data, leakage, auc)
     return findings
+
+
+def _record_rates(check: RateCheck) -> list[Finding]:
+    """Whether the records look as the probabilities that were given for them say."""
+    if abs(check.z) < _UNLIKELY or 1 / _WRONG_BY < check.factor < _WRONG_BY:
+        return []
+    too_high = check.z < 0
+    times = 1 / check.factor if too_high else check.factor
+    return [
+        Finding(
+            "per-record-rates",
+            "warning" if abs(check.z) > _VERY_UNLIKELY else "info",
+            f"The probabilities that were given for single records seem too {'high' if too_high else 'low'}, by what "
+            f"the records look like: their odds by a factor of about {times:.1f} ({abs(check.z):.1f} standard errors).",
+            "Calibrate them on records that were looked up; the corrected value rests on them.",
+        )
+    ]
+
+
+def _mean_of_rates(check: RateCheck, by_data: Leakage, leakage: Sequence[Leakage] | None, auc: float) -> list[Finding]:
+    """Whether probabilities that know features and target have a mean that the data contradict."""
+    if leakage is None or check.known == 0 or auc < TOLD_APART:
+        return []
+    assumed = float(np.mean([leak.rate for leak in leakage]))
+    spread = float(np.hypot(by_data.std or 0.0, max(leak.std or 0.0 for leak in leakage)))
+    if spread == 0 or abs(by_data.rate - assumed) < _VERY_UNLIKELY * spread:
+        return []
+    return [
+        Finding(
+            "per-record-rates",
+            "info",
+            f"The probabilities that were given for single records have a mean of {assumed:.1%}, and the records "
+            f"themselves show a leakage rate of {by_data.rate:.1%}.",
+            "Calibrate them on records that were looked up; the corrected value rests on them.",
+        )
+    ]
 
 
 def look_at_estimate(

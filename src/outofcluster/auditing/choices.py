@@ -11,10 +11,11 @@ from typing import Any, Literal
 import numpy as np
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import check_choice, check_number, short
+from outofcluster._base.validation import Array, check_choice, check_number, short
 from outofcluster.curves import AutoCurve, Curve, PolynomialCurve
 from outofcluster.leakage.rate import Leakage
 from outofcluster.sampling.audit_samples import AuditSamples
+from outofcluster.sampling.metrics.losses import Loss
 from outofcluster.split.folds import Fold, Rows, count_clusters, looks_linked
 from outofcluster.split.pieces import PieceLaw
 
@@ -22,17 +23,21 @@ __all__ = [
     "LARGEST_RATE",
     "TOLD_APART",
     "asks_the_data",
+    "check_both",
     "choose_error_model",
     "choose_stored_units",
     "choose_units",
     "enough_clusters",
+    "is_per_record",
     "largest_rate",
     "law_of_pieces",
     "looks_linked",
     "read_confidence",
     "read_curve",
     "read_leakage",
+    "read_record_rates",
     "read_unmix",
+    "read_validation_leakage",
 ]
 
 ErrorModel = Literal["records", "fragments"]
@@ -44,6 +49,8 @@ _LARGEST_RATES = {"records": LARGEST_RATE, "fragments": 0.9}
 TOLD_APART = 0.75
 """AUC from which the leakage rate that the records show was found to be near the truth."""
 _LEAST_CLUSTERS = 10
+_LARGEST_SUM = 0.75
+"""Rates of both ways together beyond which the two sides are nearly the same mixture."""
 
 
 def choose_error_model(error_model: Any, leakage: Any, folds: Sequence[Fold], clusters: Rows) -> tuple[ErrorModel, str]:
@@ -54,6 +61,8 @@ def choose_error_model(error_model: Any, leakage: Any, folds: Sequence[Fold], cl
     check_choice("error_model", error_model, ("auto", "records", "fragments"))
     if error_model != "auto":
         return error_model, ""
+    if is_per_record(leakage, len(clusters), len(folds)):
+        return "records", "the rates are those of single records"
     first = leakage[0] if isinstance(leakage, Sequence) and len(leakage) else leakage
     if isinstance(first, Leakage) and first.other is None:
         by_rate: ErrorModel = "records" if first.of == "train" else "fragments"
@@ -168,6 +177,87 @@ def read_leakage(leakage: Any, error_model: str, n_folds: int) -> tuple[Leakage,
             )
         rates.append(rate)
     return tuple(rates * n_folds) if len(rates) == 1 else tuple(rates)
+
+
+def is_per_record(leakage: Any, n_records: int, n_folds: int) -> bool:
+    """Whether the rates are probabilities of single records: one per record, or one row per fold and one per record.
+
+    With as many folds as records, a list of that length has one rate per fold, as it always had.
+    """
+    if isinstance(leakage, str | Leakage) or np.ndim(leakage) == 0:
+        return False
+    if np.ndim(leakage) == 2:
+        return True
+    several = list(leakage)
+    return len(several) not in (0, 1, n_folds) and (len(several) == n_records or not isinstance(several[0], Leakage))
+
+
+def read_record_rates(leakage: Any, error_model: str, folds: Sequence[Fold], n_records: int) -> dict[int, Array] | None:
+    """For every fold the probability of each training record that it leaked; None where there are no such rates."""
+    if not is_per_record(leakage, n_records, len(folds)):
+        return None
+    try:
+        rates = np.asarray(leakage, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(f"leakage must hold numbers, one for each record, got {short(leakage)}.") from None
+    if rates.shape not in ((n_records,), (len(folds), n_records)):
+        shape = " by ".join(map(str, rates.shape))
+        raise InputError(
+            f"leakage must be one rate, one for each of the {len(folds)} folds, or a probability for each of the "
+            f"{n_records} records, got {shape} numbers."
+        )
+    if error_model != "records":
+        raise InputError(
+            "leakage must be a rate for error_model='fragments', got probabilities of single records, which are for "
+            "error_model='records'."
+        )
+    if not np.isfinite(rates).all() or rates.min() < 0 or rates.max() > 1:
+        wrong = rates[~((rates >= 0) & (rates <= 1))].ravel()[0]
+        raise InputError(f"leakage must hold probabilities between 0 and 1 for the records, got {wrong:g}.")
+    return {
+        int(fold.index): (rates if rates.ndim == 1 else rates[place])[fold.train] for place, fold in enumerate(folds)
+    }
+
+
+def read_validation_leakage(
+    validation_leakage: Any, error_model: str, losses: Sequence[Loss], rates: Sequence[Leakage] | None
+) -> float | None:
+    """r0: the share of the held-out records that truly belong to training clusters; None where it was not asked for."""
+    if validation_leakage is None:
+        return None
+    if isinstance(validation_leakage, Leakage):
+        raise InputError(
+            "validation_leakage must be a number, the share of the held-out records that truly belong to training "
+            "clusters, got a Leakage, whose share of validation records is that of records whose cluster also trains."
+        )
+    if error_model != "records":
+        raise InputError(
+            f"validation_leakage must be None for error_model={error_model!r}, got {validation_leakage!r}: it is for "
+            "single records."
+        )
+    if any(loss.kind != "per_record" or loss.measure is not None for loss in losses):
+        raise InputError(
+            "validation_leakage must be None for a metric that is no mean over records, got "
+            f"{validation_leakage!r}; use a loss per record."
+        )
+    share = check_number("validation_leakage", validation_leakage, least=0)
+    check_both(share, rates)
+    return share
+
+
+def check_both(validation_leakage: float, rates: Sequence[Leakage] | None) -> None:
+    """Refuse rates of both ways that leave too little to tell the sides apart."""
+    if validation_leakage > LARGEST_RATE:
+        raise InputError(
+            f"validation_leakage must be at most {LARGEST_RATE}, beyond which nothing can be told, "
+            f"got {validation_leakage:g}."
+        )
+    most = max((rate.rate for rate in rates or ()), default=0.0)
+    if most + validation_leakage > _LARGEST_SUM:
+        raise InputError(
+            f"leakage and validation_leakage must be at most {_LARGEST_SUM} together, got {most:g} and "
+            f"{validation_leakage:g}."
+        )
 
 
 def law_of_pieces(leakage: Any) -> PieceLaw | None:

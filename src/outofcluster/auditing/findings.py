@@ -37,6 +37,7 @@ CODES = {
     "fold-left-out": "A fold could not be audited.",
     "no-test": "The hypothesis test could not be run.",
     "rate-above-bound": "The assumed leakage rate is above what the records themselves allow.",
+    "per-record-rates": "The records do not look as the probabilities that were given for them say.",
     "sides-alike": "Held-out and training records can hardly be told apart.",
     "curve-and-unmixing": "The curve above the leakage rate and the losses below it disagree.",
     "singleton-clusters": "Most clusters have a single record.",

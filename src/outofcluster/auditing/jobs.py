@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,10 +17,11 @@ from outofcluster.auditing.suspects import nearest_clusters
 from outofcluster.curves.base import Curve
 from outofcluster.design.automatic import least_size, placed_levels, placed_sizes
 from outofcluster.design.extrapolation import largest_level
-from outofcluster.design.unmixing import unmixed_fractions
+from outofcluster.design.unmixing import rated_fractions, unmixed_fractions
 from outofcluster.leakage.data import estimate_rate, over_folds
 from outofcluster.leakage.rate import Leakage
-from outofcluster.sampling.audit_samples import FoldSamples, SideFacts
+from outofcluster.leakage.records import check_record_rates, informed_rates
+from outofcluster.sampling.audit_samples import FoldSamples, SideFacts, TrainScores
 from outofcluster.sampling.checkpoint import Checkpoint, Place
 from outofcluster.sampling.metrics.recomputed import OfModel, OfPredictions
 from outofcluster.sampling.prepare import Sampling, SamplingSettings, UnitKind, prepare
@@ -28,6 +29,7 @@ from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.sides import sides_of, weights_of
 from outofcluster.sampling.task import Task
+from outofcluster.sampling.unmixing import RatioWeights, RecordWeights
 from outofcluster.split.discriminator import Sides
 from outofcluster.split.entities import EntitySuspects, LikelyPieces, entity_suspects, likely_pieces, match_clusters
 from outofcluster.split.folds import Fold, Rows, count_clusters
@@ -45,6 +47,8 @@ __all__ = [
     "stored_units",
     "told_apart",
     "unmixed",
+    "unmixed_by_rates",
+    "with_exchanged_sides",
     "with_pieces_left_out",
     "without_unmixing",
 ]
@@ -60,6 +64,8 @@ default adds for them."""
 _LEAST_CAUGHT, _LEAST_PIECES, _MOST_LEFT_OUT = 0.5, 20, 0.4
 """Share of imitated pieces that must be found, clusters that must be left out over all folds, and the share of a fold's
 training records that may be left out, for models without likely pieces to tell something."""
+_EXCHANGED = 5
+"""One fit that is scored on training records for so many others."""
 _FITS_FOR_SIZES = 100
 """Number of fits per fold from which on some are spent on smaller training sets."""
 _BYTES_OF_A_ROW, _MOST_GIGABYTES = 16, 16.0
@@ -84,10 +90,14 @@ class Design:
         Injected fractions for these.
     sides : dict of Sides
         What tells the two sides of each fold apart.
+    weights : dict of RatioWeights
+        Weights of each fold for these fractions.
     piece_fits : int
         Fits without likely pieces of held-out entities.
     pieces : dict of LikelyPieces
         These pieces, for the folds that have some.
+    exchanged_fits : int
+        Fits that are scored on training records, for leakage both ways.
     """
 
     settings: SamplingSettings
@@ -95,8 +105,10 @@ class Design:
     unmixed_fits: int = 0
     fractions: Array = field(default_factory=lambda: np.zeros(0))
     sides: Mapping[int, Sides] = field(default_factory=dict)
+    weights: Mapping[int, RatioWeights] = field(default_factory=dict)
     piece_fits: int = 0
     pieces: Mapping[int, LikelyPieces] = field(default_factory=dict)
+    exchanged_fits: int = 0
 
     @property
     def n_levels(self) -> int:
@@ -205,14 +217,42 @@ def with_pieces_left_out(design: Design, pieces: Mapping[int, LikelyPieces], *, 
     return replace(design, pieces=pieces, piece_fits=fits, settings=replace(settings, n_fits=settings.n_fits - fits))
 
 
+def with_exchanged_sides(design: Design, *, spend: bool) -> Design:
+    """The same design with models that are scored on training records; their fits are part of the budget, if any."""
+    settings = design.settings
+    fits = max(settings.n_fits // _EXCHANGED, _LEAST_FITS)
+    if spend:
+        settings = replace(settings, n_fits=max(settings.n_fits - fits, _LEAST_FITS))
+    return replace(design, settings=settings, exchanged_fits=fits)
+
+
 def unmixed(design: Design) -> Design:
     """The same design with the levels below the leakage rate that the sides allow in all folds."""
-    weights = [weights_of(own) for own in design.sides.values()]
+    by_fold = {index: weights_of(own) for index, own in design.sides.items()}
+    weights = list(by_fold.values())
     most = design.unmixed_fits // (_FITS_OF_A_PART * max(own.n_parts for own in weights)) - 1
     sides = list(design.sides.values())
     planned = data_leakage(sides).rate if min(own.auc for own in sides) >= TOLD_APART else None
     fractions = unmixed_fractions(lambda fraction: all(own.allows(fraction) for own in weights), most, planned)
-    return replace(design, fractions=fractions) if len(fractions) else without_unmixing(design)
+    return replace(design, fractions=fractions, weights=by_fold) if len(fractions) else without_unmixing(design)
+
+
+def unmixed_by_rates(design: Design, folds: Sequence[Fold], rates: Mapping[int, Array]) -> Design:
+    """The same design with levels below the leakage rate that follow from the probabilities of the records."""
+    by_fold = dict[int, RatioWeights]()
+    for fold in folds:
+        sides = design.sides[fold.index]
+        known = check_record_rates(rates[fold.index], sides).known
+        informed = informed_rates(rates[fold.index], sides, known)
+        by_fold[fold.index] = RecordWeights.of(informed, sides.part, rates[fold.index])
+    weights = list(by_fold.values())
+    mean = float(np.mean([own.mean() for own in rates.values()]))
+    fractions = rated_fractions(
+        mean,
+        lambda fraction: all(own.allows(fraction) for own in weights),
+        lambda fraction: max(own.kept(fraction) for own in weights),
+    )
+    return replace(design, fractions=fractions, weights=by_fold) if len(fractions) else without_unmixing(design)
 
 
 def data_leakage(sides: Sequence[Sides]) -> Leakage:
@@ -221,13 +261,17 @@ def data_leakage(sides: Sequence[Sides]) -> Leakage:
     return Leakage(by_data.rate, by_data.std, "train", by_data.upper)
 
 
-def side_facts(task: Task, fold: Fold, sides: Sides | None) -> SideFacts | None:
-    """What is stored about the classifier that tells the sides of a fold apart, and whom each record resembles."""
+def side_facts(task: Task, fold: Fold, sides: Sides | None, rates: Array | None) -> SideFacts | None:
+    """What is stored about the classifier that tells the sides of a fold apart, and whom each record resembles.
+
+    ``rates`` are the probabilities of the training records that they leaked, where these were given.
+    """
     if sides is None:
         return None
     assert task.clusters is not None
     resembles = nearest_clusters(task, fold, task.clusters)
-    return SideFacts(fold.train, sides.ratio_train, resembles, float(sides.auc), float(sides.log_loss))
+    check = None if rates is None else check_record_rates(rates, sides)
+    return SideFacts(fold.train, sides.ratio_train, resembles, float(sides.auc), float(sides.log_loss), check)
 
 
 def stored_units(unit_kind: UnitKind, design: Design, task: Task, n_folds: int) -> tuple[UnitKind, ...]:
@@ -248,11 +292,12 @@ class Job:
     second: Sampling | None
     unmixed: Sampling | None
     without_pieces: Sampling | None
+    exchanged: tuple[Sampling, ...] = ()
 
     @property
     def budget(self) -> int:
         """Number of fits over all sizes."""
-        others = (*self.smaller, self.second, self.unmixed, self.without_pieces)
+        others = (*self.smaller, self.second, self.unmixed, self.without_pieces, *self.exchanged)
         return self.sampling.plan.budget + sum(sampling.plan.budget for sampling in others if sampling is not None)
 
     @property
@@ -262,9 +307,14 @@ class Job:
         return sum(run.plan.budget for run in runs if run is not None and run.problem.compiled is not None)
 
     def run(
-        self, clusters: Rows, losses: Sequence[dict[str, Array]], bar: Progress, n_jobs: int | None
+        self,
+        clusters: Rows,
+        losses: Sequence[dict[str, Array]],
+        bar: Progress,
+        n_jobs: int | None,
+        of_train: Sequence[Array] = (),
     ) -> tuple[FoldSamples, ...]:
-        """The samples of every metric; ``losses`` are those of the user's own model."""
+        """The samples of every metric; ``losses`` and, on training records, ``of_train`` are the own model's."""
         samples = self.sampling.run_metrics(bar, n_jobs=n_jobs)
         smaller = list[tuple[LossSamples, ...]]()
         for sampling in self.smaller:
@@ -279,6 +329,10 @@ class Job:
                 if run is not None:
                     below[name] = run.run_metrics(bar, n_jobs=n_jobs)
         rows = self.fold.validation
+        exchanged = list[tuple[LossSamples, ...]]()
+        for place, sampling in enumerate(self.exchanged):
+            with nullcontext() if place == 0 else suppress(FitError):
+                exchanged.append(sampling.run_metrics(bar, n_jobs=n_jobs))
         return tuple(
             FoldSamples(
                 index=int(self.fold.index),
@@ -290,6 +344,11 @@ class Job:
                 samples=samples[place],
                 smaller=tuple(sized[place] for sized in smaller),
                 pseudo={name: array for name, array in own.items() if name != "own"},
+                train_scores=TrainScores(
+                    self.fold.train, clusters[self.fold.train], of_train[place], tuple(run[place] for run in exchanged)
+                )
+                if exchanged
+                else None,
                 **{name: runs[place] for name, runs in below.items()},  # type: ignore[arg-type]
             )
             for place, own in enumerate(losses)
@@ -342,7 +401,7 @@ def _prepare_fold(task: Task, fold: Fold, design: Design, seed: np.random.SeedSe
     if len(design.fractions):
         shares = np.ones(len(design.fractions))
         below = replace(settings, injected=design.fractions, shares=shares, n_fits=design.unmixed_fits)
-        below = replace(below, ratios=weights_of(design.sides[fold.index]), by_weights=True, thinned=True)
+        below = replace(below, ratios=design.weights[fold.index], by_weights=True, thinned=True)
         below_seed = int(seed.generate_state(3 + len(design.smaller), np.uint64)[-1])
         unmixed = prepare(task, fold, below, seed=below_seed, checkpoint=file(".unmixed"))
     without_pieces = None
@@ -350,7 +409,19 @@ def _prepare_fold(task: Task, fold: Fold, design: Design, seed: np.random.SeedSe
         settings = replace(settings, injected=None, n_fits=design.piece_fits, pieces=design.pieces[fold.index])
         pieces_seed = int(seed.generate_state(4 + len(design.smaller), np.uint64)[-1])
         without_pieces = prepare(task, fold, settings, seed=pieces_seed, checkpoint=file(".pieces"))
-    return Job(fold, first, tuple(smaller), second, unmixed, without_pieces)
+    exchanged = list[Sampling]()
+    if design.exchanged_fits:
+        # Drawing a share 1 - a from T̂ and scoring what is left of it is the same with the two sides exchanged.
+        sides = Fold(fold.index, fold.validation, fold.train)
+        levels = np.sort(1 - first.plan.injected)
+        sizes = [settings.n_train, *(size for size, _ in design.smaller)]
+        fits = max(design.exchanged_fits // len(sizes), 2 * len(levels))
+        own_seed = np.random.SeedSequence([*seed.generate_state(4).tolist(), 5])
+        for n_train, state in zip(sizes, own_seed.generate_state(len(sizes), np.uint64), strict=True):
+            both = replace(design.settings, injected=levels, shares=None, largest=None, n_train=n_train, n_fits=fits)
+            ending = f".exchanged{len(exchanged)}"
+            exchanged.append(prepare(task, sides, both, seed=int(state), checkpoint=file(ending)))
+    return Job(fold, first, tuple(smaller), second, unmixed, without_pieces, tuple(exchanged))
 
 
 def _can_be_cut_twice(task: Task, fold: Fold) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from outofcluster._base.exceptions import FitError, InputError
 from outofcluster._base.validation import Array
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
-from outofcluster.sampling.baselines import random_fold_losses
+from outofcluster.sampling.baselines import random_fold_losses, train_losses
 from outofcluster.sampling.effect import sample_effect
 from outofcluster.sampling.prepare import package_versions
 from outofcluster.sampling.task import Task, digest
@@ -32,7 +32,9 @@ __all__ = [
     "sound_effect",
     "sound_folds",
     "sound_random",
+    "sound_train",
     "sound_varied",
+    "train_arrays",
     "varied_arrays",
 ]
 
@@ -96,6 +98,18 @@ def varied_arrays(
     return {"shares": training_shares(task, folds, losses, seed=seed, n_jobs=n_jobs)}
 
 
+def train_arrays(
+    task: Task, folds: tuple[Fold, ...], seed: np.random.SeedSequence, n_jobs: int | None
+) -> dict[str, Array]:
+    """The own model's losses on training records that it did not see: "2" for fold 2, "2:1" of a second metric."""
+    by_metric = train_losses(task, folds, seed=seed, n_jobs=n_jobs)
+    return {
+        f"{fold.index}{ending(place)}": losses
+        for place, of_folds in enumerate(by_metric)
+        for fold, losses in zip(folds, of_folds, strict=True)
+    }
+
+
 def read_effect(arrays: Mapping[str, Any], place: int) -> EffectLosses | None:
     """The losses behind the test by a metric, from the arrays of `effect_arrays`; none where there was a problem."""
 
@@ -116,6 +130,14 @@ def sound_folds(arrays: Mapping[str, Array], folds: Sequence[Fold], n_metrics: i
         for place in range(n_metrics)
         for array in of_fold(arrays, fold.index, place).values()
     )
+
+
+def sound_train(arrays: Mapping[str, Array], folds: Sequence[Fold], n_metrics: int) -> bool:
+    """Whether stored losses on training records are one finite number for each of them."""
+    stored = [
+        (fold, arrays.get(f"{fold.index}{ending(place)}", np.zeros(0))) for fold in folds for place in range(n_metrics)
+    ]
+    return all(array.shape == (len(fold.train),) and bool(np.isfinite(array).all()) for fold, array in stored)
 
 
 def sound_random(arrays: Mapping[str, Any], n_records: int, n_metrics: int) -> bool:

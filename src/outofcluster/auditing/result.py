@@ -32,6 +32,7 @@ from outofcluster.auditing.account import TableAccount, look_at_table
 from outofcluster.auditing.checks import look_at_choices, look_at_estimate, look_at_samples, look_at_sides
 from outofcluster.auditing.choices import (
     LARGEST_RATE,
+    check_both,
     choose_stored_units,
     largest_rate,
     read_confidence,
@@ -51,6 +52,7 @@ from outofcluster.inference.intervals import Confidence, Uncertainty, optimism_u
 from outofcluster.inference.pieces import TwoReadings
 from outofcluster.inference.pooled import Optimism, Pooled
 from outofcluster.inference.ranges import loss_range
+from outofcluster.inference.surface import SensitivitySurface
 from outofcluster.leakage.rate import Leakage
 from outofcluster.sampling.audit_samples import AuditSamples, FoldSamples
 from outofcluster.sampling.metrics.facts import MetricFacts
@@ -140,6 +142,11 @@ class Audit:
         return self.pooled.unit_kind
 
     @property
+    def validation_leakage(self) -> float:
+        """The share of the held-out records that truly belong to training clusters; 0 where that was not asked for."""
+        return self.pooled.reverse
+
+    @property
     def estimand(self) -> str:
         """What the intervals are about, in words."""
         return "new clusters of the population" if self.units == "clusters" else "these held-out clusters"
@@ -198,12 +205,12 @@ class Audit:
 
     @cached_property
     def range(self) -> tuple[float, float] | None:
-        """A range for the corrected value that needs no curve; None without a rate, and for fragments.
+        """A range for the corrected value that needs no curve; None without a rate, for fragments, and both ways.
 
         It is wide: it trusts nothing but that the loss is convex in the leakage, what small clean training sets lose,
         and what removing records that look leaked has shown (:mod:`outofcluster.inference.ranges`).
         """
-        if self.leakage is None or self.error_model != "records":
+        if self.leakage is None or self.error_model != "records" or self.validation_leakage > 0:
             return None
         error = math.hypot(self.naive.se_data, self.naive.se_monte_carlo)
         ends = loss_range(self.pooled, float(self.pooled.shares @ self._rates), error)
@@ -245,13 +252,16 @@ class Audit:
 
     # --- other choices, the same fits -----------------------------------------------------------------
 
-    def at_leakage(self, leakage: Any) -> Audit:
+    def at_leakage(self, leakage: Any, *, validation: float | None = None) -> Audit:
         """The same audit for another leakage rate: solved anew, with no further fit.
 
         Parameters
         ----------
         leakage : float, Leakage, or one for each fold
             The rate, as `audit` takes it.
+        validation : float, optional
+            The share of the held-out records that truly belong to training clusters; that of this audit by default.
+            Another one than 0 needs an audit with ``validation_leakage``.
 
         Returns
         -------
@@ -259,7 +269,17 @@ class Audit:
             Another audit of the same samples.
         """
         rates = read_leakage(leakage, self.error_model, self.pooled.n_folds)
-        return self._each(lambda result: replace(result, leakage=rates))
+        share = self.validation_leakage if validation is None else check_number("validation", validation, least=0)
+        check_both(share, rates)
+        self._check_both_ways(share)
+        return self._each(lambda result: replace(result, leakage=rates, pooled=replace(result.pooled, reverse=share)))
+
+    def _check_both_ways(self, validation: float) -> None:
+        if validation > 0 and any(fold.train_scores is None for fold in self.samples.folds):
+            raise InputError(
+                f"validation must be 0 for this audit, got {validation:g}: training records were not scored; audit "
+                "again with validation_leakage=0."
+            )
 
     def with_curve(self, curve: Any) -> Audit:
         """The same audit with another curve method: solved anew, with no further fit.
@@ -290,7 +310,9 @@ class Audit:
         Audit
         """
         kind = choose_stored_units(units, self.samples)
-        return self._each(lambda result: replace(result, pooled=Pooled(result.samples, kind), units_asked=units))
+        return self._each(
+            lambda result: replace(result, pooled=replace(result.pooled, unit_kind=kind), units_asked=units)
+        )
 
     def with_confidence(self, confidence_level: float) -> Audit:
         """The same audit with intervals of another level of confidence.
@@ -329,7 +351,7 @@ class Audit:
         theirs = dict(zip(self.metrics, other.metrics.values(), strict=True))
         return self._each(
             lambda result: replace(
-                result, pooled=Pooled(result.samples.merge(theirs[result.loss].samples), result.units)
+                result, pooled=replace(result.pooled, samples=result.samples.merge(theirs[result.loss].samples))
             )
         )
 
@@ -383,6 +405,33 @@ class Audit:
         estimates = [self.at_leakage(float(rate)).corrected for rate in wanted]
         return self._sensitivity(wanted, [(e.value, *e.interval) for e in estimates if e is not None])
 
+    def sensitivity_surface(
+        self,
+        rates: Sequence[float] | Array | None = None,
+        validation_rates: Sequence[float] | Array | None = None,
+    ) -> SensitivitySurface:
+        """The corrected value over leakage rates of both ways, with no further fit; each is taken as known.
+
+        Parameters
+        ----------
+        rates : array, optional
+            Shares of the training records that truly belong to held-out clusters, by default 0, 0.05, 0.1, 0.15, 0.2.
+        validation_rates : array, optional
+            Shares of the held-out records that truly belong to training clusters, by default the same.
+
+        Returns
+        -------
+        SensitivitySurface
+        """
+        default = np.array([0.0, 0.05, 0.1, 0.15, 0.2])
+        p0 = default if rates is None else check_vector("rates", rates)
+        r0 = default if validation_rates is None else check_vector("validation_rates", validation_rates)
+        self._check_both_ways(float(r0.max()))
+        estimates = [[self.at_leakage(float(rate), validation=float(share)).corrected for share in r0] for rate in p0]
+        rows = np.array([[(e.value, *e.interval) for e in row if e is not None] for row in estimates])
+        values, low, high = np.moveaxis(rows, 2, 0)
+        return SensitivitySurface(p0, r0, values, low, high, self.confidence_level, self.metric)
+
     def tipping_point(self, threshold: float) -> float | None:
         """The smallest leakage rate up to 0.5 at which the corrected value is as bad as a threshold, such as a rival's.
 
@@ -432,6 +481,7 @@ class Audit:
             "leakage": None if self.leakage is None else [plain(leak) for leak in self.leakage],
             "curve": {"name": type(self.curve_method).__name__, "params": params},
             "units": self.units,
+            "validation_leakage": self.validation_leakage,
             "confidence_level": self.confidence_level,
             "mute": list(self.mute),
             "error_model_reason": self.error_model_reason,
@@ -461,7 +511,11 @@ class Audit:
             leakage = choices["leakage"]
             audits.append(
                 cls(
-                    Pooled(AuditSamples.from_arrays(about[str(place)]["samples"], own), choices["units"]),
+                    Pooled(
+                        AuditSamples.from_arrays(about[str(place)]["samples"], own),
+                        choices["units"],
+                        choices.get("validation_leakage", 0.0),
+                    ),
                     None if leakage is None else tuple(Leakage(**leak) for leak in leakage),
                     getattr(curves, choices["curve"]["name"])(**choices["curve"]["params"]),
                     choices["confidence_level"],
@@ -733,6 +787,7 @@ class Audit:
                 for result in self.metrics.values()
                 if self.others
             ),
+            validation_leakage=self.validation_leakage,
         )
 
     def _overview(self) -> Sensitivity | None:

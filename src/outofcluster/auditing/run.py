@@ -29,7 +29,9 @@ from outofcluster.auditing.choices import (
     read_confidence,
     read_curve,
     read_leakage,
+    read_record_rates,
     read_unmix,
+    read_validation_leakage,
 )
 from outofcluster.auditing.columns import named_columns
 from outofcluster.auditing.findings import CODES
@@ -45,6 +47,8 @@ from outofcluster.auditing.jobs import (
     stored_units,
     told_apart,
     unmixed,
+    unmixed_by_rates,
+    with_exchanged_sides,
     with_pieces_left_out,
     without_unmixing,
 )
@@ -59,12 +63,15 @@ from outofcluster.auditing.once import (
     sound_effect,
     sound_folds,
     sound_random,
+    sound_train,
     sound_varied,
+    train_arrays,
     varied_arrays,
 )
 from outofcluster.auditing.result import Audit
 from outofcluster.curves.base import Curve
 from outofcluster.inference.pooled import Pooled
+from outofcluster.leakage.records import rate_of_records
 from outofcluster.sampling.audit_samples import (
     AuditSamples,
     FoldSamples,
@@ -93,6 +100,7 @@ def audit(
     *,
     groups: Any,
     leakage: Any = None,
+    validation_leakage: float | None = None,
     error_model: Literal["auto", "records", "fragments"] = "auto",
     cv: Any = None,
     loss: Any = None,
@@ -124,11 +132,19 @@ def audit(
         Records and targets, or the name of the column of the targets where X is a data frame.
     groups : array or str
         Approximate cluster of every record, or the name of its column. A column that is named is no feature.
-    leakage : float, Leakage, one for each fold, or "data", optional
+    leakage : float, Leakage, one for each fold, array with one probability per record, or "data", optional
         The leakage rate. A plain number is the share of training records that truly belong to validation clusters for
         ``error_model="records"``, and the share of validation records whose cluster also trains for
         ``error_model="fragments"``. "data" estimates it from the records themselves, for ``error_model="records"``; it
         can be trusted where the two sides of a split can be told apart. Without a rate there is no corrected loss.
+        An array with as many entries as there are records holds, for ``error_model="records"``, the probability of
+        each record that it truly belongs to a held-out cluster while it trains; with one row per fold these may differ
+        between folds. With as many folds as records, an array of that length has one rate per fold.
+    validation_leakage : float, optional
+        The share of the held-out records that truly belong to training clusters: errors in the other direction, for
+        ``error_model="records"`` and losses per record. (This is not the share of held-out records whose cluster also
+        trains, which is ``Leakage.validation``.) Give ``leakage=0`` where only these errors happen. By default held-out
+        records are taken to be what they seem; 0 is the same, but another share can be asked for afterwards.
     error_model : {"auto", "records", "fragments"}
         How clustering errors happen: single records leak, or pieces of clusters. "auto" goes by what the rate is
         a share of, else by the sizes of the clusters, and says so in a finding.
@@ -153,7 +169,7 @@ def audit(
     n_fits : int, optional
         Models to fit, over all folds: by default 3000 for records, of which 1200 with small training sets, and 1000
         more below the leakage rate (``unmix``); 400 for fragments, where the curve is a line, and 100 more without
-        likely pieces.
+        likely pieces. ``validation_leakage`` takes a fifth more, to score training records.
     n_train : int, optional
         Size of a resample, by default that of the smallest training set.
     units : {"auto", "clusters", "records"}
@@ -210,12 +226,18 @@ def audit(
     level = read_confidence(confidence_level)
     model, reason = choose_error_model(error_model, leakage, folds, task.clusters)
     from_data = asks_the_data(leakage, model)
+    record_rates = None if from_data else read_record_rates(leakage, model, folds, task.n_records)
+    if record_rates is not None:
+        leakage = [rate_of_records(record_rates[fold.index]) for fold in folds]
     rates = None if leakage is None or from_data else read_leakage(leakage, model, len(folds))
+    reverse = read_validation_leakage(validation_leakage, model, task.losses, rates)
     methods = [read_curve(curve, model, each.range) for each in task.losses]
     trained = [count_clusters(task.clusters[fold.train]) for fold in folds]
     unit_kind = choose_units(units, [task.clusters[fold.validation] for fold in folds], trained)
     design = planned(task, folds, methods[0], model, n_fits, n_train, kernel)
     design = replace(design, settings=replace(design.settings, law=law_of_pieces(leakage)))
+    if reverse is not None:
+        design = with_exchanged_sides(design, spend=n_fits is not None)
     classifier = read_unmix(unmix)
     assert checkpoint is None or isinstance(checkpoint, Place)
     place = checkpoint if checkpoint is not None and checkpoint.begin() else None
@@ -227,7 +249,12 @@ def audit(
     wanted = design.unmixed_fits > 0 and unmix is not False
     if wanted or from_data:
         design = replace(design, sides=told_apart(task, folds, classifier, fold_seeds))
-    design = unmixed(design) if wanted else without_unmixing(design, spend=n_fits is not None)
+    if not wanted:
+        design = without_unmixing(design, spend=n_fits is not None)
+    elif record_rates is not None and any(own.any() for own in record_rates.values()):
+        design = unmixed_by_rates(design, folds, record_rates)
+    else:
+        design = unmixed(design)
     entities = dict[int, EntitySuspects]()
     if model == "fragments" and unmix is not False:
         entities, pieces = likely_entities(task, folds, root)
@@ -239,7 +266,7 @@ def audit(
     bar = Progress(sum(job.budget for job in jobs), show=bool(progress))
 
     store.open(identity(task, folds, root))
-    parts = {index: sides.part for index, sides in design.sides.items()} if len(design.fractions) else {}
+    parts = {index: own.part for index, own in design.weights.items()} if len(design.fractions) else {}
     n_metrics = len(task.losses)
     own = store.part(
         "own",
@@ -262,6 +289,14 @@ def audit(
         training_seed = np.random.SeedSequence([*root.generate_state(4).tolist(), 3])
         again = partial(varied_arrays, task, folds, own, training_seed, n_jobs)
         varied = store.part("training", again, lambda arrays: sound_varied(arrays, n_metrics))["shares"]
+    on_training = dict[str, Any]()
+    if reverse is not None:
+        train_seed = np.random.SeedSequence([*root.generate_state(4).tolist(), 4])
+        on_training = store.part(
+            "train",
+            lambda: train_arrays(task, folds, train_seed, n_jobs),
+            lambda arrays: sound_train(arrays, folds, n_metrics),
+        )
     samples = dict[int, tuple[FoldSamples, ...]]()
     failure = None
     with bar:
@@ -269,8 +304,11 @@ def audit(
             index = job.fold.index
             try:
                 losses = [of_fold(own, index, place) for place in range(len(task.losses))]
-                sampled = job.run(task.clusters, losses, bar, n_jobs)
-                sides = side_facts(task, job.fold, design.sides.get(index))
+                of_train = (
+                    [on_training[f"{index}{ending(place)}"] for place in range(len(losses))] if on_training else []
+                )
+                sampled = job.run(task.clusters, losses, bar, n_jobs, of_train)
+                sides = side_facts(task, job.fold, design.sides.get(index), (record_rates or {}).get(index))
                 samples[index] = tuple(replace(each, sides=sides, entities=entities.get(index)) for each in sampled)
             except FitError as error:
                 left_out[index] = str(error)
@@ -308,7 +346,17 @@ def audit(
     if rates is not None:
         rates = tuple(rates[index] for index in samples)
     first, *others = (
-        Audit(Pooled(each, unit_kind), rates, method, level, muted, reason, units, by_data, table=account)
+        Audit(
+            Pooled(each, unit_kind, reverse or 0.0),
+            rates,
+            method,
+            level,
+            muted,
+            reason,
+            units,
+            by_data,
+            table=account,
+        )
         for each, method in zip(everything, methods, strict=True)
     )
     return replace(first, others=tuple(others))

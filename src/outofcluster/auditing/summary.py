@@ -217,6 +217,8 @@ class Summary:
         All metrics where several were asked for, this one first; empty for a single one.
     table : TableAccount or None
         What the table holds.
+    validation_leakage : float
+        The share of the held-out records that truly belong to training clusters.
 
     Examples
     --------
@@ -263,6 +265,7 @@ class Summary:
     auc: float | None = field(default=None, repr=False)
     metrics: tuple[MetricSummary, ...] = field(default=(), repr=False)
     table: TableAccount | None = field(default=None, repr=False)
+    validation_leakage: float = 0.0
 
     @property
     def loss(self) -> str:
@@ -346,6 +349,7 @@ class Summary:
                 auc=_known(data["auc"]),
                 metrics=tuple(_read_one_of_several(one) for one in data["metrics"]),
                 table=None if data.get("table") is None else TableAccount.from_dict(data["table"]),
+                validation_leakage=number(data.get("validation_leakage", 0.0)),
             )
 
     @classmethod
@@ -399,7 +403,10 @@ class Summary:
     def estimates(self) -> dict[str, Estimate]:
         """The estimates, by what they are called in print."""
         named = {"cross-validated as it is": self.naive, "random folds, no clusters": self.iid}
-        return named if self.corrected is None else named | {f"corrected for {self.rate:.1%} leakage": self.corrected}
+        if self.corrected is None:
+            return named
+        back = f" and {self.validation_leakage:.1%} back" if self.validation_leakage else ""
+        return named | {f"corrected for {self.rate:.1%} leakage{back}": self.corrected}
 
     @property
     def headline(self) -> str:
@@ -489,8 +496,14 @@ class Summary:
             return ""
         spread = max(leak.std or 0.0 for leak in self.leakage)
         certainty = f"give or take {_percent(spread)}, which the interval includes" if spread else "taken as known"
+        other_way = ""
+        if self.validation_leakage:
+            other_way = (
+                f" It is also assumed that {_percent(self.validation_leakage)} of the held-out records belong to "
+                "training clusters, taken as known."
+            )
         if self._rate_is_of_the_data:
-            return f"That rate is used for the correction, {certainty}."
+            return f"That rate is used for the correction, {certainty}.{other_way}"
         rates = [leak.rate for leak in self.leakage]
         several = (
             f" ({_percent(min(rates))} to {_percent(max(rates))} over the folds)" if min(rates) < max(rates) else ""
@@ -500,7 +513,7 @@ class Summary:
             if self.error_model == "records"
             else "the held-out records have a piece of their cluster in training"
         )
-        return f"It is assumed that {_percent(self.rate)}{several} of {whose}, {certainty}."
+        return f"It is assumed that {_percent(self.rate)}{several} of {whose}, {certainty}.{other_way}"
 
     @property
     def scope(self) -> str:

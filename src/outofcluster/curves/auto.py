@@ -39,32 +39,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
+from numpy.typing import ArrayLike
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, short
-from outofcluster.curves.base import Curve, Needs, Solution
-from outofcluster.curves.families import expected_falls, falls, log_prior
+from outofcluster._base.validation import short
+from outofcluster.curves.average import AverageSolution, Rung
+from outofcluster.curves.base import Curve, Needs
 from outofcluster.curves.points import Points
+from outofcluster.curves.record_rates import RatedSolution
 from outofcluster.curves.unmixing import Unmixed, UnmixedSolution
 
 __all__ = ["AutoCurve"]
-
-_DISCREPANCY = 0.01
-"""Standard deviation by which a curve of this kind misses the truth, as a share of the fall."""
-_DISCREPANCY_PER_HALVING = 0.02
-"""What is added to the discrepancy with every halving of the size."""
-_CAUTION = 3.0
-"""Exponent with which a curve's amplification lowers its share."""
-_NO_FALL = 4.0
-"""How much the line without a fall counts beforehand, in units of all shapes together."""
-_DRIFT = 0.2
-"""Standard deviation of the relative change of a height when the size doubles."""
 
 
 @dataclass(eq=False)
@@ -148,7 +136,11 @@ class AutoCurve(Curve):
         """
         super().fit_points(p, b, n, weights, standard_errors=standard_errors)
         if unmixed is not None:
-            self._solution = UnmixedSolution(self._fitted(), unmixed, self.largest)
+            above = self._fitted()
+            if unmixed.known is not None and isinstance(above, AverageSolution):
+                self._solution = RatedSolution(above, unmixed, self.largest)
+            else:
+                self._solution = UnmixedSolution(above, unmixed, self.largest)
         return self
 
     @property
@@ -170,244 +162,3 @@ class AutoCurve(Curve):
         loss = rungs[-1].lowest_loss
         comparable = tuple(rung for rung in rungs if rung.lowest_loss - loss <= abs(loss))
         return AverageSolution(points, comparable, self.largest)
-
-
-@dataclass(frozen=True)
-class Rung:
-    """The losses of one size, and the least-squares fit of every shape to them.
-
-    Attributes
-    ----------
-    size : int
-        Size of the training sets.
-    columns : array of int
-        The positions of these losses among the points.
-    design : array of shape (levels, shapes)
-        A h.
-    p, b, precision : array of shape (levels,)
-        Levels, losses, and 1 / variance of the losses.
-    """
-
-    size: int
-    columns: NDArray[np.int64]
-    design: Array
-    p: Array
-    b: Array
-    precision: Array
-
-    @classmethod
-    def of(cls, points: Points, size: int) -> Self:
-        """The points that have this size."""
-        columns = np.flatnonzero(points.sizes == size)
-        p, b = points.p[columns], points.b[columns]
-        fall = float(b[p.argmin()] - b[p.argmax()])
-        discrepancy = _DISCREPANCY + _DISCREPANCY_PER_HALVING * np.log2(points.n / size)
-        variance = np.full(len(p), (discrepancy * fall) ** 2 + 1e-18)
-        if points.errors is not None:
-            variance = variance + points.errors[columns] ** 2
-        elif points.weights is not None:
-            variance = variance / (points.weights[columns] / points.weights.mean())
-        return cls(size, columns, expected_falls(p, size, points.n), p, b, 1 / variance)
-
-    @property
-    def lowest_loss(self) -> float:
-        """The loss at the lowest level."""
-        return float(self.b[self.p.argmin()])
-
-    @cached_property
-    def at_lowest(self) -> Array:
-        """A h at the lowest level."""
-        lowest: Array = self.design[self.p.argmin()]
-        return lowest
-
-    @cached_property
-    def amplification(self) -> Array:
-        """α: the fall from no leakage to the highest level, divided by the fall from the lowest level to it."""
-        highest = self.design[self.p.argmax()]
-        amplification: Array = (1 - highest) / np.maximum(self.at_lowest - highest, 1e-300)
-        return amplification
-
-    @cached_property
-    def centre(self) -> Array:
-        """Each shape's mean over the levels."""
-        centre: Array = self.precision @ self.design / self.precision.sum()
-        return centre
-
-    @cached_property
-    def mean(self) -> float:
-        """The losses' mean over the levels."""
-        return float(self.precision @ self.b / self.precision.sum())
-
-    @cached_property
-    def certainty(self) -> Array:
-        """1 / variance of each shape's height."""
-        certainty: Array = np.maximum(self.precision @ (self.design - self.centre) ** 2, 1e-300)
-        return certainty
-
-    @cached_property
-    def slopes(self) -> Array:
-        """How the loss of each level moves the height of each shape: one row per level, one column per shape."""
-        slopes: Array = self.precision[:, None] * (self.design - self.centre) / self.certainty
-        return slopes
-
-    @cached_property
-    def heights(self) -> Array:
-        """The least-squares A of each shape, which may be negative."""
-        heights: Array = self.b @ self.slopes
-        return heights
-
-    @cached_property
-    def misfit(self) -> Array:
-        """χ² of each shape."""
-        residuals = (self.b - self.mean)[:, None] - self.heights * (self.design - self.centre)
-        misfit: Array = self.precision @ residuals**2
-        return misfit
-
-
-@dataclass(frozen=True)
-class Filtered:
-    """What the losses of all sizes say about the height of every shape at the largest size.
-
-    Attributes
-    ----------
-    heights, variance : array of shape (shapes,)
-        Mean and variance.
-    score : array of shape (shapes,)
-        Logarithm of the likelihood.
-    gains : tuple of array
-        For each size, how much its own height counts.
-    drift : array of shape (shapes,)
-        The part of the variance that the random walk adds.
-    """
-
-    heights: Array
-    variance: Array
-    score: Array
-    gains: tuple[Array, ...]
-    drift: Array
-
-    @classmethod
-    def of(cls, rungs: tuple[Rung, ...]) -> Self:
-        """Filter from the smallest size to the largest."""
-        first, *rest = rungs
-        heights, variance, score = first.heights, 1 / first.certainty, -0.5 * first.misfit
-        gains, walks, size = [np.ones_like(heights)], list[Array](), first.size
-        for rung in rest:
-            walk = _DRIFT**2 * np.log2(rung.size / size) * np.maximum(heights, 0.0) ** 2
-            expected = variance + walk
-            spread = expected + 1 / rung.certainty
-            score = score - 0.5 * (
-                rung.misfit + (rung.heights - heights) ** 2 / spread + np.log1p(expected * rung.certainty)
-            )
-            gain = expected / spread
-            heights = heights + gain * (rung.heights - heights)
-            variance = expected * (1 - gain)
-            gains = [(1 - gain) * before for before in gains] + [gain]
-            walks.append(walk)
-            size = rung.size
-        # Heights from before a step of the walk miss that step, by as much as they count.
-        drift, missed = np.zeros_like(heights), np.zeros_like(heights)
-        for gain, walk in zip(gains, walks, strict=False):
-            missed = missed + gain
-            drift = drift + missed**2 * walk
-        return cls(heights, variance, score - 0.5 * np.minimum(heights, 0.0) ** 2 / variance, tuple(gains), drift)
-
-
-@dataclass(frozen=True)
-class AverageSolution(Solution):
-    """Curves c + A h at every size, and what is needed to average them."""
-
-    points: Points
-    rungs: tuple[Rung, ...]
-    limit: float
-
-    @property
-    def _largest(self) -> Rung:
-        return self.rungs[-1]
-
-    @cached_property
-    def _filtered(self) -> Filtered:
-        return Filtered.of(self.rungs)
-
-    @cached_property
-    def amplitudes(self) -> Array:
-        """A at the largest size, at least 0."""
-        return np.maximum(self._filtered.heights, 0.0)
-
-    @cached_property
-    def shares(self) -> Array:
-        """π: how much each curve counts; what their sum lacks to 1 is the share of the line without a fall."""
-        prior = log_prior() - _CAUTION * np.log(self._largest.amplification)
-        possible = self._at_zero <= self.limit
-        score = np.where(possible, self._filtered.score + prior - logsumexp(prior), -np.inf)
-        level = sum(float(rung.precision @ (rung.b - rung.mean) ** 2) for rung in self.rungs)
-        without = math.log(_NO_FALL) - 0.5 * level
-        shares: Array = np.exp(score - np.logaddexp(logsumexp(score), without))
-        return shares
-
-    @cached_property
-    def _at_zero(self) -> Array:
-        """e_0 of each curve."""
-        losses: Array = self._largest.mean + self.amplitudes * (1 - self._largest.centre)
-        return losses
-
-    @property
-    def e0(self) -> float:
-        """The average of the curves at 0."""
-        return float(self._largest.mean + self.shares @ (self._at_zero - self._largest.mean))
-
-    @cached_property
-    def fitted(self) -> Array:
-        """The average curve at the levels; smaller sizes have heights of their own."""
-        fitted: Array = self.points.b.copy()
-        for rung in self.rungs:
-            heights = self.amplitudes if rung is self._largest else np.maximum(rung.heights, 0.0)
-            fitted[rung.columns] = rung.mean + (rung.design - rung.centre) @ (self.shares * heights)
-        return fitted
-
-    @property
-    def condition(self) -> float:
-        """Mean amplification of the curves, from the lowest level to no leakage."""
-        return 1 + float(self.shares @ (self._largest.amplification - 1))
-
-    @cached_property
-    def _unseen(self) -> Array:
-        """Each shape's fall from no leakage to the lowest level."""
-        unseen: Array = 1 - self._largest.at_lowest
-        return unseen
-
-    @property
-    def choice_variance(self) -> float:
-        """Variance of the optimism over the curves, plus that of how heights may change with the size."""
-        optimism = self.amplitudes * self._unseen
-        mean = float(self.shares @ optimism)
-        # The line without a fall has an optimism of 0.
-        between = self.shares @ (optimism - mean) ** 2 + max(1 - float(self.shares.sum()), 0.0) * mean**2
-        return float(between + self.shares @ (self._filtered.drift * self._unseen**2))
-
-    @cached_property
-    def derivative(self) -> Array:
-        """The derivative of e_0 by the losses, with the shares and gains held fixed."""
-        derivative = self._through_heights(1 - self._largest.centre)
-        derivative[self._largest.columns] += self._largest.precision / self._largest.precision.sum()
-        return derivative
-
-    @cached_property
-    def optimism_derivative(self) -> Array:
-        """The derivative of e_0 less the fitted loss at the lowest level, with the shares and gains held fixed."""
-        return self._through_heights(self._unseen)
-
-    def _through_heights(self, factor: Array) -> Array:
-        """The derivative of the average of the heights at the largest size, times a factor."""
-        weight = self.shares * factor * (self._filtered.heights > 0)
-        derivative = np.zeros(len(self.points.p))
-        for rung, gain in zip(self.rungs, self._filtered.gains, strict=True):
-            derivative[rung.columns] = rung.slopes @ (weight * gain)
-        return derivative
-
-    def values(self, j: Any) -> Array:
-        """The average curve at j, at the largest size."""
-        positions = np.asarray(j, dtype=float)
-        shapes = falls(positions.ravel() / self.points.n, self.points.n)
-        curve = self._largest.mean + (shapes - self._largest.centre) @ (self.shares * self.amplitudes)
-        return np.asarray(curve).reshape(positions.shape)

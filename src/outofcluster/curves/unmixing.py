@@ -43,7 +43,7 @@ from outofcluster._base.validation import Array, check_vector
 from outofcluster.curves.base import Solution
 from outofcluster.curves.points import Points
 
-__all__ = ["Unmixed", "UnmixedSolution", "injected_of_mass", "mass_of_injected"]
+__all__ = ["Unmixed", "UnmixedSolution", "injected_of_mass", "interpolation", "mass_of_injected"]
 
 _EFFICIENCY, _SPREAD = 0.9, 0.1
 """Mean and standard deviation of η."""
@@ -78,12 +78,16 @@ class Unmixed:
         Mean losses, and their Monte-Carlo standard errors.
     kept : array of shape (k,)
         ρ = m_V/m_T: what is left of a leaked record.
+    known : float or None
+        Where the probability of every record that it leaked is known, how much these probabilities know of features
+        and target (:mod:`outofcluster.curves.record_rates`). A negative mass is then that of the control.
     """
 
     masses: Array
     losses: Array
     errors: Array
     kept: Array
+    known: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("masses", "losses", "errors", "kept"):
@@ -175,7 +179,7 @@ class UnmixedSolution(Solution):
     @cached_property
     def _rows(self) -> Array:
         """How L at each node, less L(0), is made of the losses; those beyond the largest mass stay at its loss."""
-        rows = _interpolation(self._masses, self.needed)
+        rows = interpolation(self._masses, self.needed)
         rows[:, 0] -= 1
         return rows
 
@@ -189,7 +193,7 @@ class UnmixedSolution(Solution):
     def _left(self) -> float:
         """ρ at the middle node."""
         kept = self._from_zero(1.0, self.unmixed.kept)
-        return float(np.clip(_interpolation(self._masses, self.needed[1:2])[0] @ kept, 0.0, 1.0))
+        return float(np.clip(interpolation(self._masses, self.needed[1:2])[0] @ kept, 0.0, 1.0))
 
     @cached_property
     def optimism_above(self) -> float:
@@ -274,7 +278,7 @@ class UnmixedSolution(Solution):
         return np.asarray(curve + (self.optimism - self.optimism_above) * raised)
 
 
-def _interpolation(nodes: Array, at: Array) -> Array:
+def interpolation(nodes: Array, at: Array) -> Array:
     """Rows of weights that interpolate values at nodes linearly; beyond the last node its own value."""
     i = np.clip(np.searchsorted(nodes, at), 1, len(nodes) - 1)
     t = np.clip((at - nodes[i - 1]) / (nodes[i] - nodes[i - 1]), 0, 1)

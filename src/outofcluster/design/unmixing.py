@@ -5,17 +5,22 @@ mass of the leaked records and then hardly any more, so that a ladder alone woul
 themselves show where it is (:mod:`outofcluster.leakage.data`), and a few masses lie just there. It is a planning
 value: a wrong one makes the interpolation coarser, and nothing else. One level adds mass instead of removing it
 (remixing), to tell whether removing it works (:mod:`outofcluster.curves.unmixing`).
+
+Where the probability of every record is known, so is what each mass leaves of the leaked records. Then a few masses do,
+up to the one that leaves next to nothing, and the level that adds mass is replaced by a control: the largest mass is
+removed from all records alike (:mod:`outofcluster.curves.record_rates`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
 from outofcluster._base.validation import Array
 
-__all__ = ["unmixed_fractions"]
+__all__ = ["rated_fractions", "unmixed_fractions"]
 
 _LADDER = np.array([0.03, 0.06, 0.1, 0.15, 0.22, 0.32, 0.45, 0.6])
 _AROUND = np.array([1.0, 1.1, 1.25, 1.45])
@@ -24,6 +29,10 @@ _APART = 0.12
 """Steps of the ladder that are nearer than this to a planned mass, relatively, are left out."""
 _ADDED = 0.15
 _PLANNED_FROM, _PLANNED_TO = 0.01, 0.45
+_OF_THE_RATE = np.array([0.5, 1.0, 1.5, 2.0, 3.0])
+"""Masses by multiples of the mean probability that a record leaked."""
+_NEXT_TO_NOTHING = 0.02
+"""Share of the leaked records that need not be removed."""
 
 
 def unmixed_fractions(allowed: Callable[[float], bool], most: int = 12, planned: float | None = None) -> Array:
@@ -72,3 +81,40 @@ def _masses(most: int, planned: float | None) -> Array:
         # A shorter ladder covers the same rates with wider steps.
         ladder = ladder[np.unique(np.linspace(1, len(ladder) - 2, room).round().astype(int))]
     return np.sort(np.concatenate([ladder, around]))
+
+
+def rated_fractions(rate: float, allowed: Callable[[float], bool], kept: Callable[[float], float]) -> Array:
+    """Injected fractions for known probabilities of the records, increasing, with that of the control at the end.
+
+    Parameters
+    ----------
+    rate : float
+        The mean probability.
+    allowed : callable
+        Whether enough records are left at an injected fraction.
+    kept : callable
+        What is left of a leaked record there.
+
+    Returns
+    -------
+    array
+        Empty where nothing can be removed.
+
+    Examples
+    --------
+    >>> from outofcluster.design.unmixing import rated_fractions
+    >>> rated_fractions(0.1, lambda fraction: True, lambda fraction: 1 + 9 * fraction).round(3).tolist()
+    [-0.111, -0.053, 0.091]
+    """
+    possible = list[float]()
+    for mass in rate * _OF_THE_RATE:
+        fraction = float(-mass / (1 - mass)) if mass < 1 else -math.inf
+        if fraction >= 0 or not allowed(fraction):
+            break
+        possible.append(fraction)
+        if kept(fraction) < _NEXT_TO_NOTHING:
+            break
+    if not possible:
+        return np.zeros(0)
+    largest = -possible[-1] / (1 - possible[-1])
+    return np.array([*reversed(possible), largest / (1 + largest)])

@@ -413,6 +413,7 @@ def resample(
     scale = math.sqrt(source.remaining * (1 + source.training)) * math.sqrt(units / max(units - 1, 1))
     moved = pooled.loss_influences()
     moved_naive = pooled.influence(pooled.no_correction())
+    moved_gaps = pooled.gap_influence(optimism.gaps)
     moved_drops, error_of_drops = pooled.piece_influence(optimism.drops), math.sqrt(pooled.piece_noise(optimism.drops))
     values = np.empty(n_draws)
     for draw in range(n_draws):
@@ -421,7 +422,7 @@ def resample(
         losses = np.maximum(losses + np.tensordot(multipliers, moved, 1), lowest)
         drawn = np.clip(rates + rng.standard_normal() * stds, 0, _LARGEST_RATE)
         naive = pooled.naive + float(multipliers @ moved_naive) if of_naive else 0.0
-        drops = float(multipliers @ moved_drops) + error_of_drops * float(rng.standard_normal())
+        drops = float(multipliers @ (moved_drops + moved_gaps)) + error_of_drops * float(rng.standard_normal())
         values[draw] = naive + drops + pooled.solve(curve, drawn, losses=losses, derive=False).value
     # Where the method averages curves, it is not known which of them is right: that adds to the spread of the draws.
     return values + math.sqrt(optimism.choice) * rng.standard_normal(n_draws)

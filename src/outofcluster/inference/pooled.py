@@ -38,6 +38,10 @@ method, or its derivatives where it is not linear.
 *Means over folds.* There v_c sums :math:`(ℓ - \text{naive})/(K n_f)` over the unit's records of fold f. Deviations from
 the fold's own loss would sum to 0 in each of K folds, which costs K degrees of freedom; those from naive cost one.
 
+*Leakage both ways*: :mod:`outofcluster.inference.directions` has the formulas. The losses that a curve is fitted to
+are then made of those of both sides, and what records that are held out by mistake do to the naive loss is part of the
+optimism.
+
 The optimism alone, corrected less naive, is :math:`\sum_i o_i b_i`. So its influences are
 :math:`\sum_i o_i (\bar T_{ic} + \bar E_{ic})`: v drops out, and with it what makes a unit hard or easy at every level.
 """
@@ -56,6 +60,7 @@ from numpy.typing import NDArray
 from outofcluster._base.validation import Array
 from outofcluster.curves.base import Curve
 from outofcluster.curves.unmixing import Unmixed, mass_of_injected
+from outofcluster.inference.directions import Both, TrainSide, rescaled_masses
 from outofcluster.inference.influences import FoldInfluences, unmixed_place
 from outofcluster.inference.pieces import TwoReadings
 from outofcluster.leakage.pieces import scored_rate
@@ -65,6 +70,11 @@ from outofcluster.split.pieces import KINDS, AssumedCuts
 __all__ = ["Optimism", "Pooled"]
 
 Codes = NDArray[np.int64]
+
+_TOLD_APART, _MOST_ADDED = 0.1, 0.875
+"""AUC above one half from which on the discriminator adds to probabilities of records all that it can, and how much."""
+_NEARLY_EQUAL = 0.5
+"""Range of the folds' rates over their mean up to which they are averaged, where they come from single records."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +103,10 @@ class Optimism:
         The optimism by the curve and by these pieces, where both are known.
     by_cuts : dict of float
         The optimism if entities were cut by each of the assumed laws alone; empty where the law was learned.
+    gaps : array of shape (folds,), optional
+        Weight of each fold's difference between the own model's losses on held-out and on training records.
+    of_train : array of shape (folds, columns), optional
+        Weights of the losses on training records.
     """
 
     value: float
@@ -105,6 +119,8 @@ class Optimism:
     drops: Array | None = None
     readings: TwoReadings | None = None
     by_cuts: Mapping[str, float] = field(default_factory=dict)
+    gaps: Array | None = None
+    of_train: Array | None = None
 
     @property
     def alone(self) -> Optimism:
@@ -127,10 +143,13 @@ class Pooled:
         The samples.
     unit_kind : {"clusters", "records"}
         What counts as one independent unit.
+    reverse : float
+        r0: the share of the held-out records that truly belong to training clusters.
     """
 
     samples: AuditSamples
     unit_kind: str
+    reverse: float = 0.0
 
     @cached_property
     def shares(self) -> Array:
@@ -204,6 +223,92 @@ class Pooled:
     def _kept(self) -> Array:
         """What is left of a leaked record at every unmixed column, one row per fold."""
         return np.stack([self._with_unmixed(np.zeros(0), fold, "kept", 1.0) for fold in self.samples.folds])
+
+    @cached_property
+    def has_record_rates(self) -> bool:
+        """Whether the losses below the leakage rate come from probabilities of single records that were given."""
+        first = self.samples.folds[0].unmixed
+        return self.has_unmixed and first is not None and "record_rates" in first.problem
+
+    @cached_property
+    def _known(self) -> float | None:
+        """How much such probabilities know of features and target; None without any.
+
+        They know what they knew when they were given, and what tells the two sides of a split apart, which was added to
+        them.
+        """
+        check = self.samples.rate_check
+        if not self.has_record_rates or check is None:
+            return None
+        auc = float(np.mean([fold.sides.auc for fold in self.samples.folds if fold.sides is not None]))
+        return max(check.known, _MOST_ADDED * min(max(auc - 0.5, 0.0) / _TOLD_APART, 1.0))
+
+    @cached_property
+    def _train_sides(self) -> list[TrainSide]:
+        """The losses on training records of every fold, for leakage both ways."""
+        sides = list[TrainSide]()
+        for fold in self.samples.folds:
+            below = np.zeros(0)
+            if self.has_unmixed and fold.unmixed is not None:
+                below = np.insert(fold.unmixed.injected[::-1], unmixed_place(fold.unmixed), 0.0)
+                # A control removes records alike, which injects nothing.
+                below = np.minimum(below, 0.0) if self.has_record_rates else below
+            sides.append(TrainSide.of(fold, below))
+        return sides
+
+    def _of_both_sides(self, b: Array, errors: Array, rate: float, place: int | None) -> tuple[Array, Array]:
+        """Losses under the law of the held-out clusters and their errors, of one fold or of all together."""
+        if not self.reverse:
+            return b, errors
+        both = Both.at(rate, self.reverse)
+        of_train: Array
+        noise: Array
+        if place is None:
+            of_train = self.shares @ np.array([side.losses for side in self._train_sides])
+            noise = self.shares**2 @ np.array([side.errors**2 for side in self._train_sides])
+        else:
+            of_train, noise = self._train_sides[place].losses, self._train_sides[place].errors ** 2
+        variance = both.of_validation**2 * errors**2 + both.of_train**2 * noise
+        # What is left after noisy losses were taken off can be less than a loss can be.
+        apart = np.maximum(both.of_validation * b - both.of_train * of_train, self.samples.loss_range[0])
+        return apart, np.sqrt(variance)
+
+    def _with_gaps(self, by_curve: Optimism, rates: Array) -> Optimism:
+        """The optimism with what records that are held out by mistake do to the naive loss."""
+        if not self.reverse:
+            return by_curve
+        both = [Both.at(rate, self.reverse) for rate in rates]
+        of_validation, of_train = (
+            np.array([getattr(one, name) for one in both]) for name in ("of_validation", "of_train")
+        )
+        gaps = self.shares * of_train
+        apart = [
+            float(fold.own_losses.mean()) - side.own
+            for fold, side in zip(self.samples.folds, self._train_sides, strict=True)
+        ]
+        return replace(
+            by_curve,
+            value=by_curve.value + float(gaps @ np.array(apart)),
+            weights=of_validation[:, None] * by_curve.weights,
+            training=of_validation[:, None] * by_curve.training,
+            gaps=gaps,
+            of_train=-of_train[:, None] * by_curve.weights,
+        )
+
+    def gap_influence(self, gaps: Array | None) -> Array:
+        """The influence of every unit on a weighted sum of the folds' gaps between held-out and training records."""
+        influence = np.zeros(len(self.units))
+        if gaps is None:
+            return influence
+        for gap, fold in zip(gaps, self.samples.folds, strict=True):
+            assert fold.train_scores is not None
+            for sign, losses, units in (
+                (1, fold.own_losses, fold.scored_units(self.unit_kind)),
+                (-1, fold.train_scores.losses, fold.train_scores.units(self.unit_kind)),
+            ):
+                moved = sign * gap * (losses - losses.mean()) / len(losses)
+                influence += np.bincount(np.searchsorted(self.units, units), moved, len(self.units))
+        return influence
 
     @cached_property
     def means(self) -> Array:
@@ -340,7 +445,7 @@ class Pooled:
         inner = rate
         if self.samples.error_model == "fragments":
             inner = max(scored_rate(self.samples.cluster_sizes, rate, self.samples.pieces), 1e-3 * rate)
-        return inner, inner + (1 - inner) * self.all_injected
+        return inner, inner + (1 - inner - self.reverse) * self.all_injected
 
     def _columns(self, curve: Curve) -> int:
         """Number of columns that a curve is fitted to; those of the full size come first."""
@@ -357,7 +462,8 @@ class Pooled:
         kept = self.shares @ self._kept if self.has_unmixed else None
         errors = np.sqrt(self._pooled_variance)
         gain = float(self.shares @ self.second_gains)
-        return self._problem(curve, rate, self.shares @ self.losses, gain, self.sizes, errors, kept).fit(curve)
+        b, errors = self._of_both_sides(self.shares @ self.losses, errors, rate, None)
+        return self._problem(curve, rate, b, gain, self.sizes, errors, kept).fit(curve)
 
     def _problem(
         self,
@@ -375,13 +481,17 @@ class Pooled:
         moved = b[:plain] + self.all_injected * inner * gain
         below = None
         if kept is not None and curve.needs.unmixed:
-            below = Unmixed(self._masses, b[plain:], errors[plain:], kept)
+            masses = self._masses
+            if self.reverse and not self.has_record_rates:
+                masses = rescaled_masses(masses, rate, self.reverse)
+            below = Unmixed(masses, b[plain:], errors[plain:], kept, self._known)
         return _Problem(p[:first], moved[:first], self._sizes_of(curve, sizes), errors[:first], below)
 
     def solve(self, curve: Curve, rates: Array, *, losses: Array | None = None, derive: bool = True) -> Optimism:
         """The optimism for the leakage rate of each fold, by default of the losses as they are.
 
-        A common rate is solved from the pooled losses, which are less noisy; different ones fold by fold. Without
+        A common rate is solved from the pooled losses, which are less noisy; different ones fold by fold. Those that
+        follow from probabilities of records are never quite the same, and nearly equal ones count as common. Without
         ``derive`` the weights of a method that is not linear are left at 0.
         """
         by_curve = self._by_curve(curve, rates, self.losses if losses is None else losses, derive=derive)
@@ -397,20 +507,24 @@ class Pooled:
 
     def _by_curve(self, curve: Curve, rates: Array, b: Array, *, derive: bool = True) -> Optimism:
         """The optimism by the curve alone."""
+        if self.has_record_rates and np.ptp(rates) <= _NEARLY_EQUAL * rates.mean():
+            rates = np.full(len(rates), float(self.shares @ rates))
         if (rates == rates[0]).all():
             gain = float(self.shares @ self.second_gains)
             errors = np.sqrt(self._pooled_variance)
             kept = self.shares @ self._kept if self.has_unmixed else None
-            problem = self._problem(curve, rates[0], self.shares @ b, gain, self.sizes, errors, kept)
+            common, errors = self._of_both_sides(self.shares @ b, errors, rates[0], None)
+            problem = self._problem(curve, rates[0], common, gain, self.sizes, errors, kept)
             solved = [self._solve(curve, rates[0], problem, derive=derive)] * self.n_folds
         else:
             solved = []
             for place, fold in enumerate(self.samples.folds):
                 sizes = tuple(samples.size for samples in fold.by_size)
                 kept = self._kept[place] if self.has_unmixed else None
-                own = (rates[place], b[place], self.second_gains[place], sizes, self.errors[place], kept)
+                of_fold, errors = self._of_both_sides(b[place], self.errors[place], rates[place], place)
+                own = (rates[place], of_fold, self.second_gains[place], sizes, errors, kept)
                 solved.append(self._solve(curve, rates[place], self._problem(curve, *own), derive=derive))
-        return Optimism(
+        solved_by_curve = Optimism(
             float(self.shares @ [part.value for part in solved]),
             float(self.shares @ [part.e0 for part in solved]),
             np.concatenate([part.weights for part in solved]),
@@ -419,6 +533,7 @@ class Pooled:
             all(part.exact for part in solved),
             float(self.shares @ [math.sqrt(part.choice) for part in solved]) ** 2,
         )
+        return self._with_gaps(solved_by_curve, rates)
 
     @cached_property
     def _by_cuts(self) -> dict[str, Pooled]:
@@ -489,7 +604,7 @@ class Pooled:
             influence[validation] += share * (own.validation.mean @ o)
             if own.second is not None:
                 influence[validation] += share * second * (own.second.mean @ np.array([1.0, -1.0]))
-        return influence + self.piece_influence(optimism.drops)
+        return influence + self.piece_influence(optimism.drops) + self.gap_influence(optimism.gaps)
 
     def influence_noise(self, optimism: Optimism) -> Array:
         """What Monte-Carlo noise adds to the sum of D's squares.
@@ -515,6 +630,9 @@ class Pooled:
         seconds = [
             0.0 if fold.second is None else float((fold.second.standard_errors**2).sum()) for fold in self.samples.folds
         ]
+        if optimism.of_train is not None:
+            of_sides = np.array([side.errors**2 for side in self._train_sides])
+            variance = variance + (optimism.of_train**2 * of_sides).sum(axis=1)
         of_curve = float(self.shares**2 @ (variance + optimism.second**2 * np.array(seconds)))
         return of_curve + self.piece_noise(optimism.drops)
 

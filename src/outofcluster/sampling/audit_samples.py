@@ -24,14 +24,16 @@ from outofcluster._base.validation import Array
 from outofcluster.sampling.metrics.facts import MetricFacts
 from outofcluster.sampling.samples import LossSamples, differing
 from outofcluster.split.pieces import KINDS, AssumedCuts, Law, read_law
+from outofcluster.split.rate_check import RateCheck
 from outofcluster.split.sizes import ClusterSizes
 from outofcluster.split.suspects import EntitySuspects
 
-__all__ = ["AuditSamples", "EffectLosses", "FoldSamples", "FoldSizes", "RandomFolds", "SideFacts"]
+__all__ = ["AuditSamples", "EffectLosses", "FoldSamples", "FoldSizes", "RandomFolds", "SideFacts", "TrainScores"]
 
 _KIND, _FORMAT = "audit samples", 2
 _OF_ENTITIES = ("train_clusters", "held_out_clusters", "probability", "n_records")
 _OF_SIDES = ("rows", "ratio", "resembles")
+_OF_TRAINED = ("rows", "clusters", "losses")
 _OF_EFFECT = ("train", "validation", "numbers")
 _OPTIONAL = ("second", "unmixed", "without_pieces")
 _COUNTS = ("index", "n_train", "n_train_clusters")
@@ -55,6 +57,8 @@ class SideFacts:
         Area under the ROC curve of the cross-fitted scores.
     log_loss : float
         Their log loss over that of knowing the sizes of the sides only: below 1 the records tell something.
+    of_rates : RateCheck or None
+        What the scores say about probabilities of single records, where such were given.
     """
 
     rows: Codes
@@ -62,6 +66,42 @@ class SideFacts:
     resembles: Codes
     auc: float
     log_loss: float
+    of_rates: RateCheck | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class TrainScores:
+    """Losses on training records that a model was not fitted to, for leakage both ways.
+
+    Attributes
+    ----------
+    rows, clusters : array of int
+        Row and observed cluster of every training record.
+    losses : array
+        Loss of each, by models that were fitted to the other nine tenths of T̂.
+    runs : tuple of LossSamples
+        Losses of resamples on the records of T̂ that were not drawn, one run per size and the full one first. The sides
+        are exchanged: the injected fraction is that of records drawn from T̂.
+    """
+
+    rows: Codes
+    clusters: Codes
+    losses: Array
+    runs: tuple[LossSamples, ...]
+
+    def units(self, kind: str) -> Codes:
+        """The unit of every training record: its cluster, or its row.
+
+        Parameters
+        ----------
+        kind : {"clusters", "records"}
+            Kind of units.
+
+        Returns
+        -------
+        array of int
+        """
+        return self.clusters if kind == "clusters" else self.rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +139,8 @@ class FoldSamples:
         Further pseudo losses: with "records" as units; "parts_clusters" and "parts_records", in which each part of V̂
         that is scored apart below the leakage rate has a metric of its own; "pooled_clusters" and "pooled_records",
         whose mean over the records of all folds is one metric of all of them. Empty for means over records.
+    train_scores : TrainScores or None
+        Losses on training records, where leakage the other way was asked for (records).
     """
 
     index: int
@@ -115,6 +157,7 @@ class FoldSamples:
     sides: SideFacts | None = None
     entities: EntitySuspects | None = None
     pseudo: Mapping[str, Array] = field(default_factory=dict)
+    train_scores: TrainScores | None = None
 
     @property
     def n_validation(self) -> int:
@@ -130,7 +173,8 @@ class FoldSamples:
     def all_samples(self) -> tuple[LossSamples, ...]:
         """Everything that was sampled in this fold."""
         others = (getattr(self, name) for name in _OPTIONAL)
-        return (*self.by_size, *(samples for samples in others if samples is not None))
+        exchanged = () if self.train_scores is None else self.train_scores.runs
+        return (*self.by_size, *(samples for samples in others if samples is not None), *exchanged)
 
     @property
     def of_cuts(self) -> tuple[LossSamples, ...]:
@@ -318,6 +362,12 @@ class AuditSamples:
         folds = tuple(replace(fold, samples=alone(fold.samples), second=alone(fold.second)) for fold in self.folds)
         return replace(self, folds=folds)
 
+    @cached_property
+    def rate_check(self) -> RateCheck | None:
+        """What the records of all folds say about probabilities of single records; None where none were given."""
+        checks = [None if fold.sides is None else fold.sides.of_rates for fold in self.folds]
+        return RateCheck.pooled([check for check in checks if check is not None])
+
     @property
     def units(self) -> tuple[str, ...]:
         """The kinds of units for which there can be intervals."""
@@ -448,15 +498,22 @@ class AuditSamples:
             for name in ("rows", "clusters", "own_losses"):
                 arrays[f"fold{place}_{name}"] = getattr(fold, name)
             arrays |= {f"fold{place}_pseudo_{name}": losses for name, losses in fold.pseudo.items()}
+            if fold.train_scores is not None:
+                arrays |= {f"fold{place}_trained_{name}": getattr(fold.train_scores, name) for name in _OF_TRAINED}
             if fold.sides is not None:
                 arrays |= {f"fold{place}_sides_{name}": getattr(fold.sides, name) for name in _OF_SIDES}
             if fold.entities is not None:
                 arrays |= {f"fold{place}_entities_{name}": getattr(fold.entities, name) for name in _OF_ENTITIES}
             counts: dict[str, Any] = {name: int(getattr(fold, name)) for name in _COUNTS}
+            if fold.train_scores is not None:
+                counts["train_scores"] = len(fold.train_scores.runs)
             counts["entities"] = None
             if fold.entities is not None:
                 counts["entities"] = {"auc": float(fold.entities.auc), "identified": bool(fold.entities.identified)}
-            counts["sides"] = None if fold.sides is None else {"auc": fold.sides.auc, "log_loss": fold.sides.log_loss}
+            counts["sides"] = None
+            if fold.sides is not None:
+                counts["sides"] = {"auc": fold.sides.auc, "log_loss": fold.sides.log_loss}
+                counts["sides"] |= {} if fold.sides.of_rates is None else {"of_rates": plain(fold.sides.of_rates)}
             folds.append(counts | {"runs": runs, **{name: getattr(fold, name) is not None for name in _OPTIONAL}})
         about = {
             "folds": folds,
@@ -494,19 +551,28 @@ class AuditSamples:
                 LossSamples.from_arrays(about_run, _starting_with(arrays, f"fold{place}_run{run}_"))
                 for run, about_run in enumerate(of_fold["runs"])
             ]
+            n_exchanged = of_fold.get("train_scores", 0)
+            exchanged = tuple(runs[len(runs) - n_exchanged :])
+            runs = runs[: len(runs) - n_exchanged]
             optional: dict[str, Any] = {name: runs.pop() for name in reversed(_OPTIONAL) if of_fold[name]}
             own: dict[str, Any] = {name: arrays[f"fold{place}_{name}"] for name in ("rows", "clusters", "own_losses")}
             counts = {name: of_fold[name] for name in _COUNTS}
             sides = None
             if of_fold["sides"] is not None:
                 facts = {name: arrays[f"fold{place}_sides_{name}"] for name in _OF_SIDES}
-                sides = SideFacts(facts["rows"], facts["ratio"], facts["resembles"], **of_fold["sides"])
+                of_sides = dict(of_fold["sides"])
+                if "of_rates" in of_sides:
+                    of_sides["of_rates"] = RateCheck(**of_sides["of_rates"])
+                sides = SideFacts(facts["rows"], facts["ratio"], facts["resembles"], **of_sides)
             entities = None
             if of_fold["entities"] is not None:
                 of_pairs: dict[str, Any] = {name: arrays[f"fold{place}_entities_{name}"] for name in _OF_ENTITIES}
                 entities = EntitySuspects(**of_pairs, **of_fold["entities"])
             optional |= {"sides": sides, "entities": entities}
             optional["pseudo"] = _starting_with(arrays, f"fold{place}_pseudo_")
+            if n_exchanged:
+                trained = (arrays[f"fold{place}_trained_{name}"] for name in _OF_TRAINED)
+                optional["train_scores"] = TrainScores(*trained, exchanged)  # type: ignore[call-arg, arg-type]
             folds.append(FoldSamples(**counts, **own, samples=runs[0], smaller=tuple(runs[1:]), **optional))
         effect = None
         if about["effect"] is not None:
@@ -552,7 +618,16 @@ def _merge_folds(one: FoldSamples, other: FoldSamples) -> FoldSamples:
         second=_merge_optional(one.second, other.second),
         unmixed=_merge_optional(one.unmixed, other.unmixed),
         without_pieces=_merge_optional(one.without_pieces, other.without_pieces),
+        train_scores=_merge_train_scores(one.train_scores, other.train_scores, counts),
     )
+
+
+def _merge_train_scores(one: TrainScores | None, other: TrainScores | None, counts: list[int]) -> TrainScores | None:
+    if one is None or other is None:
+        return None
+    sizes = {run.size: run for run in other.runs}
+    runs = tuple(run.merge(sizes[run.size]) for run in one.runs if run.size in sizes)
+    return replace(one, losses=np.average([one.losses, other.losses], axis=0, weights=counts), runs=runs)
 
 
 def _merge_optional(one: LossSamples | None, other: LossSamples | None) -> LossSamples | None:

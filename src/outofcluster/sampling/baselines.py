@@ -34,10 +34,13 @@ from outofcluster.sampling.metrics.recomputed import OfModel, OfPredictions
 from outofcluster.sampling.task import Task
 from outofcluster.split.folds import Fold, renumbered
 
-__all__ = ["fold_losses", "pseudo_losses_of", "random_fold_losses"]
+__all__ = ["fold_losses", "pseudo_losses_of", "random_fold_losses", "train_losses"]
 
 _MOST_UNITS = 2000
 """Units that are left out in turn of a metric that is computed anew."""
+
+_PARTS_OF_TRAIN = 10
+"""Parts in which T̂ is left out, for losses on training records."""
 
 Losses = dict[str, Array]
 """Losses of the records of a fold: "own" and, where these are pseudo losses, those that `FoldSamples.pseudo` holds."""
@@ -125,6 +128,48 @@ def fold_losses(
         if loss.measure is not None and loss.facts.pool == "records":
             _pool(task, loss, folds, by_fold, [own[1] for own in results])
     return by_metric
+
+
+def train_losses(
+    task: Task, folds: Sequence[Fold], *, seed: np.random.SeedSequence, n_jobs: int | None = None
+) -> list[list[Array]]:
+    """Losses of the training records of each fold, each by a model fitted to the other nine tenths of them.
+
+    Parameters
+    ----------
+    task : Task
+        The checked estimator, records and metrics, which are means over records.
+    folds : sequence of Fold
+        The folds.
+    seed : SeedSequence
+        Source of all random numbers.
+    n_jobs : int, optional
+        Workers, as in joblib.
+
+    Returns
+    -------
+    list of list of array
+        For every metric one array per fold, in the order of its training rows.
+    """
+    deal, fits = seed.spawn(2)
+    rng = np.random.default_rng(deal)
+    parts = [np.array_split(rng.permutation(len(fold.train)), min(_PARTS_OF_TRAIN, len(fold.train))) for fold in folds]
+    within = [
+        Fold(fold.index, np.delete(fold.train, part), fold.train[part])
+        for fold, of_fold in zip(folds, parts, strict=True)
+        for part in of_fold
+    ]
+    by_metric = list[list[Array]]()
+    for by_part in fold_losses(task, within, seed=fits, n_jobs=n_jobs):
+        losses = iter(by_part)
+        by_metric.append([_in_order(of_fold, [next(losses)["own"] for _ in of_fold]) for of_fold in parts])
+    return by_metric
+
+
+def _in_order(places: Sequence[NDArray[np.int64]], values: Sequence[Array]) -> Array:
+    ordered = np.empty(sum(map(len, places)))
+    ordered[np.concatenate(places)] = np.concatenate(values)
+    return ordered
 
 
 def _pool(

@@ -142,7 +142,7 @@ class Records:
 
     def is_thinned(self, injected: float) -> bool:
         """Whether a level keeps records with the probability of their weight."""
-        return self.thinned and injected < 0
+        return self.thinned and (injected < 0 or (self.unmixing is not None and self.unmixing.has_controls))
 
     def pools(self, rng: np.random.Generator, injected: float, replicate: int) -> tuple[Rows, Rows]:
         """Positions of T̂ to draw from uniformly (where thinned: to train on), and those of V̂ to score."""
@@ -184,7 +184,8 @@ class Records:
         about = {"error_model": self.name, "n_train": self.n_train, "replace": self.replace}
         if self.unmixing is None:
             return about
-        return about | {"by_weights": self.by_weights, "thinned": self.thinned}
+        about |= {"by_weights": self.by_weights, "thinned": self.thinned}
+        return about | {"weights": "per-record rates"} if self.unmixing.has_controls else about
 
 
 @dataclass(frozen=True)

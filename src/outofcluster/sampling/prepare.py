@@ -25,7 +25,7 @@ from outofcluster.sampling.plan import Plan
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.task import Task, digest
-from outofcluster.sampling.unmixing import RatioWeights
+from outofcluster.sampling.unmixing import RatioWeights, RecordWeights
 from outofcluster.split.folds import Fold, renumbered
 from outofcluster.split.pieces import AssumedCuts, PieceLaw
 from outofcluster.split.suspects import LikelyPieces
@@ -182,6 +182,8 @@ def prepare(
     assert isinstance(entropy, int)
     digests = fold.once("digests", lambda: {"train": digest(train), "validation": digest(validation)})
     about = task.description | digests | injection.describe()
+    if isinstance(settings.ratios, RecordWeights):
+        about["record_rates"] = digest(settings.ratios.given)
     compiled = None
     if settings.kernel and not task.params and isinstance(injection, Records):
         fits = (settings.fits_in_all or budget) if settings.kernel == "auto" else None

@@ -12,6 +12,12 @@ V̂ is cut in parts. For each part the ratio was taught without it, and models t
 this part alone, or the weights would remove what resembles the scored records. Replicate number b scores part
 b modulo the number of parts.
 
+*Per-record rates.* Where q_j is known, the probability that record j leaked, r_j = q_j/q̄ takes the place of the ratio
+(given for every part of V̂ too, since it may have learned from V̂). Of the leaked records the share
+:math:`\sum_j w_j q_j / \sum_j q_j` is expected to be left, so that what is left of a leaked record is known without V̂.
+A positive fraction stands for a *control*: the same mass is removed from all records alike, which shows what fewer
+records do.
+
 A weighted draw is a uniform draw from a list in which each position of T̂ stands as often as its weight says. That is
 how the compiled kernels draw by weights as they are.
 """
@@ -28,7 +34,7 @@ from outofcluster._base.exceptions import InputError
 from outofcluster._base.validation import Array
 from outofcluster.curves.unmixing import mass_of_injected
 
-__all__ = ["RatioWeights"]
+__all__ = ["RatioWeights", "RecordWeights"]
 
 Rows = NDArray[np.int64]
 
@@ -67,6 +73,11 @@ class RatioWeights:
     def n_parts(self) -> int:
         """Number of parts."""
         return len(self.train)
+
+    @property
+    def has_controls(self) -> bool:
+        """Whether positive fractions stand for controls, which thin T̂ as well."""
+        return False
 
     def scored(self, part: int) -> Rows:
         """Positions in V̂ of one part's records."""
@@ -120,6 +131,70 @@ class RatioWeights:
         return self._lists[key]
 
 
+@dataclass(frozen=True, eq=False)
+class RecordWeights(RatioWeights):
+    """Weights that follow from the probability of every record of T̂ that it leaked.
+
+    Attributes
+    ----------
+    given : array of shape (records of T̂,)
+        The probabilities as they were given, which identify the run.
+    """
+
+    given: Array = field(default_factory=lambda: np.zeros(0))
+
+    @classmethod
+    def of(cls, probabilities: Array, part: Rows, given: Array | None = None) -> RecordWeights:
+        """The weights for some probabilities, which may all be 0: then nothing is removed.
+
+        Parameters
+        ----------
+        probabilities : array of shape (parts, records of T̂)
+            Probabilities of having leaked, for every part of V̂.
+        part : array of int of shape (records of V̂,)
+            The part of each record of V̂.
+        given : array of shape (records of T̂,), optional
+            The probabilities as they were given; the same for the first part by default.
+
+        Returns
+        -------
+        RecordWeights
+        """
+        means = probabilities.mean(axis=1, keepdims=True)
+        ratio = probabilities / np.where(means > 0, means, 1.0)
+        return cls(ratio, np.ones(len(part)), part, given=probabilities[0] if given is None else given)
+
+    @property
+    def has_controls(self) -> bool:
+        """Positive fractions thin T̂ as well."""
+        return True
+
+    def weights(self, injected: float, part: int) -> Array:
+        """Weights of T̂'s records; those of a control are all the same."""
+        mass = float(mass_of_injected(injected))
+        if mass < 0:
+            return np.full(self.train.shape[1], 1 + mass)
+        ratio = self.train[part]
+        if not ratio.any():
+            return np.ones(len(ratio))
+        weights: Array = np.maximum(1 - _strength(ratio, mass) * ratio, 0.0)
+        return weights
+
+    def kept(self, injected: float) -> float:
+        """What is left of a leaked record, by the probabilities themselves."""
+        counts = np.bincount(self.part, minlength=self.n_parts)
+        weights = [self.weights(injected, part) for part in range(self.n_parts)]
+        left = [float(w @ ratio / (ratio.sum() or 1.0)) for w, ratio in zip(weights, self.train, strict=True)]
+        return float(np.average(left, weights=counts) / np.average([w.mean() for w in weights], weights=counts))
+
+    def allows(self, injected: float) -> bool:
+        """Whether so much can be removed at all, and enough is left."""
+        if not self.train.any():
+            return True
+        can_go = float((self.train > 0).mean(axis=1).min())
+        return float(mass_of_injected(injected)) < can_go and super().allows(injected)
+
+
 def _strength(ratio: Array, mass: float) -> float:
     """The s with mean(max(0, 1 - s r)) = 1 - mass, exactly, by the sorted ratios."""
     if mass <= 0:
@@ -127,7 +202,8 @@ def _strength(ratio: Array, mass: float) -> float:
     ordered = np.sort(ratio)
     n, below = len(ordered), np.cumsum(ordered)
     # With s = 1/ordered[i] the records above i are cut: removed = (s · sum up to i + number above i) / n.
-    removed = (below / ordered + (n - 1 - np.arange(n))) / n
+    slopes = np.divide(below, ordered, out=np.zeros(n), where=ordered > 0)
+    removed = (slopes + np.minimum(n - 1 - np.arange(n), np.count_nonzero(ordered))) / n
     reached = np.flatnonzero(removed >= mass)
     if len(reached) == 0:
         return mass / float(ratio.mean())
