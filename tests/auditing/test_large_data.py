@@ -103,7 +103,7 @@ def test_cuts_of_all_clusters_at_once_are_those_of_each(second):
     rng = np.random.default_rng(0)
     scored, joined = np.zeros(12), np.zeros(12)
     for _ in range(4000):
-        draw = injection.draw(rng, 0.3)
+        draw = injection.draw(rng, 0.3, 1)  # Odd replicates cut pieces of any size.
         assert not set(draw.scored) & set(draw.from_validation)
         scored[draw.scored] += 1
         joined[draw.from_validation] += 1
