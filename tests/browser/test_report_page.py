@@ -1,7 +1,9 @@
 """The report in a real browser: the slider answers as ``at_leakage`` does, names are text, nothing leaves the page."""
 
 import json
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -208,3 +210,50 @@ def test_it_opens_in_under_a_second(open_page, fragments):
     page = open_page(render_html(fragments))
     milliseconds = page.evaluate("performance.getEntriesByType('navigation')[0].domComplete")
     assert milliseconds < 1000
+
+
+def test_the_slider_drives_the_rows_of_the_table(open_page, records):
+    page = open_page(render_html(records))
+
+    def cells(row):
+        return [page.locator(f"#{row}-row {part}").inner_text() for part in (".value", ".interval")]
+
+    before = [cells(row) for row in ("corrected", "optimism")]
+    set_slider(page, 0.2)
+    at = records.at_leakage(0.2)
+    value, (low, high) = at.corrected.value, at.corrected.interval
+    assert cells("corrected") == [f"{value:.4f}", f"{low:.4f} to {high:.4f}"]
+    assert page.locator("#corrected-row .name").inner_text() == "corrected for 20.0% leakage"
+    assert cells("optimism")[0] == f"{value - records.naive.value:.4f}"
+    assert cells("optimism")[1] == "for the assumed rate only"
+    page.get_by_role("button", name="Back to the assumed rate").click()
+    assert [cells(row) for row in ("corrected", "optimism")] == before
+
+
+def test_it_has_an_account_of_the_data_and_folded_seeds(open_page, fragments):
+    page = open_page(render_html(fragments))
+    said = page.locator("main").inner_text()
+    assert fragments.table.clusters_in_words in said
+    assert "class records share" in " ".join(said.split())
+    assert not page.locator("details.machine dl").is_visible()
+    assert page.locator(".axis-title:visible").count() == 4
+    folds = page.locator("section[aria-labelledby=folds] tbody tr")
+    corrected = [float(folds.nth(i).locator("td").nth(1).inner_text()) for i in range(5)]
+    expected = [fragments.of_fold(place).corrected.value for place in range(5)]
+    assert corrected == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_axe_has_nothing_to_say(open_page, records, width, scheme):
+    """The rules of axe-core, where npm has put it: npm install axe-core."""
+    rules = Path(os.environ.get("OUTOFCLUSTER_AXE", "."), "node_modules", "axe-core", "axe.min.js")
+    if not rules.is_file():
+        pytest.skip("no axe-core on this machine: npm install axe-core, or name its folder in OUTOFCLUSTER_AXE")
+    page = open_page(
+        render_html(records), viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True
+    )
+    page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+    page.evaluate(rules.read_text(encoding="utf-8"))
+    broken = page.evaluate("axe.run(document).then((found) => found.violations.map((rule) => rule.id))")
+    assert broken == []
