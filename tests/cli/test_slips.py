@@ -60,6 +60,7 @@ REFUSED = {
     "a misspelt command": (("aduit", "records.csv"), "did you mean 'audit'?"),
     "a misspelt option": (("audit", "records.csv", *PLAIN, "--leekage", "0.1"), "--leakage"),
     "a misspelt file": (("audit", "record.csv", *PLAIN), "did you mean 'records.csv'?"),
+    "a spreadsheet": (("audit", "records.xlsx", *PLAIN), "save it as CSV first"),
     "a misspelt column": (("audit", "records.csv", "--target", "il", "--groups", "patient"), "nearest: 'ill'"),
     "one column for both": (("audit", "records.csv", "--target", "ill", "--groups", "ill"), "different columns"),
     "a rate in per cent": (("audit", "records.csv", *PLAIN, *CLEAN, "--leakage", "12"), "did you mean 0.12?"),

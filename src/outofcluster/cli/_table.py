@@ -29,6 +29,7 @@ from outofcluster.cli._target import check_target, first_word, with_targets
 __all__ = ["Records", "column", "read_records", "read_table"]
 
 _PARQUET = (".parquet", ".pq")
+_SPREADSHEETS = (".xlsx", ".xls", ".ods")
 _GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
 """What compressed files start with."""
 _MOST_CLASSES = 20
@@ -146,6 +147,8 @@ def _read(path: str, encoding: str) -> tuple[Any, str]:
 def _source(path: str) -> tuple[Path | bytes, str]:
     """Where to read a table from: its file or, where that is compressed or can be read once only, its content."""
     file = Path(path)
+    if file.suffix.lower() in _SPREADSHEETS:
+        raise InputError(f"FILE must be a CSV or Parquet file, got the spreadsheet {path!r}; save it as CSV first.")
     if path != "-" and file.is_dir():
         raise InputError(f"FILE must be a CSV or Parquet file, got the folder {path!r}.")
     if path != "-" and not file.exists():

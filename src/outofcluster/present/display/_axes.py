@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,9 @@ __all__ = [
 
 BLUE, ORANGE, GREEN, GREY, INK = "#0072B2", "#D55E00", "#009E73", "#6E6E6E", "#222222"
 """Colours of measured losses, the corrected loss, thresholds, the loss as it is, and text."""
+
+_LETTER = 0.075
+"""Width of a letter of an axis name, in inches."""
 
 
 def axes(ax: Any, *, size: tuple[float, float] = (6.6, 4.2)) -> Any:
@@ -69,6 +73,7 @@ def head(ax: Any, title: str, order: Sequence[str]) -> None:
         named = [handle for _, handle in entries], [label for label, _ in entries]
         ax.legend(*named, fontsize="x-small", loc="best", framealpha=0.85, edgecolor="none")
         ax.set_title(title, loc="left", color=INK)
+        _fold_label(ax)
         return
     half = math.ceil(len(entries) / 2)
     widths = [max((len(label) for label, _ in part), default=0) for part in (entries[:half], entries[half:])]
@@ -85,6 +90,13 @@ def head(ax: Any, title: str, order: Sequence[str]) -> None:
         columnspacing=1.6,
     )
     ax.set_title(title, loc="left", color=INK, pad=12 + 13.5 * math.ceil(len(entries) / columns))
+
+
+def _fold_label(ax: Any) -> None:
+    """Break the name of the horizontal axis into lines that are no wider than the axes."""
+    wide = ax.get_window_extent().width / ax.figure.dpi
+    lines = [part for line in ax.get_xlabel().split("\n") for part in wrap(line, max(int(wide / _LETTER), 12))]
+    ax.xaxis.label.set_text("\n".join(lines))
 
 
 def _has_room_above(ax: Any) -> bool:
