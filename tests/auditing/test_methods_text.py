@@ -47,7 +47,7 @@ def test_methods_name_records_clusters_folds_fits_the_rate_and_the_model(fragmen
     text = fragments.methods_text()
     clusters = len(np.unique(PATIENTS.groups))
     assert f"1,000 records of {clusters} clusters were held out over 5 folds" in text
-    assert "The model was KNeighborsClassifier(n_neighbors=3)." in text
+    assert "The model was 3 nearest neighbours, in code KNeighborsClassifier(n_neighbors=3)." in text
     assert "Performance was measured by the error rate." in text
     assert f"It fitted {fragments.summary.fits} further models" in text
     assert "share of held-out records whose cluster also has records in training, was 12 %" in text

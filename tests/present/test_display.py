@@ -321,6 +321,29 @@ def test_every_label_lies_within_the_picture(result, fragments, comparison):
                 assert box.y1 <= whole.y1 + 1
 
 
+def test_in_axes_of_the_user_legends_sit_inside_and_names_of_axes_are_folded(result, fragments, comparison):
+    figure, places = pyplot.subplots(2, 3, figsize=(11, 7), layout="constrained")
+    displays = (
+        LossCurveDisplay.from_audit(result),
+        SensitivityDisplay.from_audit(fragments, threshold=0.4),
+        FoldsDisplay.from_audit(fragments),
+        ComparisonDisplay.from_comparison(comparison),
+        LeakageTestDisplay.from_test(result.test),
+        LossSamplesDisplay.from_samples(fragments.samples.folds[0].samples),
+    )
+    for display, ax in zip(displays, places.ravel(), strict=True):
+        display.plot(ax)
+    figure.canvas.draw()
+    for ax in places.ravel():
+        inside, legend = ax.get_window_extent(), ax.get_legend().get_window_extent()
+        assert legend.width <= 1.1 * inside.width
+        assert inside.y0 - 1 <= legend.y0
+        assert legend.y1 <= inside.y1 + 1
+        assert figure.bbox.x0 - 1 <= ax.xaxis.label.get_window_extent().x0
+        assert ax.xaxis.label.get_window_extent().x1 <= figure.bbox.x1 + 1
+        assert figure.bbox.y0 - 1 <= ax.xaxis.label.get_window_extent().y0
+
+
 def test_computing_imports_no_plotting():
     code = (
         "import sys, numpy as np, outofcluster as ooc; assert 'outofcluster.present.display' not in sys.modules\n"

@@ -62,7 +62,8 @@ def _methods(summary: Summary, n_records: int, n_clusters: int, *, left_out: boo
         f"For internal validation, {n_records:,} records of {n_clusters:,} clusters were held out over {splits}; all "
         "records of a cluster were held out together."
     )
-    fitted = f"The model was {summary.estimator}." if summary.estimator else ""
+    code = "" if summary.model == summary.estimator else f", in code {summary.estimator}"
+    fitted = f"The model was {summary.model}{code}." if summary.estimator else ""
     named = [one.metric.label for one in summary.metrics] or [summary.metric.label]
     measures = f"Performance was measured by the {_listed(named)}."
     why = (

@@ -70,7 +70,9 @@ def head(ax: Any, title: str, order: Sequence[str]) -> None:
 
     entries = sorted(zip(labels, handles, strict=True), key=lambda entry: place(entry[0]))
     if not _has_room_above(ax):
-        named = [handle for _, handle in entries], [label for label, _ in entries]
+        # Labels of the axes will take some of the width, so that half of it is left for a line of the legend.
+        most = max(int(ax.get_window_extent().width / ax.figure.dpi / _LETTER / 2), 16)
+        named = [handle for _, handle in entries], ["\n".join(wrap(label, most)) for label, _ in entries]
         ax.legend(*named, fontsize="x-small", loc="best", framealpha=0.85, edgecolor="none")
         ax.set_title(title, loc="left", color=INK)
         _fold_label(ax)
@@ -93,9 +95,9 @@ def head(ax: Any, title: str, order: Sequence[str]) -> None:
 
 
 def _fold_label(ax: Any) -> None:
-    """Break the name of the horizontal axis into lines that are no wider than the axes."""
+    """Break the name of the horizontal axis into lines that fit, with room for the labels of the vertical one."""
     wide = ax.get_window_extent().width / ax.figure.dpi
-    lines = [part for line in ax.get_xlabel().split("\n") for part in wrap(line, max(int(wide / _LETTER), 12))]
+    lines = [part for line in ax.get_xlabel().split("\n") for part in wrap(line, max(int(0.7 * wide / _LETTER), 12))]
     ax.xaxis.label.set_text("\n".join(lines))
 
 
