@@ -165,7 +165,7 @@ def test_a_cache_that_cannot_be_used_is_no_obstacle(run, tmp_path, monkeypatch):
 
 
 def test_a_damaged_cache_is_emptied(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(audit_command.shutil, "rmtree", lambda *_, **__: None)
+    monkeypatch.setattr("outofcluster.cli._finished.shutil.rmtree", lambda *_, **__: None)
     assert run(*QUICK)[0] == 0
     (kept,) = (tmp_path / "cache").rglob("fits.fold0")
     kept.write_text("something else altogether")

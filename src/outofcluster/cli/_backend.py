@@ -17,7 +17,7 @@ backend_option = click.option(
     "--backend",
     default="local",
     metavar="WHERE",
-    help="Where to fit: local, dask://HOST:PORT or ray://HOST:PORT.  [local]",
+    help="local, dask://HOST:PORT or ray://HOST:PORT.  [local]",
 )
 
 

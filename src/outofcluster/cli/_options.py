@@ -86,7 +86,7 @@ fail_on_option = click.option(
     type=click.Choice(["info", "warning", "severe", "never"]),
     default="severe",
     metavar="LEVEL",
-    help="info, warning, severe or never: exit with 1.  [severe]",
+    help="Findings that exit with 1, or never.  [severe]",
 )
 json_option = click.option("--json", "json_path", metavar="FILE", help="Write the numbers as JSON; - for the screen.")
 
