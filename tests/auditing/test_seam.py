@@ -178,7 +178,7 @@ def test_confidence_levels(result):
     assert widths == sorted(widths)
     assert result.with_confidence(0.9).corrected.confidence_level == 0.9
     assert "90 % interval" in str(result.with_confidence(0.9))
-    assert "Intervals are 90 %" in str(result.with_confidence(0.9))
+    assert "Intervals are 90 %" in result.with_confidence(0.9).explain()
     assert audit(confidence_level=0.9).corrected == result.with_confidence(0.9).corrected
     assert result.with_confidence(0.9).sensitivity([0.1]).low[0] == result.with_confidence(0.9).corrected.interval[0]
     for wrong in (0, 1, 95, "high"):

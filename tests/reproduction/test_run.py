@@ -19,7 +19,7 @@ from outofcluster._base.exceptions import InputError, MissingExtraError
 from outofcluster.datasets import Bunch
 from outofcluster.reproduction import outputs, parts, reproduce, sources
 from outofcluster.reproduction.studies import STUDIES, Effort
-from outofcluster.sampling import engine
+from outofcluster.sampling import fitting
 from outofcluster.sampling.samples import LossSamples
 
 TINY = Effort(
@@ -236,7 +236,7 @@ def test_damaged_parts_are_made_again(undrawn, fits, study, copied):
 
 def test_a_run_that_was_stopped_goes_on_from_its_checkpoint(undrawn, study, tmp_path, monkeypatch):
     counts = []
-    original = engine.run_blocks
+    original = fitting.run_blocks
 
     def run_blocks(problem, blocks):
         counts[-1] += sum(block.count for block in blocks)
@@ -245,7 +245,7 @@ def test_a_run_that_was_stopped_goes_on_from_its_checkpoint(undrawn, study, tmp_
     def stop(samples, path):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(engine, "run_blocks", run_blocks)
+    monkeypatch.setattr(fitting, "run_blocks", run_blocks)
     monkeypatch.setattr(parts, "_CHECKPOINT_FROM", 1)
     counts.append(0)
     with monkeypatch.context() as patch:

@@ -56,8 +56,8 @@ def test_intervals_of_fragments_include_it(tmp_path):
     assert type(result).load(tmp_path / "audit.zip").naive == result.naive
     records = ooc.audit(KNeighborsClassifier(3), X, y, random_state=0, unmix=False, **options | {"n_train": 150})
     assert records.samples.training_share == 0
-    assert "another sample of clusters, in training and in validation" in scope(result.units)
-    assert scope(result.units) in " ".join(str(result).split())
+    assert "another sample of clusters in training and in validation" in scope(result.units)
+    assert scope(result.units) in " ".join(result.explain().split())
 
 
 @pytest.mark.slow

@@ -24,9 +24,15 @@ __all__ = ["check_destination", "check_outputs", "check_path", "is_standard_outp
 def check_path(name: str, path: Any) -> Path:
     """A path, from what names one; ``name`` is the argument, for the message."""
     try:
-        return Path(path)
-    except TypeError:
+        target = Path(path)
+        if not str(path):
+            raise ValueError
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            # A name that no file can have, too long or with a zero in it, is refused here and not by the first write.
+            os.lstat(target)
+    except (TypeError, ValueError, OSError):
         raise InputError(f"{name} must be the path of a file, got {short(path)}.") from None
+    return target
 
 
 def check_destination(name: str, path: str | os.PathLike[str]) -> Path:
@@ -51,7 +57,6 @@ def check_destination(name: str, path: str | os.PathLike[str]) -> Path:
     Traceback (most recent call last):
     outofcluster._base.exceptions.InputError: path must lie in a folder that exists, got 'no such folder/report.html'.
     """
-    check_path(name, path)
     must = f"{name} must be a file that can be written, got {str(path)!r}"
     try:
         kind = _kind(path)

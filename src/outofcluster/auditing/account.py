@@ -144,7 +144,9 @@ class TableAccount:
             about |= {"n_classes": len(labels), "numbers": target.dtype.kind in "iuf"}
             about["classes"] = tuple((str(labels[i]), int(counts[i])) for i in order)
         elif target.dtype.kind in "biuf":
-            about["variance"] = float(np.var(target.astype(float)))
+            # Numbers whose squares are too large are refused in words when they are scored.
+            with np.errstate(over="ignore", invalid="ignore"):
+                about["variance"] = float(np.var(target.astype(float)))
         if target.ndim == 1:
             # Values that cannot be compared with each other are no slip that could be named.
             with suppress(TypeError, ValueError):

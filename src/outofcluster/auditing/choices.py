@@ -247,6 +247,8 @@ def read_validation_leakage(
 
 def check_both(validation_leakage: float, rates: Sequence[Leakage] | None) -> None:
     """Refuse rates of both ways that leave too little to tell the sides apart."""
+    if validation_leakage == 0:
+        return
     if validation_leakage > LARGEST_RATE:
         raise InputError(
             f"validation_leakage must be at most {LARGEST_RATE}, beyond which nothing can be told, "

@@ -158,6 +158,10 @@ def _source(path: str) -> tuple[Path | bytes, str]:
     try:
         if path == "-":
             content = sys.stdin.buffer.read()
+        elif path == "/dev/stdin":
+            # Opening it again would wait for another writer where standard input is a named pipe.
+            with open(0, "rb", closefd=False) as opened:
+                content = opened.read()
         elif not file.is_file() or path.startswith(("/dev/", "/proc/")):
             content = file.read_bytes()
         else:

@@ -145,7 +145,7 @@ def test_more_refusals():
         resolve_scoring(own_score, LogisticRegression(), two, has_weight=True)
     for weight, message in (
         (np.ones(3), r"one weight for each of the 60 records, got shape \(3,\)"),
-        (["heavy"] * 60, "must hold numbers"),
+        (["heavy"] * 60, "must be an array of numbers"),
         (-np.ones(60), "finite weights of at least 0"),
         (np.zeros(60), "some of them above 0"),
     ):
