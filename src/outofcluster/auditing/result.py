@@ -21,10 +21,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import ndtri
 
-from outofcluster import curves
-from outofcluster._base.archive import read_archive, write_archive
 from outofcluster._base.exceptions import InputError, SolverError
-from outofcluster._base.plain import plain
 from outofcluster._base.roots import first_crossing
 from outofcluster._base.validation import Array, check_number, check_share, check_vector, short
 from outofcluster._base.version import __version__
@@ -43,6 +40,7 @@ from outofcluster.auditing.effect_result import LeakageTest
 from outofcluster.auditing.effect_test import evaluate_effect
 from outofcluster.auditing.findings import Finding, not_muted
 from outofcluster.auditing.methods_text import methods_text
+from outofcluster.auditing.stored import plain_curve, read_audits, write_audits
 from outofcluster.auditing.summary import FittedCurve, FoldSummary, MetricSummary, Summary, UnmixedLosses
 from outofcluster.auditing.suspects import entity_suspects_frame, suspects_frame
 from outofcluster.curves.base import Curve
@@ -59,7 +57,6 @@ from outofcluster.sampling.metrics.facts import MetricFacts
 
 __all__ = ["Audit"]
 
-_KIND, _FORMAT = "an audit", 2
 _FINE, _FINE_AND_FAR = np.arange(101) / 200, np.arange(181) / 200
 _COARSE, _FEW_DRAWS = (0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5), 50
 """Rates of a summary's sensitivity; above 0 and with so many draws each where every rate needs a resampling."""
@@ -462,32 +459,20 @@ class Audit:
         path : path
             The file.
         """
-        about, arrays = dict[str, Any](), dict[str, Any]()
-        for place, result in enumerate((self, *self.others)):
-            samples, own = result.samples.to_arrays()
-            about[str(place)] = {"samples": samples, "choices": result._choices()}
-            arrays |= {f"metric{place}_{name}": array for name, array in own.items()}
-        write_archive(path, _KIND, _FORMAT, about, arrays)
+        write_audits(path, [(result.samples, result._choices()) for result in (self, *self.others)])
 
     def _choices(self) -> dict[str, Any]:
-        params = self.curve_method.get_params()
-        simple = all(value is None or isinstance(value, bool | int | float | str) for value in params.values())
-        if not simple or not hasattr(curves, type(self.curve_method).__name__):
-            raise InputError(
-                f"curve must have numbers as parameters for the audit to be saved, got {self.curve_method!r}; "
-                "save with_curve(…) of another one."
-            )
         return {
-            "leakage": None if self.leakage is None else [plain(leak) for leak in self.leakage],
-            "curve": {"name": type(self.curve_method).__name__, "params": params},
+            "leakage": self.leakage,
+            "curve": plain_curve(self.curve_method),
             "units": self.units,
             "validation_leakage": self.validation_leakage,
             "confidence_level": self.confidence_level,
             "mute": list(self.mute),
             "error_model_reason": self.error_model_reason,
             "units_asked": self.units_asked,
-            "data_leakage": None if self.data_leakage is None else plain(self.data_leakage),
-            "table": None if self.table is None else plain(self.table),
+            "data_leakage": self.data_leakage,
+            "table": self.table,
         }
 
     @classmethod
@@ -503,30 +488,8 @@ class Audit:
         -------
         Audit
         """
-        about, arrays = read_archive(path, _KIND, _FORMAT)
-        audits = []
-        for place in range(len(about)):
-            prefix, choices = f"metric{place}_", about[str(place)]["choices"]
-            own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-            leakage = choices["leakage"]
-            audits.append(
-                cls(
-                    Pooled(
-                        AuditSamples.from_arrays(about[str(place)]["samples"], own),
-                        choices["units"],
-                        choices.get("validation_leakage", 0.0),
-                    ),
-                    None if leakage is None else tuple(Leakage(**leak) for leak in leakage),
-                    getattr(curves, choices["curve"]["name"])(**choices["curve"]["params"]),
-                    choices["confidence_level"],
-                    tuple(choices["mute"]),
-                    choices["error_model_reason"],
-                    choices["units_asked"],
-                    None if choices["data_leakage"] is None else Leakage(**choices["data_leakage"]),
-                    table=None if choices.get("table") is None else TableAccount.from_dict(choices["table"]),
-                )
-            )
-        return replace(audits[0], others=tuple(audits[1:]))
+        first, *others = (cls(**choices) for choices in read_audits(path))
+        return replace(first, others=tuple(others))
 
     @cached_property
     def summary(self) -> Summary:
@@ -695,9 +658,9 @@ class Audit:
         -------
         float
         """
-        share = check_share("rate", rate)
-        if share > LARGEST_RATE:
-            raise InputError(f"rate must be at most {LARGEST_RATE}, beyond which nothing can be told, got {share:g}.")
+        share, most = check_share("rate", rate), largest_rate(self.error_model)
+        if share > most:
+            raise InputError(f"rate must be at most {most}, beyond which nothing can be told, got {share:g}.")
         return self.metric.shown(self._loss_at(share))
 
     def _loss_at(self, rate: float) -> float:
