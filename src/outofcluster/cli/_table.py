@@ -113,9 +113,11 @@ def _read(path: str, encoding: str) -> tuple[Any, str]:
             options: dict[str, Any] = {"encoding": encoding, "sep": _separator(source, encoding)}
             names = pd.read_csv(_opened(source), header=None, nrows=1, dtype=str, keep_default_na=False, **options)
             _check_names([name for name in names.iloc[0] if name], path)
-            # Numbers are read as Python reads them; the default may be off in the last digit. All lines of a column
-            # decide on its type, and not only some thousand at a time.
-            frame = pd.read_csv(_opened(source), float_precision="round_trip", low_memory=False, **options)
+            if int(pd.__version__.split(".")[0]) < 3:
+                # Numbers are read as Python reads them, which later releases do by themselves.
+                options["float_precision"] = "round_trip"
+            # All lines of a column decide on its type, and not only some thousand at a time.
+            frame = pd.read_csv(_opened(source), low_memory=False, **options)
     except UnicodeError:
         raise InputError(
             f"FILE must be text in {encoding.removesuffix('-sig')}, got {path!r} with bytes that are not; give its "
