@@ -43,7 +43,7 @@ def audited(train_seed, validation_seed, *, n_fits=600, random_state=0):
     return ooc.audit(
         Ridge(), np.vstack([X, held_out_X]), np.concatenate([y, held_out_y]),
         groups=np.concatenate([CLUSTER, CLUSTER + K]), cv=[(ROWS, ROWS + len(ROWS))], leakage=RATE,
-        error_model="records", curve=ooc.PolynomialCurve(1), units="clusters", n_fits=n_fits,
+        error_model="records", curve=ooc.PolynomialCurve(1), units="clusters", n_fits=n_fits, kernel=True,
         random_state=random_state,
     )  # fmt: skip
 
