@@ -13,6 +13,7 @@ import hashlib
 import importlib
 import io
 import sys
+import warnings
 import zipfile
 import zlib
 from collections import Counter
@@ -117,7 +118,10 @@ def _read(path: str, encoding: str) -> tuple[Any, str]:
                 # Numbers are read as Python reads them, which later releases do by themselves.
                 options["float_precision"] = "round_trip"
             # All lines of a column decide on its type, and not only some thousand at a time.
-            frame = pd.read_csv(_opened(source), low_memory=False, **options)
+            with warnings.catch_warnings():
+                # Without a column for the index, values beyond the names are dropped with this warning.
+                warnings.simplefilter("error", pd.errors.ParserWarning)
+                frame = pd.read_csv(_opened(source), low_memory=False, index_col=False, **options)
     except UnicodeError:
         raise InputError(
             f"FILE must be text in {encoding.removesuffix('-sig')}, got {path!r} with bytes that are not; give its "
@@ -127,6 +131,10 @@ def _read(path: str, encoding: str) -> tuple[Any, str]:
         raise InputError(f"--encoding must be one that Python knows, such as latin-1, got {encoding!r}.") from None
     except pd.errors.EmptyDataError:
         raise InputError(f"FILE must hold a line of column names and records, got {path!r}, which is empty.") from None
+    except pd.errors.ParserWarning:
+        raise InputError(
+            f"FILE must have one value per column in every line, got {path!r} with more values than names."
+        ) from None
     except ImportError:
         raise MissingExtraError("reading Parquet needs pyarrow: pip install 'outofcluster[cli]'.") from None
     except InputError:
@@ -137,10 +145,6 @@ def _read(path: str, encoding: str) -> tuple[Any, str]:
         raise InputError(f"FILE must be a {kind} file that can be read, got {path!r}: {reason.rstrip('.')}.") from None
     if len(frame) == 0:
         raise InputError(f"FILE must hold records, got {path!r} with column names only.")
-    if not parquet and not isinstance(frame.index, pd.RangeIndex):
-        raise InputError(
-            f"FILE must have one value per column in every line, got {path!r} with more values than names."
-        )
     frame.columns = [str(name) for name in frame.columns]
     _check_names(list(frame.columns), path)
     return frame, digest
