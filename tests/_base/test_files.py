@@ -123,3 +123,9 @@ def test_outputs_harm_neither_inputs_nor_each_other(tmp_path):
     check_outputs({"--json": new, "--report": str(tmp_path / "other")}, {"FILE": str(records)})
     check_outputs({"--json": os.devnull, "--report": os.devnull}, {"FILE": "-"})
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("number", [3, 2**63, b"report.html", None])
+def test_what_is_no_path_is_refused_and_no_open_file(number):
+    with pytest.raises(InputError, match="path must be the path of a file, got"):
+        check_destination("path", number)

@@ -57,6 +57,9 @@ def check_destination(name: str, path: str | os.PathLike[str]) -> Path:
     Traceback (most recent call last):
     outofcluster._base.exceptions.InputError: path must lie in a folder that exists, got 'no such folder/report.html'.
     """
+    if not isinstance(path, str | os.PathLike):
+        # The system takes a number for an open file.
+        raise InputError(f"{name} must be the path of a file, got {short(path)}.")
     must = f"{name} must be a file that can be written, got {str(path)!r}"
     try:
         kind = _kind(path)
