@@ -71,7 +71,7 @@ def link():
 
 def stored():
     """The same, as splink 5.0 gave it."""
-    here = Path(__file__).parent
+    here = Path(__file__).parent if "__file__" in globals() else Path()  # The gallery runs it in its folder, nameless.
     clusters = pd.read_csv(here / "febrl3_clusters.csv.gz")
     exhaustive = pd.read_csv(here / "febrl3_pairs.csv.gz")
     compared = [exhaustive[f"{rule}_l"] == exhaustive[f"{rule}_r"] for rule in RULES]
