@@ -1,7 +1,10 @@
 """The optimism by imitated cuts and by real pieces that were left out, put together."""
 
+import numpy as np
 import pytest
+from sklearn.neighbors import KNeighborsClassifier
 
+import outofcluster as ooc
 from outofcluster.inference.pieces import TwoReadings
 
 
@@ -34,3 +37,20 @@ def test_few_clusters_without_a_gain_do_not_outvote_the_curve():
     assert few.weight == pytest.approx(0.25 / (0.25 + 1.4**2 / 8))
     assert many.weight > 0.98
     assert few.choice > 0.05**2 > many.choice
+
+
+def test_an_optimism_by_imitated_cuts_is_not_exact_even_if_their_law_is_known():
+    rng = np.random.default_rng(0)
+    entity = np.repeat(np.arange(60), 4)
+    profile = rng.standard_normal((60, 3))
+    X, y = profile[entity] + 0.2 * rng.standard_normal((240, 3)), (profile[:, 0] > 0).astype(int)[entity]
+    groups = np.where(rng.random(240) < 0.15, 60 + np.arange(240), entity)
+    line = ooc.PolynomialCurve(1)
+    audit = ooc.audit(
+        KNeighborsClassifier(1), X, y, groups=groups, leakage=ooc.Leakage.from_true_groups(entity, groups), curve=line,
+        unmix=False, n_fits=60, random_state=0,
+    )  # fmt: skip
+    solved = audit.pooled.solve(line, np.full(5, 0.3))
+    assert solved.value > 0
+    assert solved.choice == pytest.approx((0.15 * solved.value) ** 2)
+    assert audit.optimism.se_data > 0.15 * audit.optimism.value

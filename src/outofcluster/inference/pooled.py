@@ -17,9 +17,10 @@ loss by :math:`a[(1-ρ')G + ρ'g]`, and the naive loss is too low by :math:`ρ_0
 from samples of its own, in which a piece of every cluster trains already. Where the likeliest pieces of held-out
 entities can be told, models without them give a second estimate (:mod:`outofcluster.inference.pieces`). Where no
 audited entities show how linkage cuts, half of the replicates chip single records off and half cut at random. Solved
-apart, they give the optimisms :math:`O_1` and :math:`O_2`. With a share of either kind of cuts that is uniform on
-[0, 1] the variance of the choice is :math:`(O_1 - O_2)^2/12`, from which the noise of the fits, :math:`4/12` of
-the variance of their mean, is taken away.
+apart, they give the optimisms :math:`O_1` and :math:`O_2`. A linkage may cut in one of the two ways only, and with even
+odds the variance of the choice is :math:`(O_1 - O_2)^2/4`, from which the noise of the fits, that of their mean, is
+taken away. And no imitated cut is quite like a real one, even if its law is known: the optimism O has a relative error
+of standard deviation ε = 0.15, so that :math:`(εO)^2` is added as well.
 
 *Influences* add over folds: cluster c trains in some folds and is scored in one. With :math:`\bar T_{ic}` its
 pooled influence on b_i through training, :math:`\bar E_{ic}` that through evaluation, and :math:`v_c` that on the
@@ -73,6 +74,8 @@ Codes = NDArray[np.int64]
 
 _TOLD_APART, _MOST_ADDED = 0.1, 0.875
 """AUC above one half from which on the discriminator adds to probabilities of records all that it can, and how much."""
+_OF_IMITATION = 0.15
+"""ε: relative error of an optimism by imitated cuts."""
 _NEARLY_EQUAL = 0.5
 """Range of the folds' rates over their mean up to which they are averaged, where they come from single records."""
 
@@ -503,6 +506,8 @@ class Pooled:
             unknown = max(spread, 0.0) / 4 if math.isfinite(spread) else 0.0
             by_cuts = {kind: self._with_pieces(one, rate).value for kind, one in apart.items()}
             by_curve = replace(by_curve, choice=by_curve.choice + unknown, by_cuts=by_cuts)
+        if self.samples.error_model == "fragments":
+            by_curve = replace(by_curve, choice=by_curve.choice + (_OF_IMITATION * by_curve.value) ** 2)
         return self._with_pieces(by_curve, rate)
 
     def _by_curve(self, curve: Curve, rates: Array, b: Array, *, derive: bool = True) -> Optimism:
