@@ -79,7 +79,7 @@ def main() -> int:
     if not (shutil.which("chromium") or shutil.which("chromium-browser")):
         print("There is no chromium, so no page was looked at.")
         return 0
-    count, found = cut_off(Path(sys.argv[1]))
+    count, found = cut_off(Path(sys.argv[1]).resolve())
     widths = " and ".join(map(str, WIDTHS))
     print("\n".join([*found, f"{count} pages at {widths} px: {len(found)} places are cut off."]))
     return bool(found)
