@@ -17,7 +17,8 @@ from outofcluster.auditing.findings import Finding
 from outofcluster.curves.base import Curve
 from outofcluster.curves.shape import ShapeCheck, diagnose_points
 from outofcluster.inference.intervals import Uncertainty, uncertainty
-from outofcluster.inference.pooled import Optimism, Pooled
+from outofcluster.inference.optimism import Optimism
+from outofcluster.inference.pooled import Pooled
 from outofcluster.leakage.rate import Leakage
 from outofcluster.sampling.audit_samples import AuditSamples
 from outofcluster.sampling.metrics.facts import MetricFacts

@@ -47,8 +47,9 @@ from outofcluster.curves.base import Curve
 from outofcluster.curves.operator import BinomialOperator
 from outofcluster.inference.estimates import Estimate, Sensitivity
 from outofcluster.inference.intervals import Confidence, Uncertainty, optimism_uncertainty, resample, uncertainty
+from outofcluster.inference.optimism import Optimism
 from outofcluster.inference.pieces import TwoReadings
-from outofcluster.inference.pooled import Optimism, Pooled
+from outofcluster.inference.pooled import Pooled
 from outofcluster.inference.ranges import loss_range
 from outofcluster.inference.surface import SensitivitySurface
 from outofcluster.leakage.rate import Leakage

@@ -79,7 +79,8 @@ from outofcluster._base.validation import Array
 from outofcluster.curves.base import Curve
 from outofcluster.curves.polynomial import PolynomialCurve
 from outofcluster.inference.estimates import Estimate
-from outofcluster.inference.pooled import Optimism, Pooled
+from outofcluster.inference.optimism import Optimism
+from outofcluster.inference.pooled import Pooled
 
 __all__ = ["Confidence", "Uncertainty", "optimism_uncertainty", "paired_uncertainty", "resample", "uncertainty"]
 

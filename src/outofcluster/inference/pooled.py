@@ -42,16 +42,12 @@ the fold's own loss would sum to 0 in each of K folds, which costs K degrees of 
 *Leakage both ways*: :mod:`outofcluster.inference.directions` has the formulas. The losses that a curve is fitted to
 are then made of those of both sides, and what records that are held out by mistake do to the naive loss is part of the
 optimism.
-
-The optimism alone, corrected less naive, is :math:`\sum_i o_i b_i`. So its influences are
-:math:`\sum_i o_i (\bar T_{ic} + \bar E_{ic})`: v drops out, and with it what makes a unit hard or easy at every level.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -63,12 +59,14 @@ from outofcluster.curves.base import Curve
 from outofcluster.curves.unmixing import Unmixed, mass_of_injected
 from outofcluster.inference.directions import Both, TrainSide, rescaled_masses
 from outofcluster.inference.influences import FoldInfluences, unmixed_place
+from outofcluster.inference.optimism import Optimism
 from outofcluster.inference.pieces import TwoReadings
+from outofcluster.inference.problem import Problem
 from outofcluster.leakage.pieces import scored_rate
 from outofcluster.sampling.audit_samples import AuditSamples, FoldSamples
 from outofcluster.split.pieces import KINDS, AssumedCuts
 
-__all__ = ["Optimism", "Pooled"]
+__all__ = ["Pooled"]
 
 Codes = NDArray[np.int64]
 
@@ -78,62 +76,6 @@ _OF_IMITATION = 0.15
 """ε: relative error of an optimism by imitated cuts."""
 _NEARLY_EQUAL = 0.5
 """Range of the folds' rates over their mean up to which they are averaged, where they come from single records."""
-
-
-@dataclass(frozen=True)
-class Optimism:
-    """How much the naive loss is too low, as a combination of losses.
-
-    Attributes
-    ----------
-    value : float
-        The optimism.
-    e0 : float
-        The curve's own ê_0, of models fitted to resamples.
-    weights : array of shape (folds, columns)
-        o: its weights, for every level of the full size, then for those of smaller ones.
-    training : array of shape (folds, columns)
-        w: weights of the influence through training on the corrected loss.
-    second : array of shape (folds,)
-        Weight of each fold's g.
-    exact : bool
-        Whether the weights are exact, those of a linear method or derivatives in closed form.
-    choice : float
-        Variance over the curves that the method averages.
-    drops : array of shape (folds,), optional
-        Weight of each fold's rise of the loss without the likeliest pieces.
-    readings : TwoReadings or None
-        The optimism by the curve and by these pieces, where both are known.
-    by_cuts : dict of float
-        The optimism if entities were cut by each of the assumed laws alone; empty where the law was learned.
-    gaps : array of shape (folds,), optional
-        Weight of each fold's difference between the own model's losses on held-out and on training records.
-    of_train : array of shape (folds, columns), optional
-        Weights of the losses on training records.
-    """
-
-    value: float
-    e0: float
-    weights: Array
-    training: Array
-    second: Array
-    exact: bool = True
-    choice: float = 0.0
-    drops: Array | None = None
-    readings: TwoReadings | None = None
-    by_cuts: Mapping[str, float] = field(default_factory=dict)
-    gaps: Array | None = None
-    of_train: Array | None = None
-
-    @property
-    def alone(self) -> Optimism:
-        """The same without the naive loss: training moves the optimism by its own weights."""
-        return replace(self, training=self.weights)
-
-    @property
-    def multiplier(self) -> float:
-        """By how much the noise of the losses is multiplied: Σ|w|, in the worst fold."""
-        return float(np.abs(self.training).sum(axis=1).max())
 
 
 @dataclass(frozen=True)
@@ -477,7 +419,7 @@ class Pooled:
         sizes: tuple[int, ...],
         errors: Array,
         kept: Array | None,
-    ) -> _Problem:
+    ) -> Problem:
         """What the curve is fitted to, out of losses for every column."""
         inner, p = self.levels(rate)
         plain, first = len(self.all_injected), self._columns(curve)
@@ -488,7 +430,7 @@ class Pooled:
             if self.reverse and not self.has_record_rates:
                 masses = rescaled_masses(masses, rate, self.reverse)
             below = Unmixed(masses, b[plain:], errors[plain:], kept, self._known)
-        return _Problem(p[:first], moved[:first], self._sizes_of(curve, sizes), errors[:first], below)
+        return Problem(p[:first], moved[:first], self._sizes_of(curve, sizes), errors[:first], below)
 
     def solve(self, curve: Curve, rates: Array, *, losses: Array | None = None, derive: bool = True) -> Optimism:
         """The optimism for the leakage rate of each fold, by default of the losses as they are.
@@ -551,12 +493,12 @@ class Pooled:
             return {}
         return {kind: Pooled(self.samples.by_cuts(kind), self.unit_kind) for kind in KINDS}
 
-    def _solve(self, curve: Curve, rate: float, problem: _Problem, *, derive: bool) -> Optimism:
+    def _solve(self, curve: Curve, rate: float, problem: Problem, *, derive: bool) -> Optimism:
         """The optimism of one set of losses, with weights for one fold."""
         inner, _ = self.levels(rate)
         scale = rate / inner if inner > 0 else 1.0
         lowest = 0.0 if curve.needs.nonnegative else self.samples.loss_range[0]
-        fall = _fall(curve, problem, lowest=lowest, derive=derive)
+        fall = problem.fall(curve, lowest=lowest, derive=derive)
         # Columns that the curve is not fitted to have no weight.
         total = self.losses.shape[1]
         o, of_e0 = (np.pad(weights, (0, total - len(weights))) for weights in (fall.weights, fall.of_e0))
@@ -640,52 +582,3 @@ class Pooled:
             variance = variance + (optimism.of_train**2 * of_sides).sum(axis=1)
         of_curve = float(self.shares**2 @ (variance + optimism.second**2 * np.array(seconds)))
         return of_curve + self.piece_noise(optimism.drops)
-
-
-@dataclass(frozen=True)
-class _Fall:
-    """A curve's fall from no leakage to the lowest level, e_0, the weights of both, and whether they are exact."""
-
-    value: float
-    e0: float
-    weights: Array
-    of_e0: Array
-    exact: bool
-    choice: float
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """What a curve is fitted to: levels, losses, sizes, standard errors, and losses below the leakage rate."""
-
-    p: Array
-    b: Array
-    n: Any
-    errors: Array
-    unmixed: Unmixed | None
-
-    def fit(self, curve: Curve, b: Array | None = None) -> Curve:
-        """The fitted curve, by default of the losses as they are."""
-        below: dict[str, Any] = {} if self.unmixed is None else {"unmixed": self.unmixed}
-        losses = self.b if b is None else b
-        return curve.unfitted().fit_points(self.p, losses, self.n, standard_errors=self.errors, **below)
-
-
-def _fall(curve: Curve, problem: _Problem, *, lowest: float, derive: bool) -> _Fall:
-    """Fit the curve; weights are exact where there is a closed form, else central differences."""
-    fitted, b = problem.fit(curve), problem.b
-    value, e0 = float(fitted.optimism_), float(fitted.e0_)
-    weights, of_e0 = fitted.optimism_derivative_, fitted.derivative_
-    if weights is not None and of_e0 is not None:
-        return _Fall(value, e0, weights, of_e0, True, fitted.choice_variance_)
-    derivatives = np.zeros((2, len(b)))
-    step = 1e-3 * max(float(np.ptp(b)), 1e-6)
-    for i in range(len(b) if derive else 0):
-        shifted = []
-        for sign in (1, -1):
-            moved = b.copy()
-            moved[i] = max(moved[i] + sign * step, lowest)
-            again = problem.fit(curve, moved)
-            shifted.append((again.optimism_, again.e0_))
-        derivatives[:, i] = (np.array(shifted[0]) - shifted[1]) / (2 * step)
-    return _Fall(value, e0, derivatives[0], derivatives[1], False, fitted.choice_variance_)
