@@ -18,7 +18,8 @@ from outofcluster.auditing.effect_result import LeakageTest
 from outofcluster.auditing.effect_test import evaluate_effect
 from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.result import Audit
-from outofcluster.auditing.summary import MetricSummary, Summary
+from outofcluster.auditing.summary import Summary
+from outofcluster.auditing.summary_parts import MetricSummary
 from outofcluster.inference.estimates import Estimate, Sensitivity
 from outofcluster.inference.pooled import Pooled
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes

@@ -18,7 +18,8 @@ from sklearn.metrics import get_scorer
 import outofcluster as ooc
 from outofcluster._base.exceptions import InputError, MissingExtraError
 from outofcluster.auditing.findings import Finding
-from outofcluster.auditing.summary import MetricSummary, Summary
+from outofcluster.auditing.summary import Summary
+from outofcluster.auditing.summary_parts import MetricSummary
 from outofcluster.inference.estimates import Estimate, Sensitivity
 from outofcluster.inference.pooled import Pooled
 from outofcluster.present.report import check_destination, headline, render_html, write_html

@@ -41,7 +41,8 @@ from outofcluster.auditing.effect_test import evaluate_effect
 from outofcluster.auditing.findings import Finding, not_muted
 from outofcluster.auditing.methods_text import methods_text
 from outofcluster.auditing.stored import plain_curve, read_audits, write_audits
-from outofcluster.auditing.summary import FittedCurve, FoldSummary, MetricSummary, Summary, UnmixedLosses
+from outofcluster.auditing.summary import Summary
+from outofcluster.auditing.summary_parts import FittedCurve, FoldSummary, MetricSummary, UnmixedLosses
 from outofcluster.auditing.suspects import entity_suspects_frame, suspects_frame
 from outofcluster.curves.base import Curve
 from outofcluster.curves.operator import BinomialOperator

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import groupby
 from textwrap import fill
 from typing import Any, Self, get_args
@@ -18,15 +18,23 @@ from typing import Any, Self, get_args
 import numpy as np
 
 from outofcluster._base.markup import Markup, element, fragment, table
-from outofcluster._base.plain import check_schema, data_frame, number, numbers, plain, read_json, reading, text, whole
+from outofcluster._base.plain import check_schema, data_frame, number, numbers, plain, read_json, reading, text
 from outofcluster._base.text import printable
 from outofcluster.auditing.account import TableAccount
 from outofcluster.auditing.choices import TOLD_APART
 from outofcluster.auditing.findings import Finding, Severity
 from outofcluster.auditing.models import estimator_in_words
 from outofcluster.auditing.scope import scope
-from outofcluster.curves.base import Curve
-from outofcluster.curves.unmixing import injected_of_mass
+from outofcluster.auditing.summary_parts import (
+    METRICS_HEADER,
+    FittedCurve,
+    FoldSummary,
+    MetricSummary,
+    UnmixedLosses,
+    read_estimate,
+    read_known,
+    read_metric,
+)
 from outofcluster.inference.estimates import (
     Estimate,
     Sensitivity,
@@ -36,11 +44,10 @@ from outofcluster.inference.estimates import (
     fixed,
     percent,
 )
-from outofcluster.inference.pooled import Pooled
 from outofcluster.leakage.rate import Leakage
 from outofcluster.sampling.metrics.facts import MetricFacts
 
-__all__ = ["FittedCurve", "FoldSummary", "MetricSummary", "Summary", "UnmixedLosses"]
+__all__ = ["OPTIMISM", "Summary"]
 
 _SCHEMA = 3
 _WIDTH = 104
@@ -48,119 +55,7 @@ _MOST_DIGITS, _LONGEST_NAME = 8, 60
 _ALWAYS = ("no-rate", "no-test")
 """Notes that are shown in full, since a part of the answer is missing."""
 OPTIMISM = "optimism"
-METRICS_HEADER = ("", "cross-validated as it is", "corrected", "optimism")
 _HEADINGS = {"severe": "Severe", "warning": "Warnings", "info": "Notes"}
-
-
-@dataclass(frozen=True)
-class MetricSummary:
-    """One of several metrics of the same fits.
-
-    Attributes
-    ----------
-    metric : MetricFacts
-        What is measured.
-    naive, corrected, optimism : Estimate
-        Cross-validated, on new clusters, and by how much cross-validation is too optimistic; the last two are None
-        without a leakage rate.
-    """
-
-    metric: MetricFacts
-    naive: Estimate
-    corrected: Estimate | None
-    optimism: Estimate | None
-
-    @property
-    def words(self) -> tuple[str, str, str, str]:
-        """The metric and its three estimates as a row of a table."""
-        known = [estimate for estimate in (self.naive, self.corrected) if estimate is not None]
-        digits = decimals(*known)
-        cells = [f"{fixed(estimate.value, digits)} ({between(estimate, digits)})" for estimate in known]
-        if self.optimism is not None:
-            cells.append(f"{fixed(self.optimism.value, digits)} ({between(self.optimism, digits)})")
-        naive, corrected, optimism, *_ = (*cells, "", "")
-        return self.metric.label, naive, corrected, optimism
-
-
-@dataclass(frozen=True)
-class FoldSummary:
-    """One fold: its number, its cross-validated value, records on both sides, fitted models, and their seeds.
-
-    The corrected value is what the fold's own fits say; it is None without a leakage rate, and in short summaries.
-    """
-
-    fold: int
-    naive: float
-    n_train: int
-    n_validation: int
-    fits: int
-    seeds: tuple[int, ...]
-    corrected: float | None = None
-
-
-@dataclass(frozen=True)
-class FittedCurve:
-    """A fitted curve, for drawing.
-
-    Attributes
-    ----------
-    p, loss : tuple of float
-        The curve on a grid of levels, from no leakage on.
-    at, observed : tuple of float
-        The levels of the samples, and the pooled losses that were fitted.
-    extrapolated : tuple of float
-        The curve on the same grid if only the losses above the leakage rate count; empty where none were measured
-        below it.
-    """
-
-    p: tuple[float, ...]
-    loss: tuple[float, ...]
-    at: tuple[float, ...]
-    observed: tuple[float, ...]
-    extrapolated: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True)
-class UnmixedLosses:
-    """Losses of models that were fitted without the training records that look leaked, pooled over the folds.
-
-    Attributes
-    ----------
-    fractions : tuple of float
-        Injected fractions, increasing: those below 0 stand for records that were left out, 0 for the user's own model,
-        and those above 0 for records that look leaked and were made to count more.
-    losses, standard_errors : tuple of float
-        Losses there, and their Monte-Carlo standard errors.
-    clean : float or None
-        The fraction at which no leakage is left; None without a leakage rate, and for curves that do not use these
-        losses.
-    works : float or None
-        The probability that these losses can be trusted rather than the curve above the leakage rate.
-    """
-
-    fractions: tuple[float, ...]
-    losses: tuple[float, ...]
-    standard_errors: tuple[float, ...]
-    clean: float | None = None
-    works: float | None = None
-
-    @classmethod
-    def of(cls, pooled: Pooled, curve: Curve | None) -> Self | None:
-        """Those of an audit and its fitted curve; None where no fold has any."""
-        run = pooled.samples.folds[0].unmixed
-        if run is None or not pooled.has_unmixed:
-            return None
-        below = slice(None, len(pooled.all_injected) - 1, -1)  # The last columns, by increasing mass.
-        shown = pooled.samples.metric.shown
-        losses, variances = pooled.shares @ pooled.losses, pooled.shares**2 @ pooled.errors**2
-        solution = getattr(curve, "unmixing_", None)
-        return cls(
-            tuple(np.sort(np.append(run.injected, 0.0)).tolist()),
-            tuple(shown(losses[below]).tolist()),
-            tuple(np.sqrt(variances[below]).tolist()),
-            None if solution is None else float(injected_of_mass(solution.needed[1])),
-            None if solution is None else float(solution.works),
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,26 +223,24 @@ class Summary:
                 **simple,
                 confidence_level=number(data["confidence_level"]),
                 sizes=tuple(int(number(size)) for size in data["sizes"]),
-                metric=_read_metric(data["metric"]),
+                metric=read_metric(data["metric"]),
                 leakage=None if data["leakage"] is None else tuple(Leakage(**leak) for leak in data["leakage"]),
                 naive=Estimate.from_dict(data["naive"]),
                 iid=Estimate.from_dict(data["iid"]),
-                corrected=_read_estimate(data["corrected"]),
-                optimism=_read_estimate(data["optimism"]),
-                bias=_known(data["bias"]),
+                corrected=read_estimate(data["corrected"]),
+                optimism=read_estimate(data["optimism"]),
+                bias=read_known(data["bias"]),
                 test=None if data["test"] is None else {**data["test"], "sentence": text(data["test"]["sentence"])},
-                by_fold=tuple(_read_fold(fold) for fold in data["by_fold"]),
+                by_fold=tuple(FoldSummary.from_dict(fold) for fold in data["by_fold"]),
                 findings=tuple(_read_finding(finding) for finding in data["findings"]),
                 versions={text(name): text(version) for name, version in data["versions"].items()},
-                curve=None
-                if data["curve"] is None
-                else FittedCurve(*(numbers(data["curve"][field.name]) for field in fields(FittedCurve))),
+                curve=None if data["curve"] is None else FittedCurve.from_dict(data["curve"]),
                 sensitivity=None if data["sensitivity"] is None else Sensitivity.from_dict(data["sensitivity"]),
-                unmixed=None if data["unmixed"] is None else _read_unmixed(data["unmixed"]),
+                unmixed=None if data["unmixed"] is None else UnmixedLosses.from_dict(data["unmixed"]),
                 range=None if data["range"] is None else _read_range(data["range"]),
                 data_leakage=None if data["data_leakage"] is None else Leakage(**data["data_leakage"]),
-                auc=_known(data["auc"]),
-                metrics=tuple(_read_one_of_several(one) for one in data["metrics"]),
+                auc=read_known(data["auc"]),
+                metrics=tuple(MetricSummary.from_dict(one) for one in data["metrics"]),
                 table=None if data.get("table") is None else TableAccount.from_dict(data["table"]),
                 validation_leakage=number(data.get("validation_leakage", 0.0)),
             )
@@ -661,37 +554,6 @@ def _in_html(finding: Finding) -> Markup:
 
 def _is_loud(finding: Finding) -> bool:
     return finding.severity != "info" or finding.code in _ALWAYS
-
-
-def _read_metric(data: dict[str, Any]) -> MetricFacts:
-    facts = MetricFacts.from_dict(data)
-    for words in (facts.name, facts.label, facts.pool):
-        text(words)
-    return facts
-
-
-def _read_estimate(data: dict[str, Any] | None) -> Estimate | None:
-    return None if data is None else Estimate.from_dict(data)
-
-
-def _read_one_of_several(data: dict[str, Any]) -> MetricSummary:
-    estimates = [_read_estimate(data[name]) for name in ("corrected", "optimism")]
-    return MetricSummary(_read_metric(data["metric"]), Estimate.from_dict(data["naive"]), *estimates)
-
-
-def _read_fold(data: dict[str, Any]) -> FoldSummary:
-    counts = {name: whole(data[name]) for name in ("fold", "n_train", "n_validation", "fits")}
-    seeds = tuple(whole(seed) for seed in data["seeds"])
-    return FoldSummary(naive=number(data["naive"]), seeds=seeds, corrected=_known(data.get("corrected")), **counts)
-
-
-def _known(value: Any) -> float | None:
-    return None if value is None else number(value)
-
-
-def _read_unmixed(data: dict[str, Any]) -> UnmixedLosses:
-    measured = {name: numbers(data[name]) for name in ("fractions", "losses", "standard_errors")}
-    return UnmixedLosses(**measured, clean=_known(data["clean"]), works=_known(data["works"]))
 
 
 def _read_range(data: Any) -> tuple[float, float]:

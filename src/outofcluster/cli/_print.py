@@ -12,7 +12,8 @@ from typing import Any
 from outofcluster._base.files import is_standard_output, write_whole
 from outofcluster._base.text import printable
 from outofcluster.auditing.findings import Finding
-from outofcluster.auditing.summary import METRICS_HEADER, OPTIMISM, Summary
+from outofcluster.auditing.summary import OPTIMISM, Summary
+from outofcluster.auditing.summary_parts import METRICS_HEADER
 from outofcluster.auditing.sweep import Sweep
 from outofcluster.cli._guard import REMEDIES as OF_TABLES
 from outofcluster.inference.estimates import between, decimals, fixed, percent
