@@ -94,7 +94,7 @@ def test_no_leakage_is_no_correction_whatever_the_pieces_say(result):
 
 
 def test_the_interval_includes_that_held_out_clusters_and_fits_vary(result):
-    pooled, optimism = result.pooled, result._optimism
+    pooled, optimism = result.pooled, result.correction[0]
     assert pooled.piece_noise(optimism.drops) > 0
     assert np.count_nonzero(pooled.piece_influence(optimism.drops)) > 10
     assert result.with_curve(ooc.curves.PolynomialCurve(2)).corrected.se_data > 0

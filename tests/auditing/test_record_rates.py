@@ -135,7 +135,7 @@ def test_rates_that_differ_between_folds_are_pooled():
     plain = ooc.audit(Ridge(), X, y, leakage=q, n_fits=300, **options)
     assert plain.pooled.has_record_rates
     assert len({leak.rate for leak in plain.leakage}) == 2
-    assert (plain.pooled.solve(plain.curve_method, plain._rates).weights[0] != 0).any()
+    assert (plain.pooled.solve(plain.curve_method, plain._solution.rates).weights[0] != 0).any()
     options |= {"n_fits": 60, "unmix": False}
     one_row, two_rows = (ooc.audit(Ridge(), X, y, leakage=rates, **options) for rates in (q, [q.tolist()] * 2))
     assert one_row.corrected == two_rows.corrected

@@ -153,7 +153,7 @@ CUTS = {kind: AssumedCuts(kind) for kind in ("single", "uniform")}
 
 def test_the_interval_includes_that_the_law_is_not_known(assumed):
     result = assumed()
-    optimism = result._optimism
+    optimism, _ = result.correction
     apart = optimism.by_cuts["uniform"] - optimism.by_cuts["single"]
     noise = result.pooled.monte_carlo_of(optimism)
     assert optimism.choice == pytest.approx((apart**2 - 4 * noise) / 4)

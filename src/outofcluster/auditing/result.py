@@ -4,9 +4,10 @@ An `Audit` is the samples plus choices: the leakage rate, the curve, the units, 
 solved when they are first read, and another choice is another `Audit` of the same samples. Text, notebook, JSON and
 table are made by its `Summary`, which is plain data.
 
-Everything is solved as losses, of which lower ones are better. The public values of an audit are in the metric's own
-sign: an AUC is an AUC. This class is the only place where the sign is turned, by `MetricFacts.shown` in the properties
-and methods that return a value; whatever is shown elsewhere is made of these.
+Everything is solved as losses, of which lower ones are better (:mod:`outofcluster.inference.solution`). The public
+values of an audit are in the metric's own sign: an AUC is an AUC. The sign is turned only here, by `MetricFacts.shown`
+in the properties and methods that return a value, and in the parts of a summary; whatever is shown elsewhere is made of
+these.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import ndtri
 
 from outofcluster._base.exceptions import InputError, SolverError
 from outofcluster._base.roots import first_crossing
@@ -45,25 +45,21 @@ from outofcluster.auditing.summary import Summary
 from outofcluster.auditing.summary_parts import FittedCurve, FoldSummary, MetricSummary, UnmixedLosses
 from outofcluster.auditing.suspects import entity_suspects_frame, suspects_frame
 from outofcluster.curves.base import Curve
-from outofcluster.curves.operator import BinomialOperator
 from outofcluster.inference.estimates import Estimate, Sensitivity
-from outofcluster.inference.intervals import Confidence, Uncertainty, optimism_uncertainty, resample, uncertainty
 from outofcluster.inference.optimism import Optimism
 from outofcluster.inference.pieces import TwoReadings
 from outofcluster.inference.pooled import Pooled
-from outofcluster.inference.ranges import loss_range
+from outofcluster.inference.solution import Solution
 from outofcluster.inference.surface import SensitivitySurface
 from outofcluster.leakage.rate import Leakage
-from outofcluster.sampling.audit_samples import AuditSamples, FoldSamples
+from outofcluster.sampling.audit_samples import AuditSamples
 from outofcluster.sampling.metrics.facts import MetricFacts
 
 __all__ = ["Audit"]
 
 _FINE, _FINE_AND_FAR = np.arange(101) / 200, np.arange(181) / 200
-_COARSE, _FEW_DRAWS = (0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5), 50
-"""Rates of a summary's sensitivity; above 0 and with so many draws each where every rate needs a resampling."""
-_DRAWN = 61
-"""Points of a curve that is drawn."""
+_COARSE = (0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
+"""Rates of a summary's sensitivity; few ones above 0 where every rate needs a resampling."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,29 +151,18 @@ class Audit:
     @cached_property
     def naive(self) -> Estimate:
         """The cross-validated loss or metric, without a correction."""
-        source = uncertainty(self.pooled, self.pooled.no_correction())
-        return self._shown(self._confidence.linear(self.pooled.naive, source))
+        return self._shown(self._solution.naive)
 
     @cached_property
     def iid(self) -> Estimate:
         """The loss or metric over random folds, which ignore clusters; records are the units of its interval."""
-        losses = self.samples.random_folds.losses
-        value, spread = float(losses.mean()), float(losses.std(ddof=1)) / math.sqrt(len(losses))
-        reach = float(ndtri(0.5 + self.confidence_level / 2)) * spread
-        low, high = self.loss_range
-        interval = (max(value - reach, low), min(value + reach, high))
-        return self._shown(Estimate(value, interval, 0.0, spread, self.confidence_level))
+        return self._shown(self._solution.iid)
 
     @cached_property
     def corrected(self) -> Estimate | None:
         """The loss or metric on new clusters; None without a leakage rate."""
-        if self.leakage is None:
-            return None
-        value = self.pooled.naive + self._optimism.value
-        if self._optimism.exact:
-            return self._shown(self._confidence.linear(value, self._uncertainty))
-        draws = resample(self.pooled, self.curve_method, self._rates, self._stds, self._optimism)
-        return self._shown(self._confidence.from_draws(value, draws, self._uncertainty.monte_carlo))
+        solved = self._solution.corrected
+        return None if solved is None else self._shown(solved)
 
     @cached_property
     def optimism(self) -> Estimate | None:
@@ -186,16 +171,7 @@ class Audit:
         It is the corrected loss minus the naive one, so that a positive value always means that cross-validation
         promises too much. For metrics of which more is better it is the naive value minus the corrected one.
         """
-        if self.leakage is None:
-            return None
-        pooled, solved = self.pooled, self._optimism
-        least, most = pooled.samples.loss_range
-        confidence = Confidence(self.confidence_level, pooled.n_scored, (least - pooled.naive, most - pooled.naive))
-        if solved.exact:
-            source = optimism_uncertainty(pooled, solved, self._rates, rate_effect=self._rate_effect)
-            return confidence.linear(solved.value, source)
-        draws = resample(pooled, self.curve_method, self._rates, self._stds, solved, of_naive=False)
-        return confidence.from_draws(solved.value, draws, pooled.monte_carlo_of(solved))
+        return self._solution.optimism
 
     @property
     def bias(self) -> float | None:
@@ -209,11 +185,8 @@ class Audit:
         It is wide: it trusts nothing but that the loss is convex in the leakage, what small clean training sets lose,
         and what removing records that look leaked has shown (:mod:`outofcluster.inference.ranges`).
         """
-        if self.leakage is None or self.error_model != "records" or self.validation_leakage > 0:
-            return None
-        error = math.hypot(self.naive.se_data, self.naive.se_monte_carlo)
-        ends = loss_range(self.pooled, float(self.pooled.shares @ self._rates), error)
-        return self.metric.shown_interval(*ends)
+        ends = self._solution.range
+        return None if ends is None else self.metric.shown_interval(*ends)
 
     @cached_property
     def test(self) -> LeakageTest | None:
@@ -222,12 +195,10 @@ class Audit:
             return None
         return evaluate_effect(self.samples.effect, self.metric.name, greater_is_better=self.metric.greater_is_better)
 
-    @cached_property
+    @property
     def curve(self) -> Curve | None:
         """The curve of the pooled losses at the mean leakage rate; None without a rate."""
-        if self.leakage is None:
-            return None
-        return self.pooled.fit(self.curve_method, float(self.pooled.shares @ self._rates))
+        return self._solution.curve
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
@@ -240,9 +211,9 @@ class Audit:
         if self.leakage is not None and self.corrected is not None and self.curve is not None:
             findings += look_at_estimate(
                 self.pooled,
-                self._optimism,
+                self._solution.correction,
                 self.curve,
-                self._uncertainty,
+                self._solution.uncertainty,
                 value=self.corrected.value,
                 se_data=self.corrected.se_data,
                 leakage=self.leakage,
@@ -378,7 +349,7 @@ class Audit:
                 "suspects() needs an audit of single records with at least 150 fits per fold and unmix='auto'; "
                 "this one did not compare the two sides of its splits."
             )
-        rates = self._rates
+        rates = self._solution.rates
         if self.leakage is None:
             assert self.data_leakage is not None
             rates = np.full(self.pooled.n_folds, self.data_leakage.rate)
@@ -445,11 +416,11 @@ class Audit:
             None where the threshold is not reached.
         """
         level = self.metric.shown(check_number("threshold", threshold, least=-math.inf))
-        if self._loss_at(0.0) >= level:
+        if self._solution.loss_at(0.0) >= level:
             return 0.0
         # Slightly below the threshold, so that a loss that just touches it has reached it.
         touched = level - 1e-12 * max(abs(level), 1.0)
-        return first_crossing(lambda rate: self._loss_at(rate) - touched, np.linspace(0, LARGEST_RATE, 101))
+        return first_crossing(lambda rate: self._solution.loss_at(rate) - touched, np.linspace(0, LARGEST_RATE, 101))
 
     # --- saved and shown -----------------------------------------------------------------------------
 
@@ -504,7 +475,7 @@ class Audit:
         curve = self.curve
         return replace(
             self._brief,
-            curve=None if curve is None else _drawn(self.pooled, curve, float(self.pooled.shares @ self._rates)),
+            curve=None if curve is None else FittedCurve.of(self.pooled, curve, self._solution.mean_rate),
             sensitivity=self._overview(),
             by_fold=tuple(
                 replace(fold, corrected=self._corrected_of(place)) for place, fold in enumerate(self._brief.by_fold)
@@ -631,22 +602,17 @@ class Audit:
 
     # --- how the numbers come about -------------------------------------------------------------------
 
-    @property
-    def _confidence(self) -> Confidence:
-        return Confidence(self.confidence_level, self.pooled.n_scored, self.loss_range)
-
-    @property
-    def _rates(self) -> Array:
-        return np.array([leak.rate for leak in self.leakage or ()])
-
-    @property
-    def _stds(self) -> Array:
-        return np.array([leak.std or 0.0 for leak in self.leakage or ()])
+    @cached_property
+    def _solution(self) -> Solution:
+        """All numbers as losses, of which lower ones are better."""
+        rates = np.array([leak.rate for leak in self.leakage or ()])
+        stds = np.array([leak.std or 0.0 for leak in self.leakage or ()])
+        return Solution(self.pooled, self.curve_method, self.confidence_level, rates, stds)
 
     @property
     def correction(self) -> tuple[Optimism, float]:
         """The optimism, and how far it moves when the leakage rate moves by one standard error."""
-        return self._optimism, self._rate_effect
+        return self._solution.correction, self._solution.rate_effect
 
     def value_at(self, rate: float) -> float:
         """The corrected value at a leakage rate, without an interval.
@@ -663,11 +629,7 @@ class Audit:
         share, most = check_share("rate", rate), largest_rate(self.error_model)
         if share > most:
             raise InputError(f"rate must be at most {most}, beyond which nothing can be told, got {share:g}.")
-        return self.metric.shown(self._loss_at(share))
-
-    def _loss_at(self, rate: float) -> float:
-        rates = np.full(self.pooled.n_folds, rate)
-        return self.pooled.naive + self.pooled.solve(self.curve_method, rates, derive=False).value
+        return self.metric.shown(self._solution.loss_at(share))
 
     def _shown(self, estimate: Estimate) -> Estimate:
         """An estimate of a loss as that of the metric, in its own sign."""
@@ -683,7 +645,7 @@ class Audit:
 
         It is None without a rate, for single records, and where no such models were fitted.
         """
-        return None if self.leakage is None else self._optimism.readings
+        return None if self.leakage is None else self._solution.correction.readings
 
     @property
     def by_cuts(self) -> dict[str, float]:
@@ -694,22 +656,8 @@ class Audit:
         """
         if self.leakage is None:
             return {}
-        moved = {kind: self.pooled.naive + optimism for kind, optimism in self._optimism.by_cuts.items()}
+        moved = {kind: self.pooled.naive + optimism for kind, optimism in self._solution.correction.by_cuts.items()}
         return {kind: self.metric.shown(loss) for kind, loss in moved.items()}
-
-    @cached_property
-    def _optimism(self) -> Optimism:
-        return self.pooled.solve(self.curve_method, self._rates)
-
-    @cached_property
-    def _rate_effect(self) -> float:
-        return self.pooled.rate_effect(self.curve_method, self._rates, self._stds)
-
-    @cached_property
-    def _uncertainty(self) -> Uncertainty:
-        # A resampled interval draws the rate itself.
-        moved = self._rate_effect if self._optimism.exact else 0.0
-        return uncertainty(self.pooled, self._optimism, rate_effect=moved)
 
     def _sensitivity(self, rates: Array, rows: Sequence[tuple[float, float, float]]) -> Sensitivity:
         values, low, high = np.array(rows).T
@@ -739,7 +687,7 @@ class Audit:
             losses=tuple(self.metric.shown(self.pooled.means).tolist()),
             standard_errors=tuple(np.sqrt(self.pooled.monte_carlo).tolist()),
             sizes=self.pooled.sizes if self.error_model == "records" else (),
-            by_fold=tuple(_fold_summary(fold, self.metric) for fold in self.samples.folds),
+            by_fold=tuple(FoldSummary.of(fold, self.metric) for fold in self.samples.folds),
             findings=self.findings,
             versions=self.samples.versions,
             unmixed=UnmixedLosses.of(self.pooled, self.curve),
@@ -757,52 +705,19 @@ class Audit:
 
     def _overview(self) -> Sensitivity | None:
         """The summary's sensitivity; None where the curve cannot be solved for these losses."""
-        folds = self.pooled.n_folds
         rows = {0.0: (self.naive.value, *self.naive.interval)}
         known = {(leak.rate, leak.std or 0.0) for leak in self.leakage or ()}
         try:
-            if self.pooled.solve(self.curve_method, np.full(folds, 0.1), derive=False).exact:
-                return self.sensitivity(_FINE if max(self._rates, default=0.0) <= LARGEST_RATE else _FINE_AND_FAR)
+            if self._solution.is_exact:
+                largest = max(self._solution.rates, default=0.0)
+                return self.sensitivity(_FINE if largest <= LARGEST_RATE else _FINE_AND_FAR)
             if self.corrected is not None and len(known) == 1 and (single := known.pop())[1] == 0:
                 rows[single[0]] = (self.corrected.value, *self.corrected.interval)
-            rows |= {rate: self._roughly(np.full(folds, rate)) for rate in _COARSE if rate not in rows}
+            for rate in _COARSE:
+                if rate not in rows:
+                    rough = self._shown(self._solution.roughly_at(rate))
+                    rows[rate] = (rough.value, *rough.interval)
         except (InputError, SolverError):
             return None
         rates = sorted(rows)
         return self._sensitivity(np.array(rates), [rows[rate] for rate in rates])
-
-    def _roughly(self, rates: Array) -> tuple[float, float, float]:
-        """Corrected loss and interval from few draws."""
-        optimism = self.pooled.solve(self.curve_method, rates)
-        nothing = np.zeros_like(rates)
-        draws = resample(self.pooled, self.curve_method, rates, nothing, optimism, n_draws=_FEW_DRAWS)
-        rough = self._shown(self._confidence.from_few_draws(self.pooled.naive + optimism.value, draws))
-        return rough.value, *rough.interval
-
-
-def _fold_summary(fold: FoldSamples, metric: MetricFacts) -> FoldSummary:
-    return FoldSummary(
-        fold=int(fold.index),
-        naive=metric.shown(float(fold.own_losses.mean())),
-        n_train=fold.n_train,
-        n_validation=fold.n_validation,
-        fits=fold.n_fits,
-        seeds=tuple(int(seed) for samples in fold.all_samples for seed in samples.seeds),
-    )
-
-
-def _drawn(pooled: Pooled, curve: Curve, rate: float) -> FittedCurve:
-    """The losses A e that a fitted curve implies, from no leakage to the highest level, in the metric's own sign."""
-    metric = pooled.samples.metric
-    at = pooled.levels(rate)[1][: len(pooled.injected)]
-    p = np.linspace(0, float(at.max()), _DRAWN)
-
-    def implied(levels: Array, values: Callable[[Any], Array] = curve.values) -> Array:
-        return BinomialOperator(levels, curve.n_).expect(lambda share: values(np.rint(share * curve.n_)))
-
-    loss, observed = metric.shown(implied(p)), metric.shown(implied(at) + curve.residual_[: len(at)])
-    solution = getattr(curve, "unmixing_", None)
-    extrapolated = () if solution is None else tuple(metric.shown(implied(p, solution.above.values)).tolist())
-    return FittedCurve(
-        tuple(p.tolist()), tuple(loss.tolist()), tuple(at.tolist()), tuple(observed.tolist()), extrapolated
-    )

@@ -1,21 +1,26 @@
 """The parts of a summary: one metric of several, one fold, the fitted curve, and the losses below the leakage rate.
 
-Like the summary itself they are plain data in the metric's own sign. Each reads back what was written of it. What does
-not fit raises an error of its own, and the summary that is read turns it into a sentence.
+Like the summary itself they are plain data in the metric's own sign. ``of`` makes a part of what was solved, and
+``from_dict`` reads back what was written of it. What does not fit raises an error of its own, and the summary that is
+read turns it into a sentence.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
 
 from outofcluster._base.plain import number, numbers, text, whole
+from outofcluster._base.validation import Array
 from outofcluster.curves.base import Curve
+from outofcluster.curves.operator import BinomialOperator
 from outofcluster.curves.unmixing import injected_of_mass
 from outofcluster.inference.estimates import Estimate, between, decimals, fixed
 from outofcluster.inference.pooled import Pooled
+from outofcluster.sampling.audit_samples import FoldSamples
 from outofcluster.sampling.metrics.facts import MetricFacts
 
 __all__ = [
@@ -31,6 +36,8 @@ __all__ = [
 
 METRICS_HEADER = ("", "cross-validated as it is", "corrected", "optimism")
 """Names of the columns of `MetricSummary.words`."""
+_DRAWN = 61
+"""Points of a curve that is drawn."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +102,30 @@ class FoldSummary:
     corrected: float | None = None
 
     @classmethod
+    def of(cls, fold: FoldSamples, metric: MetricFacts) -> Self:
+        """That of an audited fold, without a corrected value.
+
+        Parameters
+        ----------
+        fold : FoldSamples
+            The fold.
+        metric : MetricFacts
+            What is measured.
+
+        Returns
+        -------
+        FoldSummary
+        """
+        return cls(
+            fold=int(fold.index),
+            naive=metric.shown(float(fold.own_losses.mean())),
+            n_train=fold.n_train,
+            n_validation=fold.n_validation,
+            fits=fold.n_fits,
+            seeds=tuple(int(seed) for samples in fold.all_samples for seed in samples.seeds),
+        )
+
+    @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """The same from plain data.
 
@@ -132,6 +163,35 @@ class FittedCurve:
     at: tuple[float, ...]
     observed: tuple[float, ...]
     extrapolated: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, pooled: Pooled, curve: Curve, rate: float) -> Self:
+        """The losses A e that a curve implies, from no leakage to the highest level, in the metric's own sign.
+
+        Parameters
+        ----------
+        pooled : Pooled
+            The samples.
+        curve : Curve
+            The curve that was fitted to them.
+        rate : float
+            The leakage rate that it was fitted for.
+
+        Returns
+        -------
+        FittedCurve
+        """
+        metric = pooled.samples.metric
+        at = pooled.levels(rate)[1][: len(pooled.injected)]
+        p = np.linspace(0, float(at.max()), _DRAWN)
+
+        def implied(levels: Array, values: Callable[[Any], Array] = curve.values) -> Array:
+            return BinomialOperator(levels, curve.n_).expect(lambda share: values(np.rint(share * curve.n_)))
+
+        loss, observed = metric.shown(implied(p)), metric.shown(implied(at) + curve.residual_[: len(at)])
+        solution = getattr(curve, "unmixing_", None)
+        extrapolated = () if solution is None else tuple(metric.shown(implied(p, solution.above.values)).tolist())
+        return cls(tuple(p.tolist()), tuple(loss.tolist()), tuple(at.tolist()), tuple(observed.tolist()), extrapolated)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:

@@ -1,0 +1,172 @@
+"""What the samples say for one choice of rates, curve and confidence: estimates of losses with their intervals.
+
+Everything here is a loss, of which lower values are better; whoever shows a value turns its sign where a metric needs
+it. A number is solved when it is first read. Without a leakage rate there are the cross-validated losses alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import ndtri
+
+from outofcluster._base.validation import Array
+from outofcluster.curves.base import Curve
+from outofcluster.inference.estimates import Estimate
+from outofcluster.inference.intervals import Confidence, Uncertainty, optimism_uncertainty, resample, uncertainty
+from outofcluster.inference.optimism import Optimism
+from outofcluster.inference.pooled import Pooled
+from outofcluster.inference.ranges import loss_range
+
+__all__ = ["Solution"]
+
+_FEW_DRAWS = 50
+"""Draws of a rough interval."""
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The losses of an audit, solved for one choice of rates, curve and confidence.
+
+    Attributes
+    ----------
+    pooled : Pooled
+        The samples of all folds as one problem.
+    curve_method : Curve
+        The curve method.
+    confidence_level : float
+        Confidence level of all intervals.
+    rates, stds : array of shape (folds,) or (0,)
+        The leakage rate of each fold, and its standard error, 0 where it is taken as known; empty without a rate.
+    """
+
+    pooled: Pooled
+    curve_method: Curve
+    confidence_level: float
+    rates: Array
+    stds: Array
+
+    @property
+    def has_rate(self) -> bool:
+        """Whether a leakage rate is known."""
+        return len(self.rates) > 0
+
+    @property
+    def mean_rate(self) -> float:
+        """The leakage rate, averaged over what the folds score."""
+        return float(self.pooled.shares @ self.rates)
+
+    @property
+    def _confidence(self) -> Confidence:
+        return Confidence(self.confidence_level, self.pooled.n_scored, self.pooled.samples.loss_range)
+
+    @cached_property
+    def naive(self) -> Estimate:
+        """The cross-validated loss, without a correction."""
+        source = uncertainty(self.pooled, self.pooled.no_correction())
+        return self._confidence.linear(self.pooled.naive, source)
+
+    @cached_property
+    def iid(self) -> Estimate:
+        """The loss over random folds, which ignore clusters; records are the units of its interval."""
+        losses = self.pooled.samples.random_folds.losses
+        value, spread = float(losses.mean()), float(losses.std(ddof=1)) / math.sqrt(len(losses))
+        reach = float(ndtri(0.5 + self.confidence_level / 2)) * spread
+        low, high = self.pooled.samples.loss_range
+        interval = (max(value - reach, low), min(value + reach, high))
+        return Estimate(value, interval, 0.0, spread, self.confidence_level)
+
+    @cached_property
+    def corrected(self) -> Estimate | None:
+        """The loss on new clusters; None without a leakage rate."""
+        if not self.has_rate:
+            return None
+        value = self.pooled.naive + self.correction.value
+        if self.correction.exact:
+            return self._confidence.linear(value, self.uncertainty)
+        draws = resample(self.pooled, self.curve_method, self.rates, self.stds, self.correction)
+        return self._confidence.from_draws(value, draws, self.uncertainty.monte_carlo)
+
+    @cached_property
+    def optimism(self) -> Estimate | None:
+        """The corrected loss minus the naive one, with a paired interval; None without a leakage rate."""
+        if not self.has_rate:
+            return None
+        pooled, solved = self.pooled, self.correction
+        least, most = pooled.samples.loss_range
+        confidence = Confidence(self.confidence_level, pooled.n_scored, (least - pooled.naive, most - pooled.naive))
+        if solved.exact:
+            source = optimism_uncertainty(pooled, solved, self.rates, rate_effect=self.rate_effect)
+            return confidence.linear(solved.value, source)
+        draws = resample(pooled, self.curve_method, self.rates, self.stds, solved, of_naive=False)
+        return confidence.from_draws(solved.value, draws, pooled.monte_carlo_of(solved))
+
+    @cached_property
+    def range(self) -> tuple[float, float] | None:
+        """A range for the corrected loss that needs no curve; None without a rate, for fragments, and both ways."""
+        if not self.has_rate or self.pooled.samples.error_model != "records" or self.pooled.reverse > 0:
+            return None
+        error = math.hypot(self.naive.se_data, self.naive.se_monte_carlo)
+        return loss_range(self.pooled, self.mean_rate, error)
+
+    @cached_property
+    def curve(self) -> Curve | None:
+        """The curve of the pooled losses at the mean leakage rate; None without a rate."""
+        return self.pooled.fit(self.curve_method, self.mean_rate) if self.has_rate else None
+
+    @cached_property
+    def correction(self) -> Optimism:
+        """The optimism as a combination of losses."""
+        return self.pooled.solve(self.curve_method, self.rates)
+
+    @cached_property
+    def rate_effect(self) -> float:
+        """How far the optimism moves when the leakage rate moves by one standard error."""
+        return self.pooled.rate_effect(self.curve_method, self.rates, self.stds)
+
+    @cached_property
+    def uncertainty(self) -> Uncertainty:
+        """Where the uncertainty of the corrected loss comes from."""
+        # A resampled interval draws the rate itself.
+        moved = self.rate_effect if self.correction.exact else 0.0
+        return uncertainty(self.pooled, self.correction, rate_effect=moved)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the curve method has derivatives in closed form, so that intervals need no resampling."""
+        return self.pooled.solve(self.curve_method, np.full(self.pooled.n_folds, 0.1), derive=False).exact
+
+    def loss_at(self, rate: float) -> float:
+        """The corrected loss at another leakage rate, the same in every fold, without an interval.
+
+        Parameters
+        ----------
+        rate : float
+            The rate.
+
+        Returns
+        -------
+        float
+        """
+        rates = np.full(self.pooled.n_folds, rate)
+        return self.pooled.naive + self.pooled.solve(self.curve_method, rates, derive=False).value
+
+    def roughly_at(self, rate: float) -> Estimate:
+        """The corrected loss at another leakage rate that is taken as known, with an interval from 50 draws.
+
+        Parameters
+        ----------
+        rate : float
+            The rate.
+
+        Returns
+        -------
+        Estimate
+        """
+        rates = np.full(self.pooled.n_folds, rate)
+        optimism = self.pooled.solve(self.curve_method, rates)
+        draws = resample(self.pooled, self.curve_method, rates, np.zeros_like(rates), optimism, n_draws=_FEW_DRAWS)
+        return self._confidence.from_few_draws(self.pooled.naive + optimism.value, draws)
