@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, logit, ndtri
 
 from outofcluster._base.deprecation import old_names, warn_renamed
 from outofcluster._base.exceptions import InputError
@@ -23,11 +22,13 @@ from outofcluster._base.validation import check_flag, check_number, check_share,
 from outofcluster.leakage.audited import look_at_audited_records
 from outofcluster.leakage.data import rate_of_data
 from outofcluster.leakage.errors import LinkageErrors
+from outofcluster.leakage.interval import lower_end, rate_interval
 from outofcluster.leakage.linkage import Linked, read_dedupe, read_recordlinkage, read_splink
 from outofcluster.leakage.pairs import rates_of_pairs
 from outofcluster.leakage.precision_recall import rates_of_missed_pairs
 from outofcluster.leakage.review import rate_of_review
 from outofcluster.leakage.splits import Side, check_side, read_sides
+from outofcluster.leakage.words import certainty_in_words, cut_in_words, rate_in_words, side_in_words
 from outofcluster.split.pieces import PieceLaw
 
 __all__ = ["Leakage"]
@@ -230,18 +231,8 @@ class Leakage:
         if self.std is None:
             raise InputError("std must be known for an interval, got None.")
         if self.at_least:
-            # All that may err is on the lower side.
-            return (
-                replace(self, at_least=False).interval(2 * confidence - 1)[0] if confidence > 0.5 else self.rate
-            ), 1.0
-        most = min(1.0, self.rate - math.log((1 - confidence) / 2) * self.std)
-        if self.rate == 0:
-            return 0.0, most
-        width = float(ndtri((1 + confidence) / 2)) * self.std / (self.rate * (1 - self.rate))
-        centre = float(logit(self.rate))
-        # The way to log-odds and back must not move the ends past the rate.
-        low, high = min(float(expit(centre - width)), self.rate), max(float(expit(centre + width)), self.rate)
-        return low, min(high, most)
+            return lower_end(self.rate, self.std, confidence), 1.0
+        return rate_interval(self.rate, self.std, confidence)
 
     def to_frame(self, confidence_level: float = 0.95) -> Any:
         """The rate as a table, with one row per side that is known.
@@ -279,7 +270,7 @@ class Leakage:
         if self.other is None:
             return fragment(element("p", str(self)))
         rows = [(f"of the {side} records", rate, certainty.strip(" ,()")) for side, rate, certainty in self._parts]
-        learned = [] if self.pieces is None else [element("p", self._cut)]
+        learned = [] if self.pieces is None else [element("p", cut_in_words(self.pieces))]
         return fragment(table(("what leaks", "rate", "how certain"), rows), *learned)
 
     @property
@@ -288,29 +279,11 @@ class Leakage:
         parts = []
         for one in (self, self.other):
             if one is not None:
-                least = "at least " if one.at_least else ""
-                spread = "" if one.std is None else f" ± {100 * one.std:.3g}%"
-                side = "training" if one.of == "train" else "validation"
-                parts.append((side, f"{least}{100 * one.rate:.3g}%{spread}", one._certainty))
+                interval = None if one.std is None else one.interval()
+                rate = rate_in_words(one.rate, one.std, at_least=one.at_least)
+                certainty = certainty_in_words(interval, one.bound, at_least=one.at_least)
+                parts.append((side_in_words(one.of), rate, certainty))
         return parts
-
-    @property
-    def _certainty(self) -> str:
-        if self.at_least:
-            return "" if self.std is None else f" (95% lower bound {100 * self.interval()[0]:.3g}%)"
-        if self.bound is not None:
-            return f", at most {100 * self.bound:.3g}% (95% bound)"
-        if self.std is None:
-            return " (uncertainty unknown)"
-        low, high = self.interval()
-        return f" (95% interval {100 * low:.3g}% to {100 * high:.3g}%)"
-
-    @property
-    def _cut(self) -> str:
-        """How many of the audited entities are cut."""
-        assert self.pieces is not None
-        cut, audited = f"{self.pieces.n_split:.3g}", f"{self.pieces.n_entities:.4g}"
-        return f"Audited entities: {audited}. Cut by the linkage: {cut}. These show how large the pieces are."
 
     @classmethod
     def from_true_groups(
