@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.files import check_path, write_whole
 
-__all__ = ["read_archive", "write_archive"]
+__all__ = ["read_archive", "starting_with", "write_archive"]
 
 _ABOUT, _DIGEST, _ARRAY = "about.json", "digest.txt", ".npy"
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
@@ -122,6 +122,23 @@ def read_archive(
     if own_format != format_number:
         raise InputError(f"{must} of format {format_number}, got {str(path)!r}, which has format {own_format!r}.")
     return about, arrays
+
+
+def starting_with(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """The arrays whose names start with a prefix, by the rest of their names.
+
+    Parameters
+    ----------
+    arrays : dict of array
+        Arrays by name.
+    prefix : str
+        What the names start with.
+
+    Returns
+    -------
+    dict of array
+    """
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _digest(entries: Mapping[str, bytes]) -> str:

@@ -21,8 +21,8 @@ from outofcluster.design.unmixing import rated_fractions, unmixed_fractions
 from outofcluster.leakage.data import estimate_rate, over_folds
 from outofcluster.leakage.rate import Leakage
 from outofcluster.leakage.records import check_record_rates, informed_rates
-from outofcluster.sampling.audit_samples import FoldSamples, SideFacts, TrainScores
 from outofcluster.sampling.checkpoint import Checkpoint, Place
+from outofcluster.sampling.fold_samples import FoldSamples, SideFacts, TrainScores
 from outofcluster.sampling.metrics.recomputed import OfModel, OfPredictions
 from outofcluster.sampling.prepare import Sampling, SamplingSettings, UnitKind, prepare
 from outofcluster.sampling.progress import Progress

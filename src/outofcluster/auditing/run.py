@@ -72,14 +72,11 @@ from outofcluster.auditing.result import Audit
 from outofcluster.curves.base import Curve
 from outofcluster.inference.pooled import Pooled
 from outofcluster.leakage.records import rate_of_records
-from outofcluster.sampling.audit_samples import (
-    AuditSamples,
-    FoldSamples,
-    RandomFolds,
-)
+from outofcluster.sampling.audit_samples import AuditSamples, RandomFolds
 from outofcluster.sampling.baseline_store import BaselineStore
 from outofcluster.sampling.baselines import fold_losses
 from outofcluster.sampling.checkpoint import Place, keeping_work
+from outofcluster.sampling.fold_samples import FoldSamples
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.task import Task, check_n_jobs
 from outofcluster.split.entities import EntitySuspects

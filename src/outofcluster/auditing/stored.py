@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from outofcluster import curves
-from outofcluster._base.archive import read_archive, write_archive
+from outofcluster._base.archive import read_archive, starting_with, write_archive
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import plain
 from outofcluster.auditing.account import TableAccount
@@ -56,9 +56,8 @@ def read_audits(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     about, arrays = read_archive(path, _KIND, _FORMAT)
     audits = []
     for place in range(len(about)):
-        prefix, choices = f"metric{place}_", dict(about[str(place)]["choices"])
-        own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-        samples = AuditSamples.from_arrays(about[str(place)]["samples"], own)
+        choices = dict(about[str(place)]["choices"])
+        samples = AuditSamples.from_arrays(about[str(place)]["samples"], starting_with(arrays, f"metric{place}_"))
         leakage, by_data, table = (choices.pop(name, None) for name in ("leakage", "data_leakage", "table"))
         curve = choices.pop("curve")
         audits.append(

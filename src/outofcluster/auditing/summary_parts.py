@@ -20,7 +20,7 @@ from outofcluster.curves.operator import BinomialOperator
 from outofcluster.curves.unmixing import injected_of_mass
 from outofcluster.inference.estimates import Estimate, between, decimals, fixed
 from outofcluster.inference.pooled import Pooled
-from outofcluster.sampling.audit_samples import FoldSamples
+from outofcluster.sampling.fold_samples import FoldSamples
 from outofcluster.sampling.metrics.facts import MetricFacts
 
 __all__ = [

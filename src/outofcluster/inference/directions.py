@@ -35,7 +35,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from outofcluster._base.validation import Array
-from outofcluster.sampling.audit_samples import FoldSamples
+from outofcluster.sampling.fold_samples import FoldSamples
 from outofcluster.sampling.samples import LossSamples
 
 __all__ = ["Both", "TrainSide", "rescaled_masses"]

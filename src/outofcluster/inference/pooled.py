@@ -63,7 +63,8 @@ from outofcluster.inference.optimism import Optimism
 from outofcluster.inference.pieces import TwoReadings
 from outofcluster.inference.problem import Problem
 from outofcluster.leakage.pieces import scored_rate
-from outofcluster.sampling.audit_samples import AuditSamples, FoldSamples
+from outofcluster.sampling.audit_samples import AuditSamples
+from outofcluster.sampling.fold_samples import FoldSamples
 from outofcluster.split.pieces import KINDS, AssumedCuts
 
 __all__ = ["Pooled"]
