@@ -1,5 +1,7 @@
 """Audits that see below the leakage rate, take the rate from the data, and name the suspects."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -7,6 +9,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
 import outofcluster as ooc
+from outofcluster.inference.pooled import Pooled
+from outofcluster.inference.ranges import loss_range
 
 
 def world(seed, turned=0.6, rate=0.1, n_train=6, n_held=2, size=150):
@@ -60,6 +64,27 @@ def test_it_sees_what_the_curve_above_cannot(data, result):
     low, high = result.range
     assert low <= truth <= high
     assert result.naive == without.naive or result.naive.value == without.naive.value
+
+
+def test_there_is_no_range_where_hardly_any_small_set_is_clean(data, result):
+    """(1 - 0.4)^8 is 2 %, and the squared error has no upper end; an error rate ends at 1."""
+    assert result.at_leakage(0.4).range is None
+    assert "Without any curve" not in str(result.at_leakage(0.4))
+    X, y, cluster, held, split, truth = data
+    classes = audit((X, (y > 0).astype(int), cluster, held, split, truth), LogisticRegression())
+    low, high = classes.at_leakage(0.4).range
+    assert low < classes.at_leakage(0.4).corrected.value <= high == 1
+
+
+def test_a_line_that_leaving_records_out_contradicts_does_not_bound_the_range(result):
+    """Losses above the rate are moved so that they fall steeply, while those below it stay as they were."""
+    fold = result.samples.folds[0]
+    steep = [losses - 60 * a for losses, a in zip(fold.samples.losses, fold.samples.injected, strict=True)]
+    moved = replace(fold, samples=replace(fold.samples, losses=tuple(steep)))
+    pooled = Pooled(replace(result.samples, folds=(moved,)), result.units)
+    low, _ = loss_range(pooled, 0.1, 0.0)
+    highest = max(fold.unmixed.means) + 2 * max(fold.unmixed.standard_errors)
+    assert pooled.naive < low <= highest < pooled.naive + 60 * 0.1
 
 
 def test_the_budget_is_kept(result):

@@ -183,7 +183,8 @@ class Audit:
         """A range for the corrected value that needs no curve; None without a rate, for fragments, and both ways.
 
         It is wide: it trusts nothing but that the loss is convex in the leakage, what small clean training sets lose,
-        and what removing records that look leaked has shown (:mod:`outofcluster.inference.ranges`).
+        and what removing records that look leaked has shown (:mod:`outofcluster.inference.ranges`). At large rates
+        hardly any training set is clean; then the loss has no upper end but its own, and without one there is no range.
         """
         ends = self._solution.range
         return None if ends is None else self.metric.shown_interval(*ends)

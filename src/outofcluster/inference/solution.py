@@ -106,7 +106,7 @@ class Solution:
 
     @cached_property
     def range(self) -> tuple[float, float] | None:
-        """A range for the corrected loss that needs no curve; None without a rate, for fragments, and both ways."""
+        """A range for the corrected loss that needs no curve; None where nothing can be said."""
         if not self.has_rate or self.pooled.samples.error_model != "records" or self.pooled.reverse > 0:
             return None
         error = math.hypot(self.naive.se_data, self.naive.se_monte_carlo)
