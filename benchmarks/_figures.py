@@ -71,14 +71,19 @@ def versions(packages: tuple[str, ...]) -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in packages}}
 
 
-def run(about: str, measure: Callable[[Figures, bool], None], packages: tuple[str, ...]) -> int:
-    """A benchmark's command line: measure, print, keep what is asked for; 1 if a figure falls short."""
+def run(about: str, measure: Callable[..., None], packages: tuple[str, ...], **numbers: int) -> int:
+    """A benchmark's command line: measure, print, keep what is asked for; 1 if a figure falls short.
+
+    ``measure`` takes the figures, whether to be quick, and by name the numbers, each of which is an option as well.
+    """
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="also write the figures, with versions, to this file")
     parser.add_argument("--quick", action="store_true", help="leave out what takes long")
+    for name, default in numbers.items():
+        parser.add_argument(f"--{name}", type=int, default=default, help=f"{default} by default")
     options = parser.parse_args()
     figures = Figures()
-    measure(figures, options.quick)
+    measure(figures, options.quick, **{name: getattr(options, name) for name in numbers})
     if options.json:
         figures.write(options.json, packages)
     return figures.exit_status()

@@ -1,6 +1,6 @@
 """The scoreboard: how near the automatic default comes to the loss on new clusters.
 
-    python benchmarks/accuracy.py [--json FILE] [--quick]
+    python benchmarks/accuracy.py [--json FILE] [--quick] [--draws N]
 
 The paper's five experiments in both protocols come from the committed full run of ``outofcluster reproduce``, in which
 every estimator has the same budget of fits, or the default a smaller one. Nine further scenarios are simulated here,
@@ -43,7 +43,7 @@ from outofcluster.reproduction.studies import LEAKAGE, STUDIES
 
 PAPER = Path(__file__).parent.parent / "docs" / "paper" / "results.json"
 THEIRS = ("trend", "sketch", "basis")
-DRAWS = 50
+DRAWS, QUICK_DRAWS = 50, 8
 FIELD = {"heart": 0.35, "synthetic": 0.45, "census": 0.95, "parkinson": 0.95, "dota2": 1.02}
 """The largest RMSE over naive's in the field protocol."""
 BIASED, HALVED, UNBIASED = 0.7, 0.5, 1.05
@@ -282,15 +282,16 @@ def solve_time(figures: Figures) -> None:
         figures.at_most(f"solve time, n = {n:g}: milliseconds", 1e3 * median_seconds(solve, 15), 20)
 
 
-def measure(figures: Figures, quick: bool) -> None:
+def measure(figures: Figures, quick: bool, draws: int) -> None:
     solve_time(figures)
     if PAPER.exists():
         paper(figures, PAPER)
-    draws = 8 if quick else DRAWS
+    draws = QUICK_DRAWS if quick else draws
+    figures.note("scenarios: draws of what leaks", draws)
     scenarios(figures, draws)
     if os.environ.get("OUTOFCLUSTER_DATA"):
         experiments(figures, draws)
 
 
 if __name__ == "__main__":
-    sys.exit(run(__doc__, measure, ("outofcluster", "numpy", "scipy", "scikit-learn", "numba")))
+    sys.exit(run(__doc__, measure, ("outofcluster", "numpy", "scipy", "scikit-learn", "numba"), draws=DRAWS))

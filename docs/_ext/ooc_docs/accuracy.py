@@ -11,6 +11,15 @@ __all__ = ["holds", "page"]
 
 _ELSEWHERE = ("paper protocol", "field protocol", "solve time", "scenarios")
 """How the figures begin that are not of a scenario."""
+_COLUMNS = (
+    "naive bias",
+    "RMSE over naive's",
+    "RMSE with the bias known, over naive's",
+    "95 % interval covers",
+    "without unmixing it covers",
+    "width over that without unmixing",
+)
+"""The figures of a scenario that the table has."""
 
 
 def page(study: Mapping[str, Any]) -> str:
@@ -23,7 +32,7 @@ def page(study: Mapping[str, Any]) -> str:
         if not figure["what"].startswith(_ELSEWHERE):
             name, _, what = figure["what"].rpartition(": ")
             rows.setdefault(name, {})[what.removesuffix(", biased")] = _shown(figure)
-    columns = list(dict.fromkeys(what for row in rows.values() for what in row))
+    columns = [what for what in _COLUMNS if any(what in row for row in rows.values())]
     listed = table(
         ["figure", "measured", "required"],
         [[escape(f["what"]), _shown(f), f"{f['kind']} {number(f['bound'], 2)}"] for f in judged],
