@@ -30,7 +30,7 @@ from outofcluster._base.exceptions import InputError
 from outofcluster._base.records import refuse_masked
 from outofcluster._base.validation import LARGEST, Array, first_missing
 from outofcluster.sampling.metrics.facts import MetricFacts, known_facts
-from outofcluster.sampling.metrics.partitions import Measure, Partition, unit_effects
+from outofcluster.sampling.metrics.partitions import Measure, NotDefinedError, Partition, unit_effects
 from outofcluster.sampling.metrics.predictions import Predictions, check_same_kind
 from outofcluster.sampling.metrics.predictions import single_column as _single_column
 
@@ -154,7 +154,10 @@ class Loss:
         """The loss of all records together: the mean of theirs, or the metric as a loss."""
         if self.measure is None:
             return float(self.records(fitted_estimator, X, y).mean())
-        return self.score(asked(fitted_estimator, X, y, self.classes), weight, ())[0]
+        try:
+            return self.score(asked(fitted_estimator, X, y, self.classes), weight, ())[0]
+        except NotDefinedError as error:
+            raise InputError(f"{self.facts.name} is not defined for some records, since {error}.") from None
 
     def score(
         self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]
@@ -193,6 +196,11 @@ class Loss:
     def undefined(self, target: Any) -> str:
         """Why there is no loss of records with these targets; empty where there is one."""
         return "" if self.measure is None else self.measure.undefined(_single_column(np.asarray(target)))
+
+    @property
+    def no_value(self) -> str:
+        """Why what a model predicts may leave the records without a loss; empty where that cannot be."""
+        return str(getattr(self.measure, "no_value", ""))
 
 
 def shared_predictions(losses: Sequence[Loss], model: Any, X: Any, y: Any, *, salt: int = 0) -> Predictions:
