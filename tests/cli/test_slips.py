@@ -117,11 +117,27 @@ REFUSED = {
     "another name of a metric": (("audit", "records.csv", *PLAIN, *CLEAN, "--scoring", "AUC"), "'roc_auc'?"),
     "a metric of classes for numbers": (
         ("audit", "records.csv", *OF_SCORE, "--scoring", "roc_auc"),
-        "--target must hold classes for this model or loss",
+        "--scoring must suit the target, got 'roc_auc', which takes classes, for",
     ),
     "a loss of numbers for classes": (
         ("audit", "records.csv", *PLAIN, *CLEAN, "--loss", "squared_error"),
-        "--target must hold numbers for this model or loss, got 'no'",
+        "--loss must suit the target, got 'squared_error', which takes numbers, for 'no' in column 'ill'.",
+    ),
+    "a metric of numbers for classes": (
+        ("audit", "records.csv", *PLAIN, *CLEAN, "--scoring", "r2"),
+        "--scoring must suit the target, got 'r2', which takes numbers, for 'no' in column 'ill'.",
+    ),
+    "another metric of numbers for classes": (
+        ("audit", "records.csv", *PLAIN, *CLEAN, "--scoring", "neg_max_error"),
+        "--scoring must be a metric of classes for labels such as 'no', got 'neg_max_error', which takes numbers.",
+    ),
+    "a metric of numbers for a model of classes": (
+        ("audit", "records.csv", *PLAIN, *CLEAN, "--model", "logistic", "--scoring", "r2"),
+        "--scoring must be a metric of classes for labels such as 'no', got 'r2', which takes numbers.",
+    ),
+    "a task of numbers for classes": (
+        ("audit", "records.csv", *PLAIN, *CLEAN, "--task", "regression"),
+        "--task must suit the target, got 'regression', which takes numbers, for 'no' in column 'ill'.",
     ),
     "another name of a model": (("audit", "records.csv", *PLAIN, *CLEAN, "--model", "svm"), "mean 'linear-svm'?"),
     "a model with a dot": (

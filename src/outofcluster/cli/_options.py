@@ -15,7 +15,7 @@ from outofcluster._base.threads import one_thread
 from outofcluster.auditing.account import TableAccount
 from outofcluster.cli._backend import backend_option, check_backend
 from outofcluster.cli._guard import guard
-from outofcluster.cli._models import MODELS, make_model, make_scored, own_model, wants_classes
+from outofcluster.cli._models import MODELS, make_model, make_scored, own_model, wanted_target
 from outofcluster.cli._table import Records, read_records
 from outofcluster.cli._words import complain
 
@@ -178,13 +178,15 @@ def read_problem(
         raise InputError("--jobs must be a whole number other than 0, got 0.")
     own = None if model is None or model in MODELS else own_model(model)
     scored = make_scored(loss, scoring)
+    wanted = wanted_target(model, own, scored, task)
     records = read_records(
         file,
         target=target,
         groups=groups,
         drop=drop,
         encoding=encoding,
-        classes=wants_classes(model, own, scored) if task is None else task == "classification",
+        classes=wanted.classes,
+        wanted_by=(wanted.option, wanted.value),
         numbers=model == "ridge",
         more_groups=more_groups,
         drop_missing_target=drop_missing_target,

@@ -43,6 +43,7 @@ __all__ = [
     "check_targets",
     "function_name",
     "is_a",
+    "is_numeric",
     "is_scorer",
     "listed_losses",
     "named_loss",
@@ -244,7 +245,7 @@ def named_loss(name: str, estimator: Any, target: NDArray[Any]) -> Loss:
         hint = f"; for scikit-learn's scorer pass scoring={name!r}" if name in get_scorer_names() else ""
         raise InputError(f"loss must be one of {listed_losses()}, a function or a scorer, got {name!r}{hint}.")
     if name in ("squared_error", "absolute_error"):
-        if not _is_numeric(target):
+        if not is_numeric(target):
             raise InputError(f"y must hold numbers for loss {name!r}, got y[0] = {target.ravel()[0]!r}.")
         function = _squared_error if name == "squared_error" else _absolute_error
         return Loss(name, "per_record", "predict", (0.0, np.inf), function)
@@ -390,7 +391,8 @@ def check_targets(y: Any) -> NDArray[Any]:
     return _single_column(target)
 
 
-def _is_numeric(target: NDArray[Any]) -> bool:
+def is_numeric(target: NDArray[Any]) -> bool:
+    """Whether targets are numbers."""
     if target.dtype.kind == "O":
         return all(isinstance(value, Real | np.bool_) for value in target.ravel())
     return target.dtype.kind in "biuf"

@@ -35,6 +35,7 @@ from outofcluster.sampling.metrics.losses import (
     check_targets,
     function_name,
     is_a,
+    is_numeric,
     is_scorer,
     listed_losses,
     named_loss,
@@ -433,7 +434,10 @@ def _of_scorer(scorer: Any, problem: _Problem, name: str) -> Loss:
     about = _facts_of(scorer, name)
     methods = _methods(scorer)
     problem.need(methods, name)
-    own = function_name(function) if getattr(function, "__module__", "").startswith("sklearn.") else ""
+    module = getattr(function, "__module__", "") or ""
+    own = function_name(function) if module.startswith("sklearn.") else ""
+    if module == "sklearn.metrics._regression":
+        _check_numbers(name, problem)
     options = {key: value for key, value in options.items() if not (key == "pos_label" and value is None)}
     if own in _MEANS and not (set(options) - {"pos_label"}):
         loss = named_loss(_MEANS[own], problem.estimator, problem.target)
@@ -443,7 +447,6 @@ def _of_scorer(scorer: Any, problem: _Problem, name: str) -> Loss:
         shift = -1.0 if own == "accuracy_score" else 0.0
         return replace(loss, about=about, shift=shift, range=about.loss_range if shift else loss.range)
     if own in _RECORD_LOSSES and not options and problem.target.ndim == 1:
-        _check_numbers(name, problem)
         return Loss(own, "per_record", "predict", (0.0, np.inf), _RECORD_LOSSES[own], about=about)
     measure, classes = _measure(own, options, methods, problem, name)
     if measure is None:
@@ -485,7 +488,6 @@ def _measure(
             chosen["positive"] = problem.positive(classes, pos_label)
         return Confusion(function, len(classes), tuple(chosen.items())), classes
     if own in MOMENTS and not options and problem.target.ndim == 1:
-        _check_numbers(name, problem)
         return MOMENTS[own], None
     return None, None
 
@@ -564,8 +566,11 @@ def _names_of_functions() -> dict[Any, str]:
 
 
 def _check_numbers(name: str, problem: _Problem) -> None:
-    if problem.target.dtype.kind not in "biuf":
-        raise InputError(f"y must hold numbers for {name}, got y[0] = {problem.target.ravel()[0]!r}.")
+    if not is_numeric(problem.target):
+        label = problem.target.ravel()[:1].tolist()[0]
+        raise InputError(
+            f"scoring must be a metric of classes for labels such as {label!r}, got {name!r}, which takes numbers."
+        )
 
 
 def _percentage(y: NDArray[Any], prediction: NDArray[Any]) -> Array:
