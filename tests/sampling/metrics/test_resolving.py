@@ -1,6 +1,7 @@
 """What ``scoring=`` stands for, and what is refused, each in one sentence and before any fit."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from sklearn.metrics import f1_score, get_scorer, get_scorer_names, make_scorer,
 from sklearn.svm import SVC, LinearSVC
 
 from outofcluster._base.exceptions import InputError
-from outofcluster.sampling.metrics.resolve import check_weight, resolve_scoring
+from outofcluster.sampling.metrics.resolve import check_weight, resolve_loss, resolve_scoring
 from outofcluster.sampling.task import Task
 
 rng = np.random.default_rng(0)
@@ -97,6 +98,23 @@ def test_lists_dicts_and_functions():
     [svm] = resolve_scoring("roc_auc", LinearSVC(), two)
     fitted = LinearSVC().fit(X, two)
     assert svm.resample(fitted, X, two) == pytest.approx(-roc_auc_score(two, fitted.decision_function(X)))
+
+
+def test_functions_without_a_name_are_shown_by_a_plain_word():
+    def measure(estimator, X, y):
+        return 0.5
+
+    nameless = (
+        lambda estimator, X, y: 0.5,
+        partial(lambda estimator, X, y, z: 0.5, z=1),
+        make_scorer(lambda y_true, y_pred: 0.5),
+    )
+    for scoring in nameless:
+        [loss] = resolve_scoring(scoring, LogisticRegression(), two)
+        assert (loss.name, loss.facts.name, loss.facts.label) == ("score", "score", "score")
+    assert resolve_scoring(measure, LogisticRegression(), two)[0].facts.label == "measure"
+    loss = resolve_loss(lambda y_true, y_pred: np.abs(y_true - y_pred), Ridge(), number)
+    assert (loss.name, loss.facts.label) == ("loss", "loss")
 
 
 def test_losses_survive_a_pickle():

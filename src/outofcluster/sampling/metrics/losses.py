@@ -48,6 +48,7 @@ __all__ = [
     "listed_losses",
     "named_loss",
     "shared_predictions",
+    "shown_name",
     "wrong_shape",
 ]
 
@@ -279,6 +280,12 @@ def function_name(function: Any) -> str:
     """The name of a function, or of what a partial function calls."""
     inner = getattr(function, "func", function)
     return str(getattr(inner, "__name__", type(inner).__name__))
+
+
+def shown_name(function: Any, otherwise: str) -> str:
+    """The name by which a function is shown: a plain word where it has none, as a lambda."""
+    name = function_name(function)
+    return otherwise if name == "<lambda>" else name
 
 
 def asked(model: Any, X: Any, y: Any, classes: NDArray[Any] | None = None) -> Predictions:

@@ -39,6 +39,7 @@ from outofcluster.sampling.metrics.losses import (
     is_scorer,
     listed_losses,
     named_loss,
+    shown_name,
     wrong_shape,
 )
 from outofcluster.sampling.metrics.partitions import Measure
@@ -135,7 +136,7 @@ def _function(function: Callable[..., Any], target: NDArray[Any]) -> Loss:
             shape = (len(some),)
     if shape != (len(some),):
         raise InputError(wrong_shape(name, (len(some),), shape))
-    return Loss(name, "per_record", "predict", UNBOUNDED, function, custom=True)
+    return Loss(shown_name(function, "loss"), "per_record", "predict", UNBOUNDED, function, custom=True)
 
 
 def resolve_scoring(
@@ -377,6 +378,7 @@ def _resolve(metric: Any, problem: _Problem) -> Loss:
         ) from None
     except ValueError:
         pass  # Compiled functions need not tell their arguments.
+    name = shown_name(metric, "score")
     about = MetricFacts(name, name.replace("_", " "), greater_is_better=True, pool="folds")
     return _loss(name, OfModel(metric, name), about, None)
 
@@ -551,7 +553,7 @@ def _name_of(scorer: Any) -> str:
     for name in get_scorer_names():
         if key(get_scorer(name)) == own:
             return str(name)
-    return function_name(own[0])
+    return shown_name(own[0], "score")
 
 
 @cache
