@@ -135,6 +135,10 @@ REFUSED = {
         ("audit", "records.csv", *PLAIN, *CLEAN, "--model", "logistic", "--scoring", "r2"),
         "--scoring must be a metric of classes for labels such as 'no', got 'r2', which takes numbers.",
     ),
+    "several metrics to test": (
+        ("test", "records.csv", *PLAIN, *CLEAN, "--scoring", "roc_auc,f1"),
+        "--scoring must be a single metric for the test for a cluster effect, got 'roc_auc', 'f1'.",
+    ),
     "a task of numbers for classes": (
         ("audit", "records.csv", *PLAIN, *CLEAN, "--task", "regression"),
         "--task must suit the target, got 'regression', which takes numbers, for 'no' in column 'ill'.",
