@@ -17,9 +17,11 @@ from outofcluster.cli._suggest import nearest
 from outofcluster.sampling.metrics.facts import known_facts, known_names
 from outofcluster.sampling.metrics.losses import LOSSES
 
-__all__ = ["MODELS", "Wanted", "make_model", "make_scored", "own_model", "wanted_target"]
+__all__ = ["MODELS", "TAKE_INFINITE", "Wanted", "make_model", "make_scored", "own_model", "wanted_target"]
 
 MODELS = ("linear-svm", "logistic", "ridge", "forest", "boosting")
+TAKE_INFINITE = ("boosting",)
+"""Those of them that take features with infinite values."""
 _FOR_CLASSES = ("linear-svm", "logistic")
 _OF_CLASSES = {"zero_one", "log_loss", "brier", "accuracy", "roc_auc", "average_precision", "neg_brier_score"}
 _OF_CLASSES |= {"neg_log_loss", "balanced_accuracy", "f1", "precision", "recall", "matthews_corrcoef", "jaccard"}

@@ -73,6 +73,17 @@ class Records:
         numeric = pd.api.types.is_numeric_dtype
         return [name for name, dtype in zip(self.frame.columns, self.frame.dtypes, strict=True) if not numeric(dtype)]
 
+    @property
+    def infinite(self) -> dict[str, int]:
+        """Features of numbers that hold infinite values, with the number of these."""
+        words = set(self.encoded)
+        counts = {
+            name: int(np.isinf(self.frame[name].to_numpy(dtype=float, na_value=np.nan)).sum())
+            for name in self.frame.columns
+            if name not in words
+        }
+        return {name: count for name, count in counts.items() if count}
+
     def matrix(self, seed: int) -> NDArray[np.float64]:
         """The features as numbers; a missing value in a column of numbers stays NaN."""
         if not self.encoded:
