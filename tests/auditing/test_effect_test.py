@@ -303,6 +303,14 @@ def test_metrics_that_are_no_mean_over_records():
     assert same.pvalue == brier.pvalue
 
 
+def test_several_metrics_are_refused():
+    groups, label = np.repeat(np.arange(10), 6), np.tile([0, 1], 30)
+    features = np.random.default_rng(0).standard_normal((60, 2))
+    with pytest.raises(InputError, match=r"scoring must be a single metric .* got 'roc_auc', 'f1'"):
+        leakage_test(GaussianNB(), features, label, groups=groups, scoring=["roc_auc", "f1"], random_state=0)
+    leakage_test(GaussianNB(), features, label, groups=groups, scoring=["roc_auc"], random_state=0)
+
+
 def test_plain_numbers():
     result = leakage_test(GaussianNB(), X, y, groups=groups, random_state=0, alpha=0.1)
     plain = json.loads(json.dumps(result.to_dict()))

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import average_precision_score, f1_score, get_scorer, r2_score, roc_auc_score
 from sklearn.model_selection import GroupKFold
 from sklearn.svm import LinearSVC
 
 import outofcluster as ooc
-from outofcluster._base.exceptions import InputError
+from outofcluster._base.exceptions import FitError, InputError
 
 patients = ooc.datasets.make_patients(random_state=0)
 groups = np.asarray(patients.groups)
@@ -206,6 +207,59 @@ def test_a_fold_with_one_class_is_named_and_the_others_go_on():
     assert any("Fold 2" in text and "roc_auc" in text and "single class" in text for text in texts)
     with pytest.raises(InputError, match="roc_auc is not defined"):
         run(target=single, scoring="roc_auc", cv=[folds[2]])
+
+
+class NotForSome(LogisticRegression):
+    """Predicts the same for all records of which the last feature is 1."""
+
+    def predict_proba(self, X):
+        chances = super().predict_proba(X)
+        chances[X[:, -1] == 1] = 0.5
+        return chances
+
+
+def test_a_fold_without_a_calibration_slope_is_named_and_the_others_go_on():
+    folds = [(train, test) for train, test in cv.split(X, y, groups)]
+    marked = np.column_stack([X, np.isin(np.arange(len(y)), folds[2][1])])
+    chosen = FAST | {"cv": folds, "leakage": RATE, "scoring": ["calibration_slope", "roc_auc"]}
+    result = ooc.audit(NotForSome(), marked, y, **chosen)
+    assert [fold.index for fold in result.samples.folds] == [0, 1, 3]
+    texts = [str(finding) for finding in result.findings]
+    assert any("Fold 2" in text and "calibration_slope is not defined" in text for text in texts)
+
+
+def test_constant_predictions_have_no_calibration_slope_and_no_effect():
+    with pytest.raises(FitError, match="calibration_slope is not defined for its held-out part, since the predictions"):
+        run(DummyClassifier(), scoring="calibration_slope")
+    with pytest.raises(InputError, match="predictions are all the same"):
+        ooc.leakage_test(DummyClassifier(), X, y, groups=groups, scoring="calibration_slope", random_state=0)
+    with pytest.raises(FitError, match="calibration_slope is not defined for some records"):
+        ooc.leakage_test(
+            DummyClassifier(), X, y, groups=groups, scoring="calibration_slope", method="welch", random_state=0
+        )
+
+
+class SometimesConstant(LogisticRegression):
+    """Predicts the same for all records where it was fitted to few of one class, as some resamples are."""
+
+    least_share = 0.0
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.constant_ = np.mean(y) < self.least_share
+        return self
+
+    def predict_proba(self, X):
+        chances = super().predict_proba(X)
+        return np.full_like(chances, 0.5) if self.constant_ else chances
+
+
+def test_resamples_without_a_calibration_slope_are_drawn_again(monkeypatch):
+    shares = [y[train].mean() for train, _ in cv.split(X, y, groups)]
+    monkeypatch.setattr(SometimesConstant, "least_share", min(shares))
+    result = run(SometimesConstant(), scoring="calibration_slope", error_model="records", leakage=0.1)
+    assert sum(int(fold.samples.redraws.sum()) for fold in result.samples.folds) > 0
+    assert all(np.isfinite(np.concatenate(fold.samples.losses)).all() for fold in result.samples.folds)
 
 
 class NeverFitted(ClassifierMixin, BaseEstimator):

@@ -576,11 +576,11 @@ BAD = {
     "no such loss": ((*PLAIN, "--loss", "zero_on"), "got 'zero_on'; did you mean 'zero_one'?"),
     "a loss of numbers": (
         (*PLAIN, "--loss", "squared_error"),
-        "--target must hold numbers for this model or loss, got",
+        "--loss must suit the target, got 'squared_error', which takes numbers, for",
     ),
     "a model of classes": (
         ("--target", "score", "--groups", "patient", "--model", "logistic"),
-        "--target must hold classes for this model or loss, got",
+        "--model must suit the target, got 'logistic', which takes classes, for",
     ),
     "one fold": ((*PLAIN, "--folds", "1"), "--folds must be a whole number between 2 and 50, got 1."),
     "too few fits": ((*PLAIN, "--fits", "3"), "--fits must be a whole number at least"),

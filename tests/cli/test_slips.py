@@ -40,13 +40,14 @@ def table():
             "mixed": [str(x) for x in rng.standard_normal(199).round(3)] + ["unknown"],
             "empty": np.full(200, np.nan),
             "constant": "x",
+            "ratio": np.where(np.arange(200) % 50 == 3, np.inf, rng.standard_normal(200)),
             "ill": np.where(ill, "yes", "no"),
             "score": u[patient, 0] + rng.standard_normal(200),
         }
     )
 
 
-REST = ("code", "visit_id", "notes", "day", "grade", "kind", "once", "gaps", "mixed", "empty", "constant")
+REST = ("code", "visit_id", "notes", "day", "grade", "kind", "once", "gaps", "mixed", "empty", "constant", "ratio")
 """Columns that other slips are about."""
 CLEAN = tuple(word for name in (*REST, "sick") for word in ("--drop", name))
 OF_SCORE = (*CLEAN, "--drop", "ill", "--target", "score", "--groups", "patient")
@@ -117,11 +118,40 @@ REFUSED = {
     "another name of a metric": (("audit", "records.csv", *PLAIN, *CLEAN, "--scoring", "AUC"), "'roc_auc'?"),
     "a metric of classes for numbers": (
         ("audit", "records.csv", *OF_SCORE, "--scoring", "roc_auc"),
-        "--target must hold classes for this model or loss",
+        "--scoring must suit the target, got 'roc_auc', which takes classes, for",
     ),
     "a loss of numbers for classes": (
         ("audit", "records.csv", *PLAIN, *CLEAN, "--loss", "squared_error"),
-        "--target must hold numbers for this model or loss, got 'no'",
+        "--loss must suit the target, got 'squared_error', which takes numbers, for 'no' in column 'ill'.",
+    ),
+    "a metric of numbers for classes": (
+        ("audit", "records.csv", *PLAIN, *CLEAN, "--scoring", "r2"),
+        "--scoring must suit the target, got 'r2', which takes numbers, for 'no' in column 'ill'.",
+    ),
+    "another metric of numbers for classes": (
+        ("audit", "records.csv", *PLAIN, *CLEAN, "--scoring", "neg_max_error"),
+        "--scoring must be a metric of classes for labels such as 'no', got 'neg_max_error', which takes numbers.",
+    ),
+    "a metric of numbers for a model of classes": (
+        ("audit", "records.csv", *PLAIN, *CLEAN, "--model", "logistic", "--scoring", "r2"),
+        "--scoring must be a metric of classes for labels such as 'no', got 'r2', which takes numbers.",
+    ),
+    "a feature with infinite values": (
+        ("audit", "records.csv", *PLAIN, *without("ratio")),
+        "FILE must have finite features unless --model is boosting or your own, got 'ratio' with infinite values in 4 "
+        "of 200 records; leave it out with --drop.",
+    ),
+    "a feature with infinite values for a forest": (
+        ("test", "records.csv", *PLAIN, *without("ratio"), "--model", "forest"),
+        "got 'ratio' with infinite values in 4 of 200 records",
+    ),
+    "several metrics to test": (
+        ("test", "records.csv", *PLAIN, *CLEAN, "--scoring", "roc_auc,f1"),
+        "--scoring must be a single metric for the test for a cluster effect, got 'roc_auc', 'f1'.",
+    ),
+    "a task of numbers for classes": (
+        ("audit", "records.csv", *PLAIN, *CLEAN, "--task", "regression"),
+        "--task must suit the target, got 'regression', which takes numbers, for 'no' in column 'ill'.",
     ),
     "another name of a model": (("audit", "records.csv", *PLAIN, *CLEAN, "--model", "svm"), "mean 'linear-svm'?"),
     "a model with a dot": (
@@ -159,6 +189,14 @@ SAID = {
     "a feature that determines the target": (
         (*PLAIN, *without("kind")),
         "These features give the target away: kind.",
+    ),
+    "infinite values for a model that takes them": (
+        (*PLAIN, *without("ratio"), "--model", "boosting"),
+        "Infinite values: ratio (4 of 200 records).",
+    ),
+    "infinite values for the user's own model": (
+        (*PLAIN, *without("ratio"), "--model", "sklearn.linear_model:LogisticRegression"),
+        "Infinite values: ratio (4 of 200 records).",
     ),
     "numbers as classes": (
         ("--target", "grade", "--groups", "patient", *without("grade")),

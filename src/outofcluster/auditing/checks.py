@@ -201,7 +201,8 @@ def _redraws(samples: AuditSamples) -> list[Finding]:
         Finding(
             "single-class",
             "warning",
-            f"{redraws} resamples held a single class or left nothing to score and were drawn again ({fits} fits).",
+            f"{redraws} resamples held a single class, left nothing to score or left the metric without a value, and "
+            f"were drawn again ({fits} fits).",
             "Raise n_train; the losses are those of resamples with every class.",
         )
     ]

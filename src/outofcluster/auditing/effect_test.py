@@ -86,7 +86,7 @@ def leakage_test(
         "zero_one" (default for classifiers), "squared_error" (for regressors), "absolute_error", "log_loss", "brier", a
         function of (y_true, y_pred), or a scikit-learn scorer.
     scoring, pos_label : optional
-        A metric in the place of ``loss``, as in `audit`, and the label that counts as positive.
+        A single metric in the place of ``loss``, as in `audit`, and the label that counts as positive.
     method : {"paired", "welch"}
         "paired" fits 30 pairs of models, each of which knows clusters that the other does not. "welch" is the paper's
         test, which has less power.
@@ -124,9 +124,10 @@ def leakage_test(
     root = np.random.SeedSequence(seed_of(random_state))
     check_n_jobs(n_jobs)
     X, y, groups = named_columns(X, y, groups)
-    task = Task.check(
-        estimator, X, y, groups=groups, loss=loss, scoring=scoring, pos_label=pos_label, params=params
-    ).of_metric(0)
+    task = Task.check(estimator, X, y, groups=groups, loss=loss, scoring=scoring, pos_label=pos_label, params=params)
+    if task.more_losses:
+        names = ", ".join(repr(each.facts.name) for each in task.losses)
+        raise InputError(f"scoring must be a single metric for the test for a cluster effect, got {names}.")
     folds = make_folds(X, y, groups, cv)
     account = TableAccount.of(X, y, groups, classes=task.classifier, codes=task.clusters)
     announce(lambda: Beginning(task, folds[0], account, _MODELS))

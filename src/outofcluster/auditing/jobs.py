@@ -13,6 +13,7 @@ from outofcluster._base.exceptions import CheckpointError, FitError, InputError
 from outofcluster._base.threads import one_thread
 from outofcluster._base.validation import Array, check_integer
 from outofcluster.auditing.choices import TOLD_APART
+from outofcluster.auditing.once import of_fold
 from outofcluster.auditing.suspects import nearest_clusters
 from outofcluster.curves.base import Curve
 from outofcluster.design.automatic import least_size, placed_levels, placed_sizes
@@ -41,6 +42,7 @@ __all__ = [
     "data_leakage",
     "likely_entities",
     "of_common_sizes",
+    "of_defined_metrics",
     "planned",
     "prepared",
     "side_facts",
@@ -422,6 +424,20 @@ def _prepare_fold(task: Task, fold: Fold, design: Design, seed: np.random.SeedSe
             ending = f".exchanged{len(exchanged)}"
             exchanged.append(prepare(task, sides, both, seed=int(state), checkpoint=file(ending)))
     return Job(fold, first, tuple(smaller), second, unmixed, without_pieces, tuple(exchanged))
+
+
+def of_defined_metrics(jobs: Sequence[Job], task: Task, own: Mapping[str, Array]) -> tuple[list[Job], dict[int, str]]:
+    """The runs of folds in which the own models define every metric, and the reasons of the other folds."""
+    kept, left_out = list[Job](), dict[int, str]()
+    for job in jobs:
+        index = int(job.fold.index)
+        for place, loss in enumerate(task.losses):
+            if len(of_fold(own, index, place)["own"]) == 0:
+                left_out[index] = f"{loss.facts.name} is not defined for its held-out part, since {loss.no_value}."
+                break
+        else:
+            kept.append(job)
+    return kept, left_out
 
 
 def _can_be_cut_twice(task: Task, fold: Fold) -> bool:

@@ -41,6 +41,7 @@ from outofcluster.auditing.jobs import (
     data_leakage,
     likely_entities,
     of_common_sizes,
+    of_defined_metrics,
     planned,
     prepared,
     side_facts,
@@ -260,8 +261,6 @@ def audit(
             design = with_pieces_left_out(design, pieces, spend=n_fits is not None)
     jobs, left_out = prepared(task, folds, design, fold_seeds, place)
     announce(lambda: _beginning(task, jobs, account))
-    bar = Progress(sum(job.budget for job in jobs), show=bool(progress))
-
     store.open(identity(task, folds, root))
     parts = {index: own.part for index, own in design.weights.items()} if len(design.fractions) else {}
     n_metrics = len(task.losses)
@@ -270,6 +269,12 @@ def audit(
         lambda: by_fold(fold_losses(task, folds, seed=own_seed, parts=parts, n_jobs=n_jobs)),
         lambda arrays: sound_folds(arrays, folds, n_metrics),
     )
+    jobs, without_value = of_defined_metrics(jobs, task, own)
+    left_out |= without_value
+    if not jobs:
+        index, why = next(iter(left_out.items()))
+        raise FitError(f"No fold could be audited; the first: Fold {index} could not be audited: {why}")
+    bar = Progress(sum(job.budget for job in jobs), show=bool(progress))
     random = store.part(
         "random",
         lambda: random_arrays(task, max(2, len(folds)), random_seed, n_jobs),

@@ -35,6 +35,8 @@ def account_printer(
             if said in about:
                 hint = "; --keep takes a column as a feature" if said == "left out" else ""
                 out.print(f"Left out: {about[said]}{hint}.", markup=False)
+        if "infinite values" in about:
+            out.print(f"Infinite values: {about['infinite values']}.", markup=False)
         if "encoded" in about:
             out.print(f"Columns {about['encoded']}.", markup=False)
         if account.determining:

@@ -6,6 +6,7 @@ import difflib
 import importlib
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from outofcluster.cli._suggest import nearest
 from outofcluster.sampling.metrics.facts import known_facts, known_names
 from outofcluster.sampling.metrics.losses import LOSSES
 
-__all__ = ["MODELS", "make_model", "make_scored", "own_model", "wants_classes"]
+__all__ = ["MODELS", "TAKE_INFINITE", "Wanted", "make_model", "make_scored", "own_model", "wanted_target"]
 
 MODELS = ("linear-svm", "logistic", "ridge", "forest", "boosting")
+TAKE_INFINITE = ("boosting",)
+"""Those of them that take features with infinite values."""
 _FOR_CLASSES = ("linear-svm", "logistic")
 _OF_CLASSES = {"zero_one", "log_loss", "brier", "accuracy", "roc_auc", "average_precision", "neg_brier_score"}
 _OF_CLASSES |= {"neg_log_loss", "balanced_accuracy", "f1", "precision", "recall", "matthews_corrcoef", "jaccard"}
@@ -27,18 +30,41 @@ _OF_NUMBERS = {"squared_error", "absolute_error", "r2", "neg_mean_squared_error"
 _OF_NUMBERS |= {"neg_root_mean_squared_error", "neg_median_absolute_error", "explained_variance"}
 
 
-def wants_classes(model: str | None, own: Any, scored: dict[str, Any]) -> bool | None:
-    """Whether a model or what is measured takes the target as classes; None if only the target itself can tell."""
+@dataclass(frozen=True)
+class Wanted:
+    """What a target must hold, and the option that says so.
+
+    Attributes
+    ----------
+    classes : bool or None
+        Whether it is taken as classes; None if only the target itself can tell.
+    option, value : str
+        The option, such as "--scoring", and its value; empty where there is none.
+    """
+
+    classes: bool | None = None
+    option: str = ""
+    value: str = ""
+
+
+def wanted_target(model: str | None, own: Any, scored: dict[str, Any], task: str | None) -> Wanted:
+    """Whether a task, a model or what is measured takes the target as classes or as numbers."""
+    if task is not None:
+        return Wanted(task == "classification", "--task", task)
     if own is not None:
         from sklearn.base import is_classifier, is_regressor
 
         if is_classifier(own) or is_regressor(own):
-            return bool(is_classifier(own))
-    named = next(iter(scored.values()))
-    names = {named} if isinstance(named, str) else set(named or ())
-    if model in _FOR_CLASSES or names & _OF_CLASSES:
-        return True
-    return False if names & _OF_NUMBERS else None
+            return Wanted(bool(is_classifier(own)), "--model", str(model))
+    [(argument, named)] = scored.items()
+    names = [named] if isinstance(named, str) else list(named or ())
+    if model in _FOR_CLASSES:
+        return Wanted(True, "--model", str(model))
+    for classes, known in ((True, _OF_CLASSES), (False, _OF_NUMBERS)):
+        for name in names:
+            if name in known:
+                return Wanted(classes, f"--{argument}", name)
+    return Wanted()
 
 
 def make_model(name: str | None, X: Any, *, classes: bool) -> Any:

@@ -15,7 +15,7 @@ from outofcluster._base.threads import one_thread
 from outofcluster.auditing.account import TableAccount
 from outofcluster.cli._backend import backend_option, check_backend
 from outofcluster.cli._guard import guard
-from outofcluster.cli._models import MODELS, make_model, make_scored, own_model, wants_classes
+from outofcluster.cli._models import MODELS, TAKE_INFINITE, make_model, make_scored, own_model, wanted_target
 from outofcluster.cli._table import Records, read_records
 from outofcluster.cli._words import complain
 
@@ -178,13 +178,15 @@ def read_problem(
         raise InputError("--jobs must be a whole number other than 0, got 0.")
     own = None if model is None or model in MODELS else own_model(model)
     scored = make_scored(loss, scoring)
+    wanted = wanted_target(model, own, scored, task)
     records = read_records(
         file,
         target=target,
         groups=groups,
         drop=drop,
         encoding=encoding,
-        classes=wants_classes(model, own, scored) if task is None else task == "classification",
+        classes=wanted.classes,
+        wanted_by=(wanted.option, wanted.value),
         numbers=model == "ridge",
         more_groups=more_groups,
         drop_missing_target=drop_missing_target,
@@ -193,6 +195,7 @@ def read_problem(
         records, target=target, groups=groups, keep=keep, own_model=own is not None, singles=bool(more_groups)
     )
     records, account = guarded.records, guarded.account
+    _say_infinite(records, model, own)
     if own is not None:
         return Problem(own, records.frame, records, scored, -1 if jobs is None else jobs, account, backend)
     X = records.matrix(max(seed, 0))
@@ -203,3 +206,22 @@ def read_problem(
     estimator = make_model(model, X, classes=records.classes)
     many = -1 if model in ("forest", "boosting") else None
     return Problem(estimator, X, records, scored, many if jobs is None else jobs, account, backend)
+
+
+def _say_infinite(records: Records, model: str | None, own: Any) -> None:
+    """Keep features with infinite values for the account, and refuse them where a named model does not take them.
+
+    Whether the user's own model takes them only its first fit can tell, after the account has named them.
+    """
+    n = f"{len(records.target):,} records"
+    named = [(name, f"{count:,} of {n}") for name, count in records.infinite.items()]
+    if not named:
+        return
+    if own is None and model not in TAKE_INFINITE:
+        name, share = named[0]
+        raise InputError(
+            f"FILE must have finite features unless --model is {' or '.join(TAKE_INFINITE)} or your own, got {name!r} "
+            f"with infinite values in {share}; leave it out with --drop."
+        )
+    shown = [f"{name} ({share})" for name, share in named[:6]]
+    records.about["infinite values"] = ", ".join(shown) + (", …" if len(named) > 6 else "")

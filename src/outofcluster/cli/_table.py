@@ -73,6 +73,17 @@ class Records:
         numeric = pd.api.types.is_numeric_dtype
         return [name for name, dtype in zip(self.frame.columns, self.frame.dtypes, strict=True) if not numeric(dtype)]
 
+    @property
+    def infinite(self) -> dict[str, int]:
+        """Features of numbers that hold infinite values, with the number of these."""
+        words = set(self.encoded)
+        counts = {
+            name: int(np.isinf(self.frame[name].to_numpy(dtype=float, na_value=np.nan)).sum())
+            for name in self.frame.columns
+            if name not in words
+        }
+        return {name: count for name, count in counts.items() if count}
+
     def matrix(self, seed: int) -> NDArray[np.float64]:
         """The features as numbers; a missing value in a column of numbers stays NaN."""
         if not self.encoded:
@@ -252,13 +263,14 @@ def read_records(
     encoding: str,
     classes: bool | None,
     numbers: bool,
+    wanted_by: tuple[str, str] = ("--task", ""),
     more_groups: tuple[str, ...] = (),
     drop_missing_target: bool = False,
 ) -> Records:
     """The records of a file: targets, clusters, and all other columns as features.
 
-    ``classes`` says whether the targets are classes, if the model or the loss tells. ``numbers`` says that a target of
-    numbers is never taken for classes.
+    ``classes`` says whether the targets are classes, if an option tells, and ``wanted_by`` is the option and its value.
+    ``numbers`` says that a target of numbers is never taken for classes.
     """
     frame, digest = _read(path, encoding)
     if target in (groups, *more_groups):
@@ -277,7 +289,7 @@ def read_records(
         raise InputError(f"FILE must have columns besides target, groups and dropped ones, got {path!r} without any.")
     _check_plain(features, list(features.columns))
     as_classes = _are_classes(y, numbers) if classes is None else classes
-    y = _targets(y, target, as_classes)
+    y = _targets(y, target, as_classes, wanted_by)
     names = list(features.columns)
     kind = f"classes {', '.join(map(str, np.unique(y)[:6]))}" if as_classes else "numbers"
     named = "standard input" if path == "-" else Path(path).name
@@ -331,18 +343,18 @@ def _are_classes(y: NDArray[Any], numbers: bool) -> bool:
     return bool(len(np.unique(y)) <= _MOST_CLASSES and (y == np.floor(y)).all())
 
 
-def _targets(y: NDArray[Any], name: str, classes: bool) -> NDArray[Any]:
+def _targets(y: NDArray[Any], name: str, classes: bool, wanted_by: tuple[str, str]) -> NDArray[Any]:
+    option, value = wanted_by
+    must = f"{option} must suit the target, got {value!r}, which takes"
     if not classes:
         if y.dtype.kind not in "biuf":
-            raise InputError(
-                f"--target must hold numbers for this model or loss, got {first_word(y)!r} in column {name!r}."
-            )
+            raise InputError(f"{must} numbers, for {first_word(y)!r} in column {name!r}.")
         return y.astype(float)
     labels = y.astype(str) if y.dtype.kind == "O" else y
     if labels.dtype.kind == "f":
         if (labels != np.floor(labels)).any():
-            value = labels[labels != np.floor(labels)][0]
-            raise InputError(f"--target must hold classes for this model or loss, got {value:g} in column {name!r}.")
+            number = labels[labels != np.floor(labels)][0]
+            raise InputError(f"{must} classes, for {number:g} in column {name!r}.")
         labels = labels.astype(np.int64)
     classes_present = np.unique(labels)
     if len(classes_present) < 2:

@@ -28,7 +28,7 @@ from outofcluster.sampling.backends import all_calls
 from outofcluster.sampling.failures import lost_workers, returns_failures, succeeded
 from outofcluster.sampling.fitting import fit_clone
 from outofcluster.sampling.metrics.losses import Loss, shared_predictions
-from outofcluster.sampling.metrics.partitions import Partition, pseudo_losses
+from outofcluster.sampling.metrics.partitions import NotDefinedError, Partition, pseudo_losses
 from outofcluster.sampling.metrics.predictions import Predictions, StoredPredictions
 from outofcluster.sampling.metrics.recomputed import OfModel, OfPredictions
 from outofcluster.sampling.task import Task
@@ -216,15 +216,22 @@ def _own_losses(
         return {"own": loss.records(predictions, predictions.X, predictions.y)}
     if loss.undefined(predictions.target):
         return {"own": np.zeros(0)}
-    losses = pseudo_losses_of(task, loss, predictions, rows)
+    try:
+        losses = pseudo_losses_of(task, loss, predictions, rows)
+    except NotDefinedError:
+        return {"own": np.zeros(0)}
     result = {"own": losses.get("clusters", losses["records"]), "records": losses["records"]}
     places = [] if parts is None else [np.flatnonzero(parts == part) for part in np.unique(parts)]
     if any(loss.undefined(predictions.target[own]) for own in places):
         return result
-    for own in places:
-        for kind, values in pseudo_losses_of(task, loss, _some(loss, predictions, own), rows[own]).items():
-            result.setdefault(f"parts_{kind}", np.zeros(len(rows)))[own] = values
-    return result
+    of_parts: Losses = {}
+    try:
+        for own in places:
+            for kind, values in pseudo_losses_of(task, loss, _some(loss, predictions, own), rows[own]).items():
+                of_parts.setdefault(f"parts_{kind}", np.zeros(len(rows)))[own] = values
+    except NotDefinedError:
+        return result
+    return result | of_parts
 
 
 def _some(loss: Loss, predictions: Predictions, rows: NDArray[np.int64]) -> Predictions:

@@ -52,6 +52,7 @@ from outofcluster.sampling.baselines import pseudo_losses_of
 from outofcluster.sampling.failures import lost_workers, returns_failures, succeeded
 from outofcluster.sampling.fitting import fit_clone
 from outofcluster.sampling.metrics.losses import Loss, shared_predictions
+from outofcluster.sampling.metrics.partitions import NotDefinedError
 from outofcluster.sampling.metrics.predictions import Predictions
 from outofcluster.sampling.task import Task
 from outofcluster.split.folds import Fold, some_records
@@ -247,7 +248,11 @@ def _fit_and_score(
         if problem:
             by_metric.append(problem)
             continue
-        first, second = (_losses(task, loss, own, drawing.scored, units) for own in predictions)
+        try:
+            first, second = (_losses(task, loss, own, drawing.scored, units) for own in predictions)
+        except NotDefinedError as error:
+            by_metric.append(str(error))
+            continue
         by_metric.append((first, second))
     return by_metric
 

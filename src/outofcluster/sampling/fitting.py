@@ -6,7 +6,8 @@ length, so the jackknife's sums are added in the same order as well, and everyth
 any number of workers and any size of batch.
 
 A resample with a single class, or with nothing left to score, is drawn again from the same stream, at most 100
-times, and counted. So is one whose scored records have a single class, where a metric such as AUC is not defined then.
+times, and counted. So is one whose scored records have a single class, where a metric such as AUC is not defined then,
+and one whose predictions leave a metric such as the calibration slope without a value.
 
 Several metrics are scored from the same fits, and share what the model predicts. The sums of the first metric come
 first, then those of the second, and so on. Of a metric that takes long to compute without each unit, one replicate of a
@@ -29,7 +30,7 @@ from outofcluster._base.validation import LARGEST, Array
 from outofcluster.sampling.injection import Draw, Injection, Records
 from outofcluster.sampling.kernels import Kernel, Units
 from outofcluster.sampling.metrics.losses import Loss, shared_predictions
-from outofcluster.sampling.metrics.partitions import Partition
+from outofcluster.sampling.metrics.partitions import NotDefinedError, Partition
 from outofcluster.sampling.samples import TRAIN_SUMS, VALIDATION_SUMS
 
 __all__ = [
@@ -264,9 +265,8 @@ def _fit_block(problem: Problem, block: Block) -> BlockLosses | Failure:
         stream = np.random.Philox(key=problem.key, counter=[0, 0, block.level, replicate])
         rng = np.random.Generator(stream)
         try:
-            draw, again = _draw(problem, rng, block.injected, replicate)
+            draw, scores, again = _draw_and_score(problem, rng, block.injected, replicate, k == stands_for_all)
             redraws += again
-            scores = _fit_and_score(problem, rng, draw, replicate, k == stands_for_all)
         except Exception as error:
             return Failure(block, replicate, portable(error))
         losses[:, k] = [loss for loss, _ in scores]
@@ -330,6 +330,21 @@ def _draw(problem: Problem, rng: np.random.Generator, injected: float, replicate
             continue
         return draw, again
     raise RuntimeError(f"{MAX_DRAWS} resamples in a row held a single class or left no validation record to score")
+
+
+def _draw_and_score(
+    problem: Problem, rng: np.random.Generator, injected: float, replicate: int, stands_for_all: bool
+) -> tuple[Draw, list[tuple[float, list[Array]]], int]:
+    """A draw whose predictions define every metric, its scores, and the number of draws before it."""
+    redraws = 0
+    for _ in range(MAX_DRAWS):
+        draw, again = _draw(problem, rng, injected, replicate)
+        redraws += again
+        try:
+            return draw, _fit_and_score(problem, rng, draw, replicate, stands_for_all), redraws
+        except NotDefinedError as error:
+            why, redraws = str(error), redraws + 1
+    raise RuntimeError(f"the metric was not defined for {MAX_DRAWS} resamples in a row, since {why}")
 
 
 def _rows(problem: Problem, draw: Draw) -> Rows:

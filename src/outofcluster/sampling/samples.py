@@ -96,7 +96,8 @@ class LossSamples:
     losses : tuple of arrays
         Replicate losses, one array per level.
     redraws : array of int
-        How many resamples of each level were drawn again since they held a single class or left nothing to score.
+        How many resamples of each level were drawn again since they held a single class, left nothing to score, or
+        left the metric without a value.
     size : int
         n of the binomial operator: training records, or clusters that can be cut.
     sums : dict of UnitSums

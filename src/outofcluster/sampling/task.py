@@ -7,7 +7,7 @@ cluster effect, and the resamples of every fold and size), so that data are chec
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
@@ -126,20 +126,6 @@ class Task:
     def losses(self) -> tuple[Loss, ...]:
         """All metrics, the first of which decides how fits are spent."""
         return (self.loss, *self.more_losses)
-
-    def of_metric(self, place: int) -> Self:
-        """The same task with one of its metrics only.
-
-        Parameters
-        ----------
-        place : int
-            Place of the metric among `losses`.
-
-        Returns
-        -------
-        Task
-        """
-        return replace(self, loss=self.losses[place], more_losses=())
 
     def __getstate__(self) -> dict[str, Any]:
         # Workers compute what they need from the data themselves, so that no second copy is sent to them.

@@ -1,6 +1,7 @@
 """What ``scoring=`` stands for, and what is refused, each in one sentence and before any fit."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from sklearn.metrics import f1_score, get_scorer, get_scorer_names, make_scorer,
 from sklearn.svm import SVC, LinearSVC
 
 from outofcluster._base.exceptions import InputError
-from outofcluster.sampling.metrics.resolve import check_weight, resolve_scoring
+from outofcluster.sampling.metrics.resolve import check_weight, resolve_loss, resolve_scoring
 from outofcluster.sampling.task import Task
 
 rng = np.random.default_rng(0)
@@ -99,6 +100,23 @@ def test_lists_dicts_and_functions():
     assert svm.resample(fitted, X, two) == pytest.approx(-roc_auc_score(two, fitted.decision_function(X)))
 
 
+def test_functions_without_a_name_are_shown_by_a_plain_word():
+    def measure(estimator, X, y):
+        return 0.5
+
+    nameless = (
+        lambda estimator, X, y: 0.5,
+        partial(lambda estimator, X, y, z: 0.5, z=1),
+        make_scorer(lambda y_true, y_pred: 0.5),
+    )
+    for scoring in nameless:
+        [loss] = resolve_scoring(scoring, LogisticRegression(), two)
+        assert (loss.name, loss.facts.name, loss.facts.label) == ("score", "score", "score")
+    assert resolve_scoring(measure, LogisticRegression(), two)[0].facts.label == "measure"
+    loss = resolve_loss(lambda y_true, y_pred: np.abs(y_true - y_pred), Ridge(), number)
+    assert (loss.name, loss.facts.label) == ("loss", "loss")
+
+
 def test_losses_survive_a_pickle():
     model = LogisticRegression().fit(X, two)
     for scoring in ("roc_auc", "f1", "average_precision", "calibration_slope", own_score):
@@ -118,7 +136,15 @@ def test_losses_survive_a_pickle():
         ("neg_brier_score", LinearSVC(), two, "must have predict_proba for neg_brier_score, got LinearSVC"),
         ("calibration_slope", SVC(), two, "must have predict_proba for calibration_slope, got SVC"),
         ("roc_auc", Ridge(), number, "class labels for roc_auc, got numbers such as"),
-        ("r2", Ridge(), two, "y must hold numbers for r2"),
+        (
+            "r2",
+            Ridge(),
+            two,
+            "scoring must be a metric of classes for labels such as '(no|yes)', got 'r2', which takes num",
+        ),
+        ("r2", LogisticRegression(), two, "^scoring must .* got 'r2', which takes numbers"),
+        ("neg_mean_squared_error", LogisticRegression(), two, "^scoring must .* got 'neg_mean_squared_error'"),
+        ("neg_max_error", LogisticRegression(), two, "^scoring must .* got 'neg_max_error'"),
         ("concordance", Ridge(), two, "one number per record for concordance"),
         (["roc_auc", "roc_auc"], LogisticRegression(), two, "each metric once, got 'roc_auc' more than once"),
         ([], LogisticRegression(), two, "at least one metric"),

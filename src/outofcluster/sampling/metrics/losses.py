@@ -30,7 +30,7 @@ from outofcluster._base.exceptions import InputError
 from outofcluster._base.records import refuse_masked
 from outofcluster._base.validation import LARGEST, Array, first_missing
 from outofcluster.sampling.metrics.facts import MetricFacts, known_facts
-from outofcluster.sampling.metrics.partitions import Measure, Partition, unit_effects
+from outofcluster.sampling.metrics.partitions import Measure, NotDefinedError, Partition, unit_effects
 from outofcluster.sampling.metrics.predictions import Predictions, check_same_kind
 from outofcluster.sampling.metrics.predictions import single_column as _single_column
 
@@ -43,10 +43,12 @@ __all__ = [
     "check_targets",
     "function_name",
     "is_a",
+    "is_numeric",
     "is_scorer",
     "listed_losses",
     "named_loss",
     "shared_predictions",
+    "shown_name",
     "wrong_shape",
 ]
 
@@ -154,7 +156,10 @@ class Loss:
         """The loss of all records together: the mean of theirs, or the metric as a loss."""
         if self.measure is None:
             return float(self.records(fitted_estimator, X, y).mean())
-        return self.score(asked(fitted_estimator, X, y, self.classes), weight, ())[0]
+        try:
+            return self.score(asked(fitted_estimator, X, y, self.classes), weight, ())[0]
+        except NotDefinedError as error:
+            raise InputError(f"{self.facts.name} is not defined for some records, since {error}.") from None
 
     def score(
         self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]
@@ -193,6 +198,11 @@ class Loss:
     def undefined(self, target: Any) -> str:
         """Why there is no loss of records with these targets; empty where there is one."""
         return "" if self.measure is None else self.measure.undefined(_single_column(np.asarray(target)))
+
+    @property
+    def no_value(self) -> str:
+        """Why what a model predicts may leave the records without a loss; empty where that cannot be."""
+        return str(getattr(self.measure, "no_value", ""))
 
 
 def shared_predictions(losses: Sequence[Loss], model: Any, X: Any, y: Any, *, salt: int = 0) -> Predictions:
@@ -236,7 +246,7 @@ def named_loss(name: str, estimator: Any, target: NDArray[Any]) -> Loss:
         hint = f"; for scikit-learn's scorer pass scoring={name!r}" if name in get_scorer_names() else ""
         raise InputError(f"loss must be one of {listed_losses()}, a function or a scorer, got {name!r}{hint}.")
     if name in ("squared_error", "absolute_error"):
-        if not _is_numeric(target):
+        if not is_numeric(target):
             raise InputError(f"y must hold numbers for loss {name!r}, got y[0] = {target.ravel()[0]!r}.")
         function = _squared_error if name == "squared_error" else _absolute_error
         return Loss(name, "per_record", "predict", (0.0, np.inf), function)
@@ -270,6 +280,12 @@ def function_name(function: Any) -> str:
     """The name of a function, or of what a partial function calls."""
     inner = getattr(function, "func", function)
     return str(getattr(inner, "__name__", type(inner).__name__))
+
+
+def shown_name(function: Any, otherwise: str) -> str:
+    """The name by which a function is shown: a plain word where it has none, as a lambda."""
+    name = function_name(function)
+    return otherwise if name == "<lambda>" else name
 
 
 def asked(model: Any, X: Any, y: Any, classes: NDArray[Any] | None = None) -> Predictions:
@@ -382,7 +398,8 @@ def check_targets(y: Any) -> NDArray[Any]:
     return _single_column(target)
 
 
-def _is_numeric(target: NDArray[Any]) -> bool:
+def is_numeric(target: NDArray[Any]) -> bool:
+    """Whether targets are numbers."""
     if target.dtype.kind == "O":
         return all(isinstance(value, Real | np.bool_) for value in target.ravel())
     return target.dtype.kind in "biuf"

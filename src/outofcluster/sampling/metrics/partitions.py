@@ -14,7 +14,9 @@ Decisions. A unit without which the metric is not defined, such as the only clus
 counted as if the metric without it were that of guessing (0.5 for AUC), so that the interval is wide, as it must be.
 Metrics without a value for guessing take L_{-k} = L there. The metric itself is not defined for a set of a single
 class under AUC, average precision, calibration and concordance; a resample whose scored records are such a set is drawn
-again, as one whose training records have a single class is.
+again, as one whose training records have a single class is. Some metrics, such as the calibration slope, are not
+defined for some predictions either; that is known only after a fit, is raised as a `NotDefinedError`, and is treated in
+the same way.
 """
 
 from __future__ import annotations
@@ -27,14 +29,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from outofcluster._base.exceptions import InputError
 from outofcluster._base.validation import Array
 
 if TYPE_CHECKING:
     from outofcluster.sampling.metrics.predictions import Predictions
 
-__all__ = ["Measure", "Partition", "pseudo_losses", "unit_effects"]
+__all__ = ["Measure", "NotDefinedError", "Partition", "pseudo_losses", "unit_effects"]
 
 Codes = NDArray[np.int64]
+
+
+class NotDefinedError(InputError):
+    """A metric has no value for what a model predicts; the message is the reason, in words that go on after "since"."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +91,10 @@ class Measure(Protocol):
     def __call__(
         self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]
     ) -> tuple[float, list[Array]]:
-        """The metric in its own sign, and for every partition the metric without each unit."""
+        """The metric in its own sign, and for every partition the metric without each unit.
+
+        Predictions for which the metric has no value raise a `NotDefinedError`.
+        """
 
 
 def unit_effects(loss: float, without: Array, partition: Partition) -> Array:

@@ -35,9 +35,11 @@ from outofcluster.sampling.metrics.losses import (
     check_targets,
     function_name,
     is_a,
+    is_numeric,
     is_scorer,
     listed_losses,
     named_loss,
+    shown_name,
     wrong_shape,
 )
 from outofcluster.sampling.metrics.partitions import Measure
@@ -134,7 +136,7 @@ def _function(function: Callable[..., Any], target: NDArray[Any]) -> Loss:
             shape = (len(some),)
     if shape != (len(some),):
         raise InputError(wrong_shape(name, (len(some),), shape))
-    return Loss(name, "per_record", "predict", UNBOUNDED, function, custom=True)
+    return Loss(shown_name(function, "loss"), "per_record", "predict", UNBOUNDED, function, custom=True)
 
 
 def resolve_scoring(
@@ -376,6 +378,7 @@ def _resolve(metric: Any, problem: _Problem) -> Loss:
         ) from None
     except ValueError:
         pass  # Compiled functions need not tell their arguments.
+    name = shown_name(metric, "score")
     about = MetricFacts(name, name.replace("_", " "), greater_is_better=True, pool="folds")
     return _loss(name, OfModel(metric, name), about, None)
 
@@ -433,7 +436,10 @@ def _of_scorer(scorer: Any, problem: _Problem, name: str) -> Loss:
     about = _facts_of(scorer, name)
     methods = _methods(scorer)
     problem.need(methods, name)
-    own = function_name(function) if getattr(function, "__module__", "").startswith("sklearn.") else ""
+    module = getattr(function, "__module__", "") or ""
+    own = function_name(function) if module.startswith("sklearn.") else ""
+    if module == "sklearn.metrics._regression":
+        _check_numbers(name, problem)
     options = {key: value for key, value in options.items() if not (key == "pos_label" and value is None)}
     if own in _MEANS and not (set(options) - {"pos_label"}):
         loss = named_loss(_MEANS[own], problem.estimator, problem.target)
@@ -443,7 +449,6 @@ def _of_scorer(scorer: Any, problem: _Problem, name: str) -> Loss:
         shift = -1.0 if own == "accuracy_score" else 0.0
         return replace(loss, about=about, shift=shift, range=about.loss_range if shift else loss.range)
     if own in _RECORD_LOSSES and not options and problem.target.ndim == 1:
-        _check_numbers(name, problem)
         return Loss(own, "per_record", "predict", (0.0, np.inf), _RECORD_LOSSES[own], about=about)
     measure, classes = _measure(own, options, methods, problem, name)
     if measure is None:
@@ -485,7 +490,6 @@ def _measure(
             chosen["positive"] = problem.positive(classes, pos_label)
         return Confusion(function, len(classes), tuple(chosen.items())), classes
     if own in MOMENTS and not options and problem.target.ndim == 1:
-        _check_numbers(name, problem)
         return MOMENTS[own], None
     return None, None
 
@@ -549,7 +553,7 @@ def _name_of(scorer: Any) -> str:
     for name in get_scorer_names():
         if key(get_scorer(name)) == own:
             return str(name)
-    return function_name(own[0])
+    return shown_name(own[0], "score")
 
 
 @cache
@@ -564,8 +568,11 @@ def _names_of_functions() -> dict[Any, str]:
 
 
 def _check_numbers(name: str, problem: _Problem) -> None:
-    if problem.target.dtype.kind not in "biuf":
-        raise InputError(f"y must hold numbers for {name}, got y[0] = {problem.target.ravel()[0]!r}.")
+    if not is_numeric(problem.target):
+        label = problem.target.ravel()[:1].tolist()[0]
+        raise InputError(
+            f"scoring must be a metric of classes for labels such as {label!r}, got {name!r}, which takes numbers."
+        )
 
 
 def _percentage(y: NDArray[Any], prediction: NDArray[Any]) -> Array:

@@ -13,11 +13,16 @@ losses, :math:`\sum wℓ/\sum w`.
 *Calibration.* Slope b and intercept a of :math:`\operatorname{logit} P(y=1) = a + b \operatorname{logit} π`, where
 π is the predicted probability; for the intercept b is held at 1 (calibration in the large). A slope below 1 shows a
 model that is too sure of itself, which leakage hides, so a greater slope counts as better and is shown as it is. The
-intercept is shown as its absolute value, an error around 0: over folds its signs would cancel. A normal prior of
-standard deviation 10 around b = 1 and a = 0 keeps both finite where the classes are separated; probabilities are
-clipped at 10⁻⁶. Without unit k a Newton step leads from the estimate θ to that without the unit,
-:math:`θ_{-k} = θ - (H - H_k)^{-1} g_k`, with g the gradient and H the information of the log-likelihood. Where units
-have several records, a second step follows, with the gradient at that point.
+intercept is shown as its absolute value, an error around 0: over folds its signs would cancel. Probabilities are
+clipped at 10⁻⁶. Both are maximum-likelihood estimates, found by Newton steps from b = 0 that are halved until the
+likelihood rises, which leads to the maximum of a concave function from everywhere. There is no slope where the
+predictions are all the same, or where no record of one class has greater odds than some record of the other: the
+likelihood then rises for ever. Such a set of records is treated as one with a single class.
+
+Without unit k a Newton step leads from the estimate θ to that without the unit, :math:`θ_{-k} = θ - (H - H_k)^{-1}
+g_k`, with g the gradient and H the information of the log-likelihood. A step that moves all log odds by at most x is
+wrong by a share of about x/2, since the information changes by factors between exp(-x) and exp(x). Units whose step
+moves some of them by more than 0.05 are fitted until they converge.
 """
 
 from __future__ import annotations
@@ -31,14 +36,22 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from outofcluster._base.validation import Array
-from outofcluster.sampling.metrics.partitions import Partition
+from outofcluster.sampling.metrics.partitions import NotDefinedError, Partition
 from outofcluster.sampling.metrics.predictions import Predictions
 from outofcluster.sampling.metrics.ranking import one_class
 
 __all__ = ["CONFUSION", "MOMENTS", "Calibration", "Confusion", "Moments", "WeightedMean"]
 
-_PRIOR = np.array([0.01, 0.01])
-_CLIP, _STEPS = 1e-6, 50
+_CLIP, _ROUNDING = 1e-6, 1e-9
+"""Smallest probability, and the difference of log odds up to which they are the same but for rounding."""
+_STEPS, _HALVINGS = 100, 40
+"""Newton steps, and halvings of each."""
+_CONVERGED, _CONVERGED_WITHOUT = 1e-10, 1e-6
+"""What the last step may promise to add to the log-likelihood, for all records and without a unit."""
+_SMALL_STEP = 0.05
+"""Change of the log odds up to which a single Newton step is enough."""
+_CELLS = 1_000_000
+"""Cells of a table of records times units, above which units are done a few at a time."""
 
 
 @dataclass(frozen=True)
@@ -315,6 +328,13 @@ class Calibration:
     uses: str = "probabilities"
     costly: bool = False
 
+    @property
+    def no_value(self) -> str:
+        """Why predictions may leave the metric without a value."""
+        if self.slope:
+            return "the predictions are all the same or separate the classes"
+        return "the records that count hold a single class"
+
     def undefined(self, target: NDArray[Any]) -> str:
         """Why the metric is not defined for these targets."""
         return one_class(target)
@@ -323,42 +343,148 @@ class Calibration:
         self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]
     ) -> tuple[float, list[Array]]:
         """The metric, and the metric without each unit."""
-        y = (predictions.codes == self.positive).astype(float)
+        is_positive = predictions.codes == self.positive
         odds = logit(np.clip(predictions.probabilities[:, self.positive], _CLIP, 1 - _CLIP))
-        w = np.ones(len(y)) if weight is None else weight
-        # Without the slope there is a single column, and the odds are an offset.
-        columns = np.stack([np.ones(len(y)), odds] if self.slope else [np.ones(len(y))], axis=1)
-        centre = np.array([0.0, 1.0])[: columns.shape[1]]
-        theta, prior = centre.copy(), np.diag(_PRIOR[: columns.shape[1]])
-        offset = np.zeros(len(y)) if self.slope else odds
-        for _ in range(_STEPS):
-            chance = expit(columns @ theta + offset)
-            gradient = columns.T @ (w * (y - chance)) - prior @ (theta - centre)
-            information = (columns * (w * chance * (1 - chance))[:, None]).T @ columns + prior
-            step = np.linalg.solve(information, gradient)
-            theta = theta + step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))
-            if float(np.abs(step).max()) < 1e-10:
-                break
-        chance = expit(columns @ theta + offset)
-        scores = columns * (w * (y - chance))[:, None]
-        curvature = w * chance * (1 - chance)
-        information = (columns * curvature[:, None]).T @ columns + prior
+        w = np.ones(len(odds)) if weight is None else weight
+        everything = Partition(np.zeros(len(odds), dtype=np.int64), 2)
+        # Without the second unit, which is empty, all records are left.
+        if not self._exists(odds, is_positive, w, everything)[1]:
+            raise NotDefinedError(self.no_value)
+        # The odds are centred and scaled for the fit. Without the slope they are an offset of a single column.
+        spread = float(np.sqrt(np.average((odds - np.average(odds, weights=w)) ** 2, weights=w))) if self.slope else 1.0
+        centred = (odds - np.average(odds, weights=w)) / spread
+        columns = np.stack([np.ones(len(odds)), centred] if self.slope else [np.ones(len(odds))], axis=1)
+        fit = _Logistic(columns, np.zeros(len(odds)) if self.slope else odds, is_positive.astype(float))
+        theta, converged = fit.solve(w[None], np.zeros((1, columns.shape[1])))
+        if not converged[0]:
+            # A number that is not finite is refused by name.
+            return float("nan"), []
+        value = self._of(theta, spread)[0]
         without = []
-        width = columns.shape[1]
         for part in partitions:
-            own = np.stack([part.sums(scores[:, i]) for i in range(width)], axis=1)
-            less = np.empty((part.count, width, width))
-            for i in range(width):
-                for j in range(width):
-                    less[:, i, j] = part.sums(curvature * columns[:, i] * columns[:, j])
-            moved = theta - np.linalg.solve(information - less, own[:, :, None])[:, :, 0]
-            if not part.single:
-                there = expit(columns @ moved.T + offset[:, None])
-                residual = np.where(part.of[:, None] == np.arange(part.count), 0.0, w[:, None] * (y[:, None] - there))
-                slopes = residual.T @ columns - (moved - centre) @ prior
-                moved = moved + np.linalg.solve(information - less, slopes[:, :, None])[:, :, 0]
-            without.append(np.where(part.sizes > 0, self._of(moved.T), self._of(theta)))
-        return float(self._of(theta)), without
+            moved, found = fit.without_units(w, theta[0], part, self._exists(odds, is_positive, w, part))
+            without.append(np.where(found, self._of(moved, spread), value))
+        return float(value), without
 
-    def _of(self, theta: Array) -> Any:
-        return theta[1] if self.slope else np.abs(theta[0])
+    def _exists(self, odds: Array, is_positive: NDArray[np.bool_], weight: Array, part: Partition) -> NDArray[np.bool_]:
+        """Whether the estimate exists without each unit."""
+        counted = weight > 0
+        (low, high), (low_positive, high_positive) = (
+            _extremes_without(odds[rows], Partition(part.of[rows], part.count))
+            for rows in (counted & ~is_positive, counted & is_positive)
+        )
+        if not self.slope:
+            return np.isfinite(low) & np.isfinite(low_positive)
+        return (high - low_positive > _ROUNDING) & (high_positive - low > _ROUNDING)
+
+    def _of(self, theta: Array, spread: float) -> Array:
+        return theta[:, 1] / spread if self.slope else np.abs(theta[:, 0])
+
+
+def _extremes_without(values: Array, part: Partition) -> tuple[Array, Array]:
+    """The smallest and the largest value of all units but one, for each of them; infinite where there is none."""
+    ends = []
+    for sign in (-1.0, 1.0):
+        largest = np.full(part.count + 1, -np.inf)
+        np.maximum.at(largest, part.of, sign * values)
+        # The largest of the other units is the second largest for one unit, and the largest for all others.
+        second, first = np.argsort(largest, kind="stable")[-2:]
+        rest = np.full(part.count, largest[first])
+        if first < part.count:
+            rest[first] = largest[second]
+        ends.append(sign * rest)
+    return ends[0], ends[1]
+
+
+@dataclass(frozen=True, eq=False)
+class _Logistic:
+    """A logistic regression of few columns, fitted to several sets of weights at once.
+
+    Attributes
+    ----------
+    columns : array of shape (records, columns)
+        What the log odds are a combination of.
+    offset : array of shape (records,)
+        What is added to them.
+    y : array of shape (records,)
+        1 for positive records and 0 for the others.
+    """
+
+    columns: Array
+    offset: Array
+    y: Array
+
+    def solve(self, weight: Array, start: Array, enough: float = _CONVERGED) -> tuple[Array, NDArray[np.bool_]]:
+        """The estimates for each row of weights, and whether they converged."""
+        theta, converged = start.copy(), np.zeros(len(start), dtype=bool)
+        squares = self._squares()
+        odds, loss = self._losses(theta, weight)
+        for _ in range(_STEPS):
+            left = np.flatnonzero(~converged)
+            if len(left) == 0:
+                break
+            own, chance = weight[left], expit(odds[left])
+            gradient = (own * (self.y - chance)) @ self.columns
+            step = _solved((own * chance * (1 - chance)) @ squares, gradient)
+            promised = (gradient * step).sum(axis=1)
+            share = np.ones(len(left))
+            for _ in range(_HALVINGS):
+                moved = theta[left] + share[:, None] * step
+                moved_odds, moved_loss = self._losses(moved, own)
+                # Close to the maximum only rounding is left of the difference.
+                too_far = ~(moved_loss <= loss[left] - 1e-4 * share * promised + 1e-12 * (1 + np.abs(loss[left])))
+                if not too_far.any():
+                    break
+                share[too_far] /= 2
+            usable = ~too_far & np.isfinite(moved).all(axis=1)
+            theta[left[usable]], odds[left[usable]], loss[left[usable]] = (
+                moved[usable],
+                moved_odds[usable],
+                moved_loss[usable],
+            )
+            converged[left] = usable & (np.abs(promised) <= enough)
+            if not usable.any():
+                break
+        return theta, converged
+
+    def without_units(
+        self, weight: Array, theta: Array, part: Partition, exists: NDArray[np.bool_]
+    ) -> tuple[Array, NDArray[np.bool_]]:
+        """The estimates without each unit that has records, and whether there are such."""
+        width, squares = self.columns.shape[1], self._squares()
+        chance = expit(self.columns @ theta + self.offset)
+        curvature = weight * chance * (1 - chance)
+        scores = (weight * (self.y - chance))[:, None] * self.columns
+        own = np.stack([part.sums(scores[:, i]) for i in range(width)], axis=1)
+        less = np.stack([part.sums(curvature * squares[:, i]) for i in range(width**2)], axis=1)
+        step = np.zeros((part.count, width))
+        found = exists & (part.sizes > 0)
+        step[found] = _solved(curvature @ squares - less[found], -own[found])
+        # Log odds are linear, so that the extremes of the column move the most.
+        ends = self.columns[[self.columns[:, -1].argmin(), self.columns[:, -1].argmax()]]
+        large = np.flatnonzero(found & ~(np.abs(step @ ends.T).max(axis=1) <= _SMALL_STEP))
+        moved = theta + step
+        at_once = max(_CELLS // len(self.y), 1)
+        for first in range(0, len(large), at_once):
+            units = large[first : first + at_once]
+            left = np.where(part.of == units[:, None], 0.0, weight)
+            moved[units], found[units] = self.solve(left, np.tile(theta, (len(units), 1)), _CONVERGED_WITHOUT)
+        return moved, found
+
+    def _squares(self) -> Array:
+        """The products of all pairs of columns, flat."""
+        return np.asarray((self.columns[:, :, None] * self.columns[:, None, :]).reshape(len(self.columns), -1))
+
+    def _losses(self, theta: Array, weight: Array) -> tuple[Array, Array]:
+        """Log odds for each row of estimates, and minus the log-likelihood."""
+        odds = theta @ self.columns.T + self.offset
+        return odds, np.asarray((weight * (np.logaddexp(0.0, odds) - self.y * odds)).sum(axis=1))
+
+
+def _solved(information: Array, gradient: Array) -> Array:
+    """Newton steps, one per row, also where hardly any information is left."""
+    width = gradient.shape[1]
+    matrices = information.reshape(-1, width, width)
+    least = 1e-12 * np.trace(matrices, axis1=1, axis2=2) + 1e-300
+    steps = np.linalg.solve(matrices + least[:, None, None] * np.eye(width), gradient[:, :, None])
+    return np.asarray(steps[:, :, 0])
