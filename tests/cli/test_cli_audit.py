@@ -103,7 +103,8 @@ def test_the_numbers_are_those_of_python(run, tmp_path):
     assert not list((tmp_path / "cache").rglob("*fold*"))
 
 
-def test_the_rate_and_the_suspects_come_from_the_records(run, tmp_path):
+def wards():
+    """Records of wards, and the rows of those that were filed under another ward."""
     rng = np.random.default_rng(0)
     ward = np.repeat(np.arange(10), 30)
     X = 2 * rng.standard_normal((10, 3))[ward] + 0.4 * rng.standard_normal((300, 3))
@@ -111,6 +112,27 @@ def test_the_rate_and_the_suspects_come_from_the_records(run, tmp_path):
     moved = rng.choice(300, 30, replace=False)
     filed[moved] = (ward[moved] + rng.integers(1, 10, 30)) % 10
     frame = pd.DataFrame(X, columns=list("abc")).assign(ward=[f"<w>{i}" for i in filed], ill=X[:, 0] + X[:, 1] > 0)
+    return frame, moved
+
+
+def test_suspects_are_rows_of_the_file_where_records_without_a_target_were_left_out(run, tmp_path):
+    frame, moved = wards()
+    frame["ill"] = frame["ill"].map({True: "yes", False: "no"})
+    untold = np.random.default_rng(1).choice(300, 40, replace=False)
+    frame.loc[untold, "ill"] = None
+    frame.to_csv(tmp_path / "wards.csv", index=False)
+    words = ("--target", "ill", "--groups", "ward", "--leakage", "data", "--fits", "750", "--drop-missing-target")
+    status, _, err = run("audit", "wards.csv", *words, "--suspects", "s.csv", "--report", "out.html")
+    assert (status, err) == (0, "")
+    suspects = pd.read_csv(tmp_path / "s.csv")
+    assert not np.isin(suspects["record"], untold).any()
+    assert (suspects["cluster"] == frame["ward"].to_numpy()[suspects["record"]]).all()
+    assert np.isin(suspects["record"][:10], moved).mean() > 0.7
+    assert f'<th scope="row">{suspects["record"][0]}</th>' in (tmp_path / "out.html").read_text()
+
+
+def test_the_rate_and_the_suspects_come_from_the_records(run, tmp_path):
+    frame, moved = wards()
     frame.to_csv(tmp_path / "wards.csv", index=False)
     words = ("--target", "ill", "--groups", "ward", "--leakage", "data", "--fits", "750")
     files = ("--suspects", "s.csv", "--json", "out.json", "--report", "out.html", "--explain")

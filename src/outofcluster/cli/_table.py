@@ -53,6 +53,8 @@ class Records:
         Where the records come from, in words.
     name : str
         What their file is called.
+    rows : array of int
+        Row of the file that each record comes from, counted from 0 below the names of the columns.
     more_groups : dict of array
         Other clusters of the same records, by the name of their column.
     """
@@ -63,6 +65,7 @@ class Records:
     classes: bool
     about: dict[str, str]
     name: str
+    rows: NDArray[np.int64]
     more_groups: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     @property
@@ -264,7 +267,7 @@ def read_records(
     if target in (groups, *more_groups):
         raise InputError(f"--target and --groups must be different columns, got {target!r} for both.")
     n_read = len(frame)
-    frame = with_targets(frame, target, drop=drop_missing_target)
+    frame, rows = with_targets(frame, target, drop=drop_missing_target)
     y, clusters = column(frame, target, "--target"), column(frame, groups, "--groups")
     others = {name: column(frame, name, "--groups") for name in more_groups}
     check_target(y, target, classes=classes)
@@ -292,7 +295,7 @@ def read_records(
         about["dropped"] = ", ".join(drop)
     if len(frame) < n_read:
         about["dropped records"] = f"{n_read - len(frame):,} records without a target"
-    return Records(features, y, clusters, as_classes, about, named, others)
+    return Records(features, y, clusters, as_classes, about, named, rows, others)
 
 
 def _neighbours(file: Path) -> list[str]:

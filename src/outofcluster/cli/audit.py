@@ -73,7 +73,7 @@ Example:
 @click.option(
     "--suspects",
     metavar="FILE",
-    help="Write the records that look leaked, as CSV.",
+    help="Write the records that look leaked, as CSV; record is the row of FILE, from 0.",
 )
 @json_option
 @click.option("--checkpoint", metavar="FILE", help="Keep finished work here.  [a cache, until it is done]")
@@ -156,14 +156,11 @@ def _write(
     """Write the files that were asked for: the options of those that were written, and a sentence for each other."""
     from outofcluster.present.report import render_html
 
-    listed = None if summary.auc is None else result.suspects()
+    listed = None if summary.auc is None else _suspects(result, problem)
 
     def suspects() -> str:
         assert listed is not None
-        clusters = problem.records.groups[listed["record"]]
-        frame = listed.copy()
-        frame.insert(2, "cluster", clusters)
-        return printable(str(frame.to_csv(index=False)))
+        return printable(str(listed.to_csv(index=False)))
 
     content: dict[str, Callable[[], str]] = {
         "--report": lambda: render_html(
@@ -184,6 +181,13 @@ def _write(
         except OSError as error:
             failed.append(f"{name} could not be written to {path!r}: {error.strerror or error}.")
     return written, failed
+
+
+def _suspects(result: Any, problem: Problem) -> Any:
+    """The suspects with their clusters, and with rows of the file in the place of those of the audited records."""
+    listed, records = result.suspects(), problem.records
+    listed.insert(2, "cluster", records.groups[listed["record"]])
+    return listed.assign(record=records.rows[listed["record"]])
 
 
 def _as_json(summary: Summary, about: dict[str, str]) -> str:
