@@ -56,13 +56,13 @@ def test_from_audited_records(run, tmp_path, linked):
     assert out.startswith("If single records leak:\n    ")
 
 
-@pytest.mark.parametrize("how", ["rows", "ids", "splink", "named"])
+@pytest.mark.parametrize("how", ["rows", "ids", "splink", "named", "decimal commas"])
 def test_from_pairs(run, tmp_path, linked, how):
     rng = np.random.default_rng(1)
     left, right, m = rng.integers(0, 800, 300), rng.integers(0, 800, 300), rng.random(300) ** 3
     names, words = ["left", "right", "probability"], []
     one, two = left, right
-    if how != "rows":
+    if how not in ("rows", "decimal commas"):
         words = ["--id", "visit"]
         one, two = (linked["visit"].to_numpy()[rows] for rows in (left, right))
     if how == "splink":
@@ -70,7 +70,8 @@ def test_from_pairs(run, tmp_path, linked, how):
     if how == "named":
         names = ["a", "b", "p"]
         words += ["--left", "a", "--right", "b", "--probability", "p"]
-    pd.DataFrame(dict(zip(names, (one, two, m), strict=True))).to_csv(tmp_path / "pairs.csv", index=False)
+    form = {"sep": ";", "decimal": ","} if how == "decimal commas" else {}
+    pd.DataFrame(dict(zip(names, (one, two, m), strict=True))).to_csv(tmp_path / "pairs.csv", index=False, **form)
     status, out, err = run("pairs", "pairs.csv", "visits.csv", "--groups", "patient", *words, "--json", "o.json")
     assert (status, err) == (0, "")
     groups = linked["patient"].to_numpy()

@@ -35,6 +35,14 @@ def account_printer(
             if said in about:
                 hint = "; --keep takes a column as a feature" if said == "left out" else ""
                 out.print(f"Left out: {about[said]}{hint}.", markup=False)
+        if "decimal commas" in about:
+            out.print(f"Read as numbers with decimal commas: {about['decimal commas']}.", markup=False)
+        if "nearly numbers" in about:
+            out.print(
+                "Taken as text, although nearly all values are numbers with decimal commas, because of others: "
+                f"{about['nearly numbers']}.",
+                markup=False,
+            )
         if "encoded" in about:
             out.print(f"Columns {about['encoded']}.", markup=False)
         if account.determining:

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError, MissingExtraError
+from outofcluster.cli._commas import with_decimal_commas
 from outofcluster.cli._target import check_target, first_word, with_targets
 
 __all__ = ["Records", "column", "read_records", "read_table"]
@@ -101,13 +102,14 @@ def read_table(path: str, *, encoding: str = "utf-8") -> Any:
     return _read(path, encoding)[0]
 
 
-def _read(path: str, encoding: str) -> tuple[Any, str]:
-    """The table and the sha256 of its file, of which a pipe is read once."""
+def _read(path: str, encoding: str) -> tuple[Any, str, bool]:
+    """The table, the sha256 of its file, of which a pipe is read once, and whether semicolons part its values."""
     try:
         import pandas as pd
     except ImportError:
         raise MissingExtraError("reading tables needs pandas: pip install 'outofcluster[cli]'.") from None
     source, digest = _source(path)
+    semicolons = False
     parquet = _starts_with(source, b"PAR1") or Path(path).suffix.lower() in _PARQUET
     try:
         if parquet:
@@ -115,6 +117,7 @@ def _read(path: str, encoding: str) -> tuple[Any, str]:
         else:
             encoding = "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
             options: dict[str, Any] = {"encoding": encoding, "sep": _separator(source, encoding)}
+            semicolons = options["sep"] == ";"
             names = pd.read_csv(_opened(source), header=None, nrows=1, dtype=str, keep_default_na=False, **options)
             _check_names([name for name in names.iloc[0] if name], path)
             if int(pd.__version__.split(".")[0]) < 3:
@@ -150,7 +153,7 @@ def _read(path: str, encoding: str) -> tuple[Any, str]:
         raise InputError(f"FILE must hold records, got {path!r} with column names only.")
     frame.columns = [str(name) for name in frame.columns]
     _check_names(list(frame.columns), path)
-    return frame, digest
+    return frame, digest, semicolons
 
 
 def _source(path: str) -> tuple[Path | bytes, str]:
@@ -263,11 +266,19 @@ def read_records(
     ``classes`` says whether the targets are classes, if the model or the loss tells. ``numbers`` says that a target of
     numbers is never taken for classes.
     """
-    frame, digest = _read(path, encoding)
+    frame, digest, semicolons = _read(path, encoding)
     if target in (groups, *more_groups):
         raise InputError(f"--target and --groups must be different columns, got {target!r} for both.")
     n_read = len(frame)
     frame, rows = with_targets(frame, target, drop=drop_missing_target)
+    said = dict[str, str]()
+    if semicolons:
+        others_than = {groups, *more_groups, *drop}
+        frame, commas, nearly = with_decimal_commas(frame, [name for name in frame.columns if name not in others_than])
+        if commas:
+            said["decimal commas"] = _shown(commas)
+        if nearly:
+            said["nearly numbers"] = _shown([f"{name} ({value!r})" for name, value in nearly.items()])
     y, clusters = column(frame, target, "--target"), column(frame, groups, "--groups")
     others = {name: column(frame, name, "--groups") for name in more_groups}
     check_target(y, target, classes=classes)
@@ -291,11 +302,16 @@ def read_records(
         "groups": groups,
         "features": ", ".join(names[:30]) + (f" and {len(names) - 30} more" if len(names) > 30 else ""),
     }
+    about |= said
     if drop:
         about["dropped"] = ", ".join(drop)
     if len(frame) < n_read:
         about["dropped records"] = f"{n_read - len(frame):,} records without a target"
     return Records(features, y, clusters, as_classes, about, named, rows, others)
+
+
+def _shown(names: list[str]) -> str:
+    return ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
 
 
 def _neighbours(file: Path) -> list[str]:

@@ -13,6 +13,7 @@ import numpy as np
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.files import check_outputs
 from outofcluster.auditing.choices import largest_rate
+from outofcluster.cli._commas import read_decimal_commas
 from outofcluster.cli._options import json_option
 from outofcluster.cli._print import console, on_screen, write_json
 from outofcluster.cli._suggest import SuggestingGroup
@@ -109,6 +110,8 @@ def from_pairs(
         column(table, name, option, "PAIRS")
         for name, option in zip(names, ("--left", "--right", "--probability"), strict=True)
     )
+    read, _ = read_decimal_commas(table[names[2]])
+    m = m if read is None else read.to_numpy()
     approximate = column(frame, groups, "--groups")
     if id_column is None:
         rows = [_row_numbers(name, values, frame) for name, values in zip(names, (one, two), strict=False)]
