@@ -10,6 +10,7 @@ import pytest
 from outofcluster.cli import main
 from outofcluster.leakage.rate import Leakage
 
+AUDITED = ("audited", "visits.csv", "--true", "person", "--groups", "patient")
 PAIRS = ("pairs", "visits.csv", "visits.csv", "--groups", "patient", "--probability", "person")
 
 
@@ -32,7 +33,7 @@ def linked(tmp_path):
     person = np.repeat(np.arange(200), 4)
     patient = np.where(rng.random(800) < 0.1, 1000 + person, person)
     frame = pd.DataFrame({"visit": [f"v{i}" for i in range(800)], "person": person, "patient": patient})
-    frame.to_csv(tmp_path / "visits.csv", index=False)
+    frame.assign(first=np.arange(800) % 4 == 0).to_csv(tmp_path / "visits.csv", index=False)
     return frame
 
 
@@ -54,6 +55,24 @@ def test_from_audited_records(run, tmp_path, linked):
     true, groups = linked["person"].to_numpy(), linked["patient"].to_numpy()
     check(out, tmp_path / "o.json", lambda of: Leakage.from_true_groups(true, groups, cv=4, of=of))
     assert out.startswith("If single records leak:\n    ")
+
+
+@pytest.mark.parametrize(("yes", "no"), [(True, False), (1, 0), ("yes", "no")])
+def test_from_drawn_records_and_their_mates(run, tmp_path, linked, yes, no):
+    rng = np.random.default_rng(2)
+    hit = rng.choice(800, 60, replace=False)
+    sample = linked[linked["person"].isin(linked["person"].to_numpy()[hit])]
+    mask = sample.index.isin(hit)
+    sample.assign(drawn=np.where(mask, yes, no)).to_csv(tmp_path / "sample.csv", index=False)
+    words = ("sample.csv", "--true", "person", "--groups", "patient", "--json", "o.json", "--drawn", "records")
+    true, groups = sample["person"].to_numpy(), sample["patient"].to_numpy()
+    for more, sampled in (((), None), (("--sampled", "drawn"), mask)):
+        status, out, err = run("audited", *words, *more)
+        assert (status, err) == (0, "")
+        rate = lambda of, s=sampled: Leakage.from_true_groups(true, groups, of=of, drawn="records", sampled=s)  # noqa: E731
+        check(out, tmp_path / "o.json", rate)
+    status, out, err = run("audited", *words[:-1], "clusters")
+    assert out.count("at least") == 2
 
 
 @pytest.mark.parametrize("how", ["rows", "ids", "splink", "named", "decimal commas"])
@@ -118,6 +137,18 @@ def test_json_on_the_screen_and_rates_beyond_use(run):
         (
             ("audited", "visits.csv", "--true", "person", "--groups", "person"),
             "must be different columns, got 'person'",
+        ),
+        (
+            ("audited", "visits.csv", "--true", "person", "--groups", "patient", "--sampled", "visit"),
+            "--drawn must be records or clusters along with --sampled, got entities.",
+        ),
+        (
+            (*AUDITED, "--drawn", "records", "--sampled", "visit"),
+            "--sampled must be a column of true and false, got 'v0' in column 'visit'.",
+        ),
+        (
+            (*AUDITED, "--drawn", "clusters", "--sampled", "first"),
+            "--sampled must be True for all records of a drawn cluster, or for none, got some of them.",
         ),
         (("audited", "nowhere.csv", "--true", "a", "--groups", "b"), "FILE must exist, got 'nowhere.csv'."),
         (

@@ -44,25 +44,54 @@ def command() -> None:
     "audited",
     epilog="""\b
 Example:
-  outofcluster leakage audited sample.csv --true person --groups patient""",
+  outofcluster leakage audited sample.csv --true person --groups patient --drawn records \\
+      --sampled drawn""",
 )
 @click.argument("file", metavar="FILE")
 @click.option("--true", "true_column", required=True, metavar="COL", help="Column of the true clusters.")
 @click.option("--groups", required=True, metavar="COL", help="Column of the approximate clusters.")
+@click.option(
+    "--drawn",
+    type=click.Choice(["entities", "records", "clusters"]),
+    default="entities",
+    metavar="KIND",
+    help="What was drawn at random: entities (true clusters), records, or clusters (approximate ones).  [entities]",
+)
+@click.option(
+    "--sampled",
+    metavar="COL",
+    help="Column of true and false: which records were drawn, the others being mates that were looked up.",
+)
 @_folds
 @_encoding
 @json_option
-def from_audited(file: str, true_column: str, groups: str, folds: int, encoding: str, json_path: str | None) -> None:
+def from_audited(
+    file: str,
+    true_column: str,
+    groups: str,
+    drawn: str,
+    sampled: str | None,
+    folds: int,
+    encoding: str,
+    json_path: str | None,
+) -> None:
     """Compute the rate from records whose true clusters were looked up.
 
-    Look up whole true clusters, drawn at random. A sample of records misses mates, and the rate comes out too low.
+    Draw records at random, look up all records of their true clusters, wherever the linkage put them, and mark the
+    ones that were drawn: --drawn records --sampled COL. FILE has all of them. Without the mates the rate comes out too
+    low.
     """
     _check(json_path, {"FILE": file})
+    if sampled is not None and drawn == "entities":
+        raise InputError("--drawn must be records or clusters along with --sampled, got entities.")
     frame = read_table(file, encoding=encoding)
     if true_column == groups:
         raise InputError(f"--true and --groups must be different columns, got {groups!r} for both.")
     true, approximate = column(frame, true_column, "--true"), column(frame, groups, "--groups")
-    _show(lambda of: Leakage.from_true_groups(true, approximate, cv=folds, of=of), json_path)
+    marks = None if sampled is None else _marks(frame, sampled)
+    _show(
+        lambda of: Leakage.from_true_groups(true, approximate, cv=folds, of=of, drawn=drawn, sampled=marks), json_path
+    )
 
 
 @command.command(
@@ -201,6 +230,17 @@ def _show(rate_of: Callable[[Any], Leakage], json_path: str | None) -> None:
         for name in (name for name, rate in rates.items() if rate.at_least):
             plain[name]["at_least"] = True
         write_json(json_path, json.dumps(plain, indent=2, allow_nan=False))
+
+
+def _marks(frame: Any, name: str) -> Any:
+    """A column of true and false, also as 1 and 0 or as yes and no."""
+    values = column(frame, name, "--sampled")
+    words = np.array([str(value).strip().lower() for value in values.tolist()])
+    marked, unmarked = np.isin(words, ("true", "1", "1.0", "yes")), np.isin(words, ("false", "0", "0.0", "no"))
+    if not (marked | unmarked).all():
+        wrong = str(values[~(marked | unmarked)][0])
+        raise InputError(f"--sampled must be a column of true and false, got {wrong!r} in column {name!r}.")
+    return marked
 
 
 def _row_numbers(name: str, values: Any, frame: Any) -> Any:
