@@ -11,6 +11,7 @@ from outofcluster.cli import main
 from outofcluster.leakage.rate import Leakage
 
 AUDITED = ("audited", "visits.csv", "--true", "person", "--groups", "patient")
+OF_TABLE = ("precision-recall", "--precision", "1", "--recall", "0.9", "--file", "visits.csv", "--groups", "patient")
 PAIRS = ("pairs", "visits.csv", "visits.csv", "--groups", "patient", "--probability", "person")
 
 
@@ -104,13 +105,27 @@ def test_from_precision_and_recall(run, tmp_path, linked):
     sizes = linked["patient"].value_counts().to_numpy()
     links = float((sizes * (sizes - 1) / 2).sum())
 
-    def rate(of):
-        counted = {"n_links": links, "n_records": 800, "validation_share": 0.2, "recall_std": 0.02}
-        return Leakage.from_precision_recall(0.95, 0.9, of=of, **counted)
-
-    for words in (("--links", str(links), "--records", "800"), ("--file", "visits.csv", "--groups", "patient")):
+    counts, of_table = ("--links", str(links), "--records", "800"), ("--file", "visits.csv", "--groups", "patient")
+    counted = {"n_links": links, "n_records": 800}
+    clusters = {"groups": linked["patient"].to_numpy()}
+    for words, given in (
+        (counts, counted),
+        (of_table, clusters),
+        ((*counts, "--mates", "1.5"), counted | {"mates": 1.5}),
+        ((*of_table, "--mates", "1.5"), clusters | {"mates": 1.5}),
+    ):
         status, out, err = run("precision-recall", *numbers, *words)
         assert (status, err) == (0, "")
+        # Only where nothing is known about mates are the rates upper bounds.
+        at_most = words == counts
+        assert out.count("    at most ") == 2 * at_most
+        written = json.loads((tmp_path / "o.json").read_text())
+        assert all(rate.pop("at_most", False) == at_most for rate in written.values())
+        (tmp_path / "o.json").write_text(json.dumps(written))
+
+        def rate(of, given=given):
+            return Leakage.from_precision_recall(0.95, 0.9, of=of, validation_share=0.2, recall_std=0.02, **given)
+
         check(out, tmp_path / "o.json", rate)
 
 
@@ -183,6 +198,14 @@ def test_json_on_the_screen_and_rates_beyond_use(run):
         (
             ("precision-recall", "--precision", "1", "--recall", "0.9", "--file", "visits.csv"),
             "--groups must be given along",
+        ),
+        (
+            ("precision-recall", "--precision", "1", "--recall", "0.9", "--groups", "patient"),
+            "--file must be given along with --groups.",
+        ),
+        (
+            (*OF_TABLE, "--links", "9"),
+            "--links must be left out with --file, which is counted instead.",
         ),
         (
             (
