@@ -131,6 +131,42 @@ def test_suspects_are_rows_of_the_file_where_records_without_a_target_were_left_
     assert f'<th scope="row">{suspects["record"][0]}</th>' in (tmp_path / "out.html").read_text()
 
 
+def test_suspects_of_fragments_are_clusters(run, tmp_path):
+    rng = np.random.default_rng(0)
+    person = np.repeat(np.arange(60), 6)
+    X = 2 * rng.standard_normal((60, 3))[person] + 0.2 * rng.standard_normal((360, 3))
+    # The first ten people are in two pieces.
+    linked = np.where((person < 10) & (np.arange(360) % 2 == 0), 100 + person, person)
+    frame = pd.DataFrame(X, columns=list("abc")).assign(patient=[f"p{i}" for i in linked])
+    frame["ill"] = np.where(X[:, 0] + rng.standard_normal(60)[person] > 0, "yes", "no")
+    frame.to_csv(tmp_path / "visits.csv", index=False)
+    words = (*PLAIN, "--leakage", "0.1", "--fits", "100", "--fail-on", "never", "--report", "out.html")
+    status, out, err = run("audit", "visits.csv", *words, "--suspects", "s.csv")
+    assert (status, err) == (0, "")
+    assert "The suspects are in s.csv, the likeliest first." in out
+    suspects = pd.read_csv(tmp_path / "s.csv")
+    assert suspects.columns.tolist() == ["fold", "cluster", "probability", "resembles", "records"]
+    assert suspects["probability"].is_monotonic_decreasing
+    pairs = {(100 + i, i) for i in range(10)} | {(i, 100 + i) for i in range(10)}
+    first = suspects[:8]
+    found = [
+        (int(one[1:]), int(two[1:])) in pairs for one, two in zip(first["cluster"], first["resembles"], strict=True)
+    ]
+    assert np.mean(found) > 0.7
+
+
+def test_features_that_tell_no_clusters_apart_leave_no_suspects_but_all_else(run, tmp_path):
+    frame = table()[["patient", "ill"]].assign(noise=np.random.default_rng(1).standard_normal(200))
+    frame["ill"] = np.random.default_rng(2).choice(["yes", "no"], 200)
+    frame.to_csv(tmp_path / "records.csv", index=False)
+    words = (*PLAIN, "--leakage", "0.1", "--fits", "60", "--suspects", "s.csv", "--json", "out.json")
+    status, out, err = run("audit", "records.csv", *words)
+    assert (status, err.count("\n")) == (3, 1)
+    assert err.startswith("outofcluster: --suspects must go with records that show which clusters belong together")
+    assert (tmp_path / "out.json").exists()
+    assert "corrected for 10.0% leakage" in out
+
+
 def test_the_rate_and_the_suspects_come_from_the_records(run, tmp_path):
     frame, moved = wards()
     frame.to_csv(tmp_path / "wards.csv", index=False)
@@ -561,21 +597,21 @@ BAD = {
         "--suspects must be another file than --report, got 'out.html' for both.",
     ),
     "suspects nowhere": ((*PLAIN, "--suspects", "no/where.csv"), "--suspects must lie in a folder that exists"),
-    "suspects of fragments": (
-        (*PLAIN, "--suspects", "s.csv", "--error-model", "fragments"),
-        "--suspects must go with --error-model records, got fragments.",
+    "suspects of fragments without a comparison": (
+        (*PLAIN, "--suspects", "s.csv", "--error-model", "fragments", "--no-unmix", "--fits", "100"),
+        "--suspects must be given without --no-unmix",
     ),
-    "suspects of small clusters": (
-        (*PLAIN, "--suspects", "s.csv"),
-        "--suspects must go with --error-model records, got auto, which stands for fragments",
+    "suspects of too much leakage and few fits": (
+        (*PLAIN, "--suspects", "s.csv", "--fits", "700", "--leakage", "0.6", "--error-model", "records"),
+        "--leakage must be at most 0.5, beyond which nothing can be told, got 0.6",
     ),
     "suspects without a comparison": (
         (*PLAIN, "--suspects", "s.csv", "--no-unmix"),
         "--suspects must be given without --no-unmix, or with --leakage data.",
     ),
     "suspects of few fits": (
-        (*PLAIN, "--suspects", "s.csv", "--fits", "700"),
-        "--fits must be at least 150 per fold for --suspects, got 140 per fold.",
+        (*PLAIN, "--suspects", "s.csv", "--fits", "700", "--error-model", "records"),
+        "--fits must be at least 750 for --suspects among single records, which is 150 for each fold, got 700.",
     ),
     "a lonely error": ((*PLAIN, "--leakage-std", "0.1"), "--leakage must be given along with --leakage-std."),
     "a report nowhere": (
