@@ -112,6 +112,13 @@ def test_demo_tells_the_whole_story(run, tmp_path):
     assert max(map(len, out.splitlines())) <= 100
 
 
+def test_demo_explains_what_its_answer_rests_on(run):
+    status, out, err = run("demo", "--fits", "60", "--explain")
+    assert (status, err) == (0, "")
+    assert "see --explain" not in out
+    assert "Note " in out
+
+
 @pytest.mark.slow
 def test_demo_on_the_screen_as_json_and_by_seed(run, tmp_path):
     status, out, err = run("demo", "--json", "-", "--fits", "60", "--seed", "1", "--report", "x.html")

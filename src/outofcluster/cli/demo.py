@@ -14,9 +14,10 @@ __all__ = ["command"]
 @click.command("demo", short_help="See it work on simulated patients.")
 @click.option("--report", default="report.html", show_default=True, metavar="FILE", help="HTML report to write.")
 @json_option
+@click.option("--explain", is_flag=True, help="Show in full what the answer rests on.")
 @click.option("--fits", default=200, show_default=True, metavar="N", help="Models to fit to resamples.")
 @click.option("--seed", default=0, show_default=True, metavar="N", help="Seed of the simulation.")
-def command(report: str, json_path: str | None, fits: int, seed: int) -> None:
+def command(report: str, json_path: str | None, explain: bool, fits: int, seed: int) -> None:
     """See it work on simulated patients, for whom the true loss is known. Nothing is downloaded.
 
     A linkage put the records of 800 patients together, but left some patients in two pieces. Folds keep every piece on
@@ -44,7 +45,7 @@ def command(report: str, json_path: str | None, fits: int, seed: int) -> None:
         "of models that saw no leaked record, on 3,000 new patients.",
     ):
         out.print(line, markup=False)
-    show_audit(out, summary, truth=truth)
+    show_audit(out, summary, truth=truth, explain=explain)
     holds = "contains" if demo.covered else "misses, as one in twenty does,"
     out.print(
         f"\nThe interval of the corrected loss {holds} the truth, {truth:.4f}.",
