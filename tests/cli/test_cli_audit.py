@@ -1,6 +1,7 @@
 """``outofcluster audit`` and ``test`` on tables such as people have."""
 
 import json
+import re
 import sys
 
 import numpy as np
@@ -221,7 +222,7 @@ def test_the_level_of_confidence_is_an_option(run):
 
 @pytest.mark.usefixtures("records")
 def test_findings_speak_of_options(run):
-    status, out, _ = run("audit", "records.csv", *PLAIN, "--fits", "60", "--fail-on", "info")
+    status, out, _ = run("audit", "records.csv", *PLAIN, "--fits", "60", "--fail-on", "note")
     assert status == 1
     assert "What to do: Give --error-model" not in out
     assert "What to do: Give --leakage; 'outofcluster leakage' helps to find it." in out
@@ -239,6 +240,14 @@ def test_the_exit_status_follows_fail_on():
         assert statuses == [int(severity >= place) for severity in range(3)]
         assert exit_status(found.values(), fail_on) == int(fail_on != "never")
         assert exit_status([], fail_on) == 0
+    # What is printed as a note has the level info.
+    assert [exit_status([found[severity]], "note") for severity in found] == [1, 1, 1]
+
+
+def test_the_levels_of_fail_on_are_in_the_help(run):
+    for command in ("audit", "sweep"):
+        _, out, _ = run(command, "--help")
+        assert "note (or info), warning, severe, or never.  [severe]" in re.sub(r"\s*\n\s*", " ", out)
 
 
 @pytest.mark.usefixtures("records")

@@ -106,10 +106,7 @@ def _codes(labels: Any) -> Any:
 def _is_nested(inner: Any, outer: Any) -> bool:
     """Whether each of many inner clusters, some of them of several records, lies inside one of many outer ones."""
     n_inner, n_outer = int(inner.max()) + 1, int(outer.max()) + 1
-    if (
-        n_outer < max(_LEAST_CLUSTERS, n_inner / 2)
-        or len(inner) - n_inner < _LEAST_CLUSTERS
-    ):
+    if n_outer < max(_LEAST_CLUSTERS, n_inner / 2) or len(inner) - n_inner < _LEAST_CLUSTERS:
         return False
     outer_of = np.zeros(n_inner, dtype=np.int64)
     outer_of[inner] = outer

@@ -24,7 +24,7 @@ __all__ = ["console", "exit_status", "in_options", "on_screen", "show_audit", "s
 _WIDTH = 100
 _STYLES = {"severe": "bold red", "warning": "yellow", "info": "cyan"}
 _WORDS = {"severe": "Severe", "warning": "Warning", "info": "Note"}
-_RANK = {"info": 0, "warning": 1, "severe": 2, "never": 3}
+_RANK = {"note": 0, "info": 0, "warning": 1, "severe": 2, "never": 3}
 
 _REMEDIES = {
     "error-model": "Give --error-model if you know better.",
