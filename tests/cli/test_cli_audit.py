@@ -595,7 +595,12 @@ BAD = {
     ),
     "the data's rate of fragments": (
         (*PLAIN, "--leakage", "data", "--error-model", "fragments"),
-        "--leakage must be a rate for error_model='fragments', got 'data'",
+        "--leakage must be a rate for --error-model fragments, got data, which works for --error-model records only.",
+    ),
+    "the data's rate of small clusters": (
+        (*PLAIN, "--leakage", "data", "--suspects", "s.csv", "--fits", "100"),
+        "--leakage must be a rate for --error-model fragments, which was chosen because the validation clusters are "
+        "many and small, got data, which works for --error-model records only; give that if single records leak.",
     ),
     "suspects over the records": (
         (*PLAIN, "--suspects", "./records.csv"),

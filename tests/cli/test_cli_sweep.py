@@ -118,6 +118,10 @@ def test_json_on_the_screen_and_a_threshold_that_is_left_out(run):
         ((*PLAIN, "--groups", "0.1=ill"), "--target and --groups must be different columns, got 'ill' for both."),
         (("--target", "ill", "--groups", "0.9=loose", "--groups", "0.5=tight"), "--groups must be nested, but records"),
         ((*PLAIN, "--leakage", "0.9=0.1"), "--leakage must have a rate for every threshold, got none for 0.5."),
+        (
+            (*PLAIN, "--leakage", "0.5=data", "--leakage", "0.9=0.1"),
+            "--leakage must be a rate for --error-model fragments, which was chosen because the validation clusters",
+        ),
         ((*PLAIN, "--leakage", "few"), "--leakage must be a number or data, got 'few'."),
         ((*PLAIN, "--leakage", "0.1", "--leakage", "0.2"), "--leakage must be THRESHOLD=RATE, got '0.1'."),
         ((*PLAIN, "--plot", "out.html"), "--plot must be a file that ends with .png, .svg, .pdf, got 'out.html'."),

@@ -18,6 +18,7 @@ from outofcluster.auditing.beginning import Beginning, before_fits
 from outofcluster.auditing.summary import Summary
 from outofcluster.cli._account import account_printer
 from outofcluster.cli._backend import on_backend
+from outofcluster.cli._error_model import check_data_rate, chosen_error_model
 from outofcluster.cli._finished import FinishedWork, check_files
 from outofcluster.cli._options import (
     ERROR_MODELS,
@@ -104,8 +105,9 @@ def command(
     rate = _read_rate(leakage, leakage_std)
     files = {"--report": report, "--json": None if json_path == "-" else json_path, "--suspects": suspects}
     check_files(file, files, checkpoint)
-    if suspects is not None and no_unmix and (rate != "data" or error_model == "fragments"):
-        raise InputError("--suspects must be given without --no-unmix, or with --leakage data.")
+    if suspects is not None and no_unmix and rate != "data":
+        other = "" if error_model == "fragments" else ", or with --leakage data"
+        raise InputError(f"--suspects must be given without --no-unmix{other}.")
     problem = read_problem(file, **options)
     out, err = console(error=on_screen(report, json_path, suspects)), console(error=True)
     if err.is_terminal:
@@ -128,6 +130,8 @@ def command(
                     _check_suspects(problem, error_model, folds, fits)
                 show_account(beginning)
 
+            if rate == "data":
+                check_data_rate(problem, [problem.records.groups], error_model, folds)
             with before_fits(begin):
                 result = progress.run(lambda path: _audit(problem, rate, checkpoint=path, **choices))
     except KeyboardInterrupt:
@@ -228,12 +232,7 @@ def _read_rate(leakage: str | None, std: str | None) -> Any:
 
 def _check_suspects(problem: Problem, error_model: str, folds: int, fits: int | None) -> None:
     """Refuse to look for suspects among single records where the two sides of the splits will not be compared."""
-    from outofcluster.auditing.choices import choose_error_model
-    from outofcluster.split.folds import Clusters, make_folds
-
-    groups = problem.records.groups
-    split = make_folds(problem.X, problem.records.target, groups, folds)
-    chosen, _ = choose_error_model(error_model, None, split, Clusters.of(groups, None).codes)
+    chosen, _ = chosen_error_model(problem, problem.records.groups, error_model, folds)
     if chosen == "records" and fits is not None and fits // folds < _FITS_TO_UNMIX:
         raise InputError(
             f"--fits must be at least {_FITS_TO_UNMIX * folds} for --suspects among single records, which is "

@@ -16,6 +16,7 @@ from outofcluster._base.exceptions import InputError, MissingExtraError
 from outofcluster._base.files import write_whole
 from outofcluster.auditing.beginning import before_fits
 from outofcluster.cli._account import account_printer
+from outofcluster.cli._error_model import check_data_rate
 from outofcluster.cli._finished import FinishedWork, check_files
 from outofcluster.cli._options import (
     ERROR_MODELS,
@@ -105,6 +106,8 @@ def command(
             choices["random_state"] = options["seed"]
             by_threshold = {threshold: clusters[name] for threshold, name in columns.items()}
             printer = account_printer(out, problem.records, problem.account, problem.n_jobs, n_thresholds=len(columns))
+            if "data" in (rates.values() if isinstance(rates, dict) else [rates]):
+                check_data_rate(problem, by_threshold.values(), error_model, folds)
             with before_fits(printer):
                 result = work.run(lambda path: _sweep(problem, by_threshold, checkpoint=path, **choices))
     except KeyboardInterrupt:
