@@ -554,7 +554,8 @@ def test_an_effect_can_fail_a_pipeline(run, tmp_path):
     status, out, err = run(*words, "--fail-on-effect", "--alpha", "1e-300", "--json", "-")
     assert status == 0
     assert json.loads(out)["rejected"] is False
-    assert "No cluster effect was found" in err
+    assert err.count("No cluster effect was found (p = ") == 1
+    assert " ".join(err.split()).count("would have been found with a probability of 80 %") == 1
 
 
 # --- bad input ----------------------------------------------------------------------------------------
