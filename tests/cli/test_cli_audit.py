@@ -19,6 +19,7 @@ from outofcluster.cli import main
 from outofcluster.cli._models import make_model, own_model
 from outofcluster.cli._print import exit_status
 from outofcluster.cli._table import read_records, read_table
+from outofcluster.inference.estimates import decimals, fixed
 
 HOSTILE = "<script>alert(1)</script>"
 PLAIN = ("--target", "ill", "--groups", "patient")
@@ -390,8 +391,17 @@ def test_metrics_by_name(run, tmp_path):
     summary, _ = numbers(tmp_path / "out.json")
     assert [one.metric.name for one in summary.metrics] == ["roc_auc", "neg_brier_score", "f1"]
     said = " ".join(out.split())
-    assert said.find("AUC ") < said.find("Brier score") < said.find("F1 ")
+    assert -1 < said.find("AUC, ") < said.find("Brier score, ") < said.find("F1, ")
     assert summary.headline.startswith("AUC 0.")
+    # Every estimate is on a line with its interval, below a first column that is aligned on the left.
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= 100
+    for one in summary.metrics:
+        for name, estimate in {"as it is": one.naive, "corrected": one.corrected, "optimism": one.optimism}.items():
+            own = next(line for line in lines if line.startswith(f"  {one.metric.label}, {name} "))
+            words = rf"{re.escape(one.metric.label)}, {name} +−?[\d.]+ +−?[\d.]+ to −?[\d.]+"
+            assert re.fullmatch(words, own.strip()), own
+            assert f" {fixed(estimate.value, decimals(one.naive, one.corrected))} " in own
     assert "minus" not in out.lower()
     assert "Brier score" in (tmp_path / "out.html").read_text(encoding="utf-8")
 
