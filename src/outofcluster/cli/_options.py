@@ -86,7 +86,7 @@ fail_on_option = click.option(
     type=click.Choice(["note", "info", "warning", "severe", "never"]),
     default="severe",
     metavar="LEVEL",
-    help="Least finding that exits with 1: note (or info), warning, severe, or never.  [severe]",
+    help="Exit 1 from note, warning, severe or never.  [severe]",
 )
 json_option = click.option("--json", "json_path", metavar="FILE", help="Write the numbers as JSON; - for the screen.")
 

@@ -74,7 +74,7 @@ Example:
 @click.option(
     "--suspects",
     metavar="FILE",
-    help="Write what looks leaked, as CSV: records by their row of FILE, from 0, or clusters if fragments leak.",
+    help="Write what looks leaked as CSV; rows count from 0.",
 )
 @json_option
 @click.option("--checkpoint", metavar="FILE", help="Keep finished work here.  [a cache, until it is done]")
