@@ -204,7 +204,16 @@ def test_the_words():
     text = str(result)
     assert text.startswith("No cluster effect was found")
     assert "This does not show that there is none" in text
-    assert f"an effect of {result.detectable:.3g} would have been found with a probability of 80%" in text
+    assert f"an effect of {result.detectable:.3g} would have been found with a probability of 80 %" in text
+    assert result.outcome == f"No cluster effect was found (p = {result.pvalue:.2g})."
+    assert "probability of" not in result._repr_html_().partition("<table")[0]
+    worse = paired_losses(-0.02)
+    worse = replace(worse, sizes=FoldSizes(2, 2, 2000, 1000), numbers=np.array([-0.02, 0.01, 1068.0, 1069.0]))
+    text = str(evaluate_effect(worse, "zero_one", alpha=0.05))
+    assert "difference −0.02." in text
+    assert "t = −2 with 1,068 degrees of freedom" in text
+    assert "models of 2,000 records; the units are 1,069 clusters." in text
+    assert "-0" not in text
     better = evaluate_effect(replace(paired_losses(0.2), train=-np.ones((3, 2)), validation=-2 * np.ones((3, 2))),
                              "roc_auc", greater_is_better=True)  # fmt: skip
     assert "1 by models of other clusters, 2 by models of the same clusters" in str(better)
@@ -217,7 +226,7 @@ def test_the_papers_test_says_its_power():
     assert weak.method == strong.method == "welch"
     assert weak.power < 0.2 < 0.99 < strong.power
     for result in (weak, strong):
-        said = f"p = {result.pvalue:.2g}, power {result.power:.0%} against the effect that was measured"
+        said = f"p = {result.pvalue:.2g}, power {100 * result.power:.0f} % against the effect that was measured"
         assert said in str(result)
         assert said in result.sentence
     assert "the paper's test, 6 + 6 models of 20 records, each scored on 10." in str(strong)

@@ -561,11 +561,11 @@ def test_the_leakage_test_in_one_sentence():
     found = evaluate_effect(EffectLosses(0.4 + noise, 0.2 + noise, size), "zero_one", alpha=0.05)
     assert found.sentence.endswith("): there is something for leakage to act on.")
     none = evaluate_effect(EffectLosses(0.2 + noise, 0.2 + noise, size), "zero_one", alpha=0.05)
-    found = f"one of {none.detectable:.3g} would have been found with a probability of 80%."
-    assert none.sentence.startswith("No cluster effect was found (p = 0.5, power 5%")
+    found = f"one of {none.detectable:.3g} would have been found with a probability of 80 %."
+    assert none.sentence.startswith("No cluster effect was found (p = 0.5, power 5 %")
     assert none.sentence.endswith(f"); {found}")
     flat = evaluate_effect(EffectLosses(0 * noise, 0 * noise, size), "zero_one", alpha=0.05)
-    assert flat.sentence.startswith("No cluster effect was found (p = 1, power 0%")
+    assert flat.sentence.startswith("No cluster effect was found (p = 1, power 0 %")
     assert flat.sentence.endswith("), from losses that do not vary.")
 
 

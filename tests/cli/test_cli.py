@@ -91,7 +91,8 @@ def test_demo_tells_the_whole_story(run, tmp_path):
     for words in (
         "The linkage left",
         "150 patients were looked up by hand",
-        f"shows {summary.naive.value:.1%} wrong predictions",
+        "so it counts 1,0",
+        f"shows {100 * summary.naive.value:.1f} % wrong predictions",
         headline(summary),
         f"the truth {numbers['truth']:.4f}",
         f"{summary.corrected.interval[0]:.4f} to {summary.corrected.interval[1]:.4f}",
@@ -110,6 +111,13 @@ def test_demo_tells_the_whole_story(run, tmp_path):
     assert f"{numbers['truth']:.4f}, of models without leaked records" in report
     assert len(report.encode()) < 200_000
     assert max(map(len, out.splitlines())) <= 100
+
+
+def test_demo_explains_what_its_answer_rests_on(run):
+    status, out, err = run("demo", "--fits", "60", "--explain")
+    assert (status, err) == (0, "")
+    assert "see --explain" not in out
+    assert "Note " in out
 
 
 @pytest.mark.slow

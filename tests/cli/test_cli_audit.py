@@ -1,6 +1,7 @@
 """``outofcluster audit`` and ``test`` on tables such as people have."""
 
 import json
+import re
 import sys
 
 import numpy as np
@@ -18,6 +19,7 @@ from outofcluster.cli import main
 from outofcluster.cli._models import make_model, own_model
 from outofcluster.cli._print import exit_status
 from outofcluster.cli._table import read_records, read_table
+from outofcluster.inference.estimates import decimals, fixed
 
 HOSTILE = "<script>alert(1)</script>"
 PLAIN = ("--target", "ill", "--groups", "patient")
@@ -103,7 +105,8 @@ def test_the_numbers_are_those_of_python(run, tmp_path):
     assert not list((tmp_path / "cache").rglob("*fold*"))
 
 
-def test_the_rate_and_the_suspects_come_from_the_records(run, tmp_path):
+def wards():
+    """Records of wards, and the rows of those that were filed under another ward."""
     rng = np.random.default_rng(0)
     ward = np.repeat(np.arange(10), 30)
     X = 2 * rng.standard_normal((10, 3))[ward] + 0.4 * rng.standard_normal((300, 3))
@@ -111,6 +114,63 @@ def test_the_rate_and_the_suspects_come_from_the_records(run, tmp_path):
     moved = rng.choice(300, 30, replace=False)
     filed[moved] = (ward[moved] + rng.integers(1, 10, 30)) % 10
     frame = pd.DataFrame(X, columns=list("abc")).assign(ward=[f"<w>{i}" for i in filed], ill=X[:, 0] + X[:, 1] > 0)
+    return frame, moved
+
+
+def test_suspects_are_rows_of_the_file_where_records_without_a_target_were_left_out(run, tmp_path):
+    frame, moved = wards()
+    frame["ill"] = frame["ill"].map({True: "yes", False: "no"})
+    untold = np.random.default_rng(1).choice(300, 40, replace=False)
+    frame.loc[untold, "ill"] = None
+    frame.to_csv(tmp_path / "wards.csv", index=False)
+    words = ("--target", "ill", "--groups", "ward", "--leakage", "data", "--fits", "750", "--drop-missing-target")
+    status, _, err = run("audit", "wards.csv", *words, "--suspects", "s.csv", "--report", "out.html")
+    assert (status, err) == (0, "")
+    suspects = pd.read_csv(tmp_path / "s.csv")
+    assert not np.isin(suspects["record"], untold).any()
+    assert (suspects["cluster"] == frame["ward"].to_numpy()[suspects["record"]]).all()
+    assert np.isin(suspects["record"][:10], moved).mean() > 0.7
+    assert f'<th scope="row">{suspects["record"][0]}</th>' in (tmp_path / "out.html").read_text()
+
+
+def test_suspects_of_fragments_are_clusters(run, tmp_path):
+    rng = np.random.default_rng(0)
+    person = np.repeat(np.arange(60), 6)
+    X = 2 * rng.standard_normal((60, 3))[person] + 0.2 * rng.standard_normal((360, 3))
+    # The first ten people are in two pieces.
+    linked = np.where((person < 10) & (np.arange(360) % 2 == 0), 100 + person, person)
+    frame = pd.DataFrame(X, columns=list("abc")).assign(patient=[f"p{i}" for i in linked])
+    frame["ill"] = np.where(X[:, 0] + rng.standard_normal(60)[person] > 0, "yes", "no")
+    frame.to_csv(tmp_path / "visits.csv", index=False)
+    words = (*PLAIN, "--leakage", "0.1", "--fits", "100", "--fail-on", "never", "--report", "out.html")
+    status, out, err = run("audit", "visits.csv", *words, "--suspects", "s.csv")
+    assert (status, err) == (0, "")
+    assert "The suspects are in s.csv, the likeliest first." in out
+    suspects = pd.read_csv(tmp_path / "s.csv")
+    assert suspects.columns.tolist() == ["fold", "cluster", "probability", "resembles", "records"]
+    assert suspects["probability"].is_monotonic_decreasing
+    pairs = {(100 + i, i) for i in range(10)} | {(i, 100 + i) for i in range(10)}
+    first = suspects[:8]
+    found = [
+        (int(one[1:]), int(two[1:])) in pairs for one, two in zip(first["cluster"], first["resembles"], strict=True)
+    ]
+    assert np.mean(found) > 0.7
+
+
+def test_features_that_tell_no_clusters_apart_leave_no_suspects_but_all_else(run, tmp_path):
+    frame = table()[["patient", "ill"]].assign(noise=np.random.default_rng(1).standard_normal(200))
+    frame["ill"] = np.random.default_rng(2).choice(["yes", "no"], 200)
+    frame.to_csv(tmp_path / "records.csv", index=False)
+    words = (*PLAIN, "--leakage", "0.1", "--fits", "60", "--suspects", "s.csv", "--json", "out.json")
+    status, out, err = run("audit", "records.csv", *words)
+    assert (status, err.count("\n")) == (3, 1)
+    assert err.startswith("outofcluster: --suspects must go with records that show which clusters belong together")
+    assert (tmp_path / "out.json").exists()
+    assert "corrected for 10.0% leakage" in out
+
+
+def test_the_rate_and_the_suspects_come_from_the_records(run, tmp_path):
+    frame, moved = wards()
     frame.to_csv(tmp_path / "wards.csv", index=False)
     words = ("--target", "ill", "--groups", "ward", "--leakage", "data", "--fits", "750")
     files = ("--suspects", "s.csv", "--json", "out.json", "--report", "out.html", "--explain")
@@ -163,7 +223,7 @@ def test_the_level_of_confidence_is_an_option(run):
 
 @pytest.mark.usefixtures("records")
 def test_findings_speak_of_options(run):
-    status, out, _ = run("audit", "records.csv", *PLAIN, "--fits", "60", "--fail-on", "info")
+    status, out, _ = run("audit", "records.csv", *PLAIN, "--fits", "60", "--fail-on", "note")
     assert status == 1
     assert "What to do: Give --error-model" not in out
     assert "What to do: Give --leakage; 'outofcluster leakage' helps to find it." in out
@@ -181,6 +241,14 @@ def test_the_exit_status_follows_fail_on():
         assert statuses == [int(severity >= place) for severity in range(3)]
         assert exit_status(found.values(), fail_on) == int(fail_on != "never")
         assert exit_status([], fail_on) == 0
+    # What is printed as a note has the level info.
+    assert [exit_status([found[severity]], "note") for severity in found] == [1, 1, 1]
+
+
+def test_the_levels_of_fail_on_are_in_the_help(run):
+    for command in ("audit", "sweep"):
+        _, out, _ = run(command, "--help")
+        assert "Exit 1 from note, warning, severe or never. [severe]" in " ".join(out.split())
 
 
 @pytest.mark.usefixtures("records")
@@ -323,8 +391,17 @@ def test_metrics_by_name(run, tmp_path):
     summary, _ = numbers(tmp_path / "out.json")
     assert [one.metric.name for one in summary.metrics] == ["roc_auc", "neg_brier_score", "f1"]
     said = " ".join(out.split())
-    assert said.find("AUC ") < said.find("Brier score") < said.find("F1 ")
+    assert -1 < said.find("AUC, ") < said.find("Brier score, ") < said.find("F1, ")
     assert summary.headline.startswith("AUC 0.")
+    # Every estimate is on a line with its interval, below a first column that is aligned on the left.
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= 100
+    for one in summary.metrics:
+        for name, estimate in {"as it is": one.naive, "corrected": one.corrected, "optimism": one.optimism}.items():
+            own = next(line for line in lines if line.startswith(f"  {one.metric.label}, {name} "))
+            words = rf"{re.escape(one.metric.label)}, {name} +−?[\d.]+ +−?[\d.]+ to −?[\d.]+"
+            assert re.fullmatch(words, own.strip()), own
+            assert f" {fixed(estimate.value, decimals(one.naive, one.corrected))} " in own
     assert "minus" not in out.lower()
     assert "Brier score" in (tmp_path / "out.html").read_text(encoding="utf-8")
 
@@ -487,7 +564,8 @@ def test_an_effect_can_fail_a_pipeline(run, tmp_path):
     status, out, err = run(*words, "--fail-on-effect", "--alpha", "1e-300", "--json", "-")
     assert status == 0
     assert json.loads(out)["rejected"] is False
-    assert "No cluster effect was found" in err
+    assert err.count("No cluster effect was found (p = ") == 1
+    assert " ".join(err.split()).count("would have been found with a probability of 80 %") == 1
 
 
 # --- bad input ----------------------------------------------------------------------------------------
@@ -528,7 +606,12 @@ BAD = {
     ),
     "the data's rate of fragments": (
         (*PLAIN, "--leakage", "data", "--error-model", "fragments"),
-        "--leakage must be a rate for error_model='fragments', got 'data'",
+        "--leakage must be a rate for --error-model fragments, got data, which works for --error-model records only.",
+    ),
+    "the data's rate of small clusters": (
+        (*PLAIN, "--leakage", "data", "--suspects", "s.csv", "--fits", "100"),
+        "--leakage must be a rate for --error-model fragments, which was chosen because the validation clusters are "
+        "many and small, got data, which works for --error-model records only; give that if single records leak.",
     ),
     "suspects over the records": (
         (*PLAIN, "--suspects", "./records.csv"),
@@ -539,21 +622,21 @@ BAD = {
         "--suspects must be another file than --report, got 'out.html' for both.",
     ),
     "suspects nowhere": ((*PLAIN, "--suspects", "no/where.csv"), "--suspects must lie in a folder that exists"),
-    "suspects of fragments": (
-        (*PLAIN, "--suspects", "s.csv", "--error-model", "fragments"),
-        "--suspects must go with --error-model records, got fragments.",
+    "suspects of fragments without a comparison": (
+        (*PLAIN, "--suspects", "s.csv", "--error-model", "fragments", "--no-unmix", "--fits", "100"),
+        "--suspects must be given without --no-unmix",
     ),
-    "suspects of small clusters": (
-        (*PLAIN, "--suspects", "s.csv"),
-        "--suspects must go with --error-model records, got auto, which stands for fragments",
+    "suspects of too much leakage and few fits": (
+        (*PLAIN, "--suspects", "s.csv", "--fits", "700", "--leakage", "0.6", "--error-model", "records"),
+        "--leakage must be at most 0.5, beyond which nothing can be told, got 0.6",
     ),
     "suspects without a comparison": (
         (*PLAIN, "--suspects", "s.csv", "--no-unmix"),
         "--suspects must be given without --no-unmix, or with --leakage data.",
     ),
     "suspects of few fits": (
-        (*PLAIN, "--suspects", "s.csv", "--fits", "700"),
-        "--fits must be at least 150 per fold for --suspects, got 140 per fold.",
+        (*PLAIN, "--suspects", "s.csv", "--fits", "700", "--error-model", "records"),
+        "--fits must be at least 750 for --suspects among single records, which is 150 for each fold, got 700.",
     ),
     "a lonely error": ((*PLAIN, "--leakage-std", "0.1"), "--leakage must be given along with --leakage-std."),
     "a report nowhere": (

@@ -335,3 +335,47 @@ def test_one_pipe_cannot_be_two_tables(run):
     status, _, err = run("leakage", "pairs", "-", "-", "--groups", "patient")
     assert status == 2
     assert err == ("outofcluster: PAIRS and FILE must be different files, got '-' for both, which can be read once.\n")
+
+
+# --- decimal commas -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["ill", "score"])
+def test_decimal_commas_of_a_file_with_semicolons_are_numbers(run, tmp_path, target):
+    frame = table().assign(score=lambda t: t["age"] + t["dose"] ** 3)
+    frame.loc[[3, 7], "dose"] = None
+    frame.loc[5, "age"] = 1.5e-7
+    for name, options in {"points.csv": {}, "commas.csv": {"sep": ";", "decimal": ","}}.items():
+        frame.to_csv(tmp_path / name, index=False, **options)
+    numbers = {}
+    for name in ("points.csv", "commas.csv"):
+        words = (name, "--target", target, "--groups", "patient", "--fits", "60", "--fail-on", "never")
+        status, out, err = run("audit", *words, "--drop", "ill" if target == "score" else "score", "--json", "o.json")
+        assert (status, err) == (0, "")
+        numbers[name] = json.loads((tmp_path / "o.json").read_text())
+        listed = "age, dose, score" if target == "score" else "age, dose"
+        assert (f"Read as numbers with decimal commas: {listed}." in out) == (name == "commas.csv")
+    assert numbers["points.csv"]["naive"] == numbers["commas.csv"]["naive"]
+    assert numbers["points.csv"]["corrected"] == numbers["commas.csv"]["corrected"]
+
+
+def test_only_columns_of_numbers_have_decimal_commas(run, tmp_path):
+    n = 90
+    frame = table().assign(
+        lists=["1,2,3", "1,2", "2,4"] * 30,
+        words=["unknown" if i == 4 else f"{i},5" for i in range(n)],
+        points=["1.234,5", "2,5", "3,5"] * 30,
+        whole=[str(i % 7) for i in range(n)],
+        patient=[f"{i // 3},{i // 3 % 2}" for i in range(n)],
+    )
+    frame.to_csv(tmp_path / "records.csv", index=False, sep=";", decimal=",")
+    options = {"target": "ill", "groups": "patient", "drop": (), "encoding": "utf-8", "classes": None, "numbers": False}
+    read = read_records("records.csv", **options)
+    assert read.about["decimal commas"] == "age, dose"
+    assert read.about["nearly numbers"] == "words ('unknown')"
+    assert read.encoded == ["lists", "words", "points"]
+    assert read.groups[3] == "1,1"
+    _, out, _ = run(*QUICK, "--drop", "lists", "--drop", "points")
+    assert "because of others: words ('unknown')." in " ".join(out.split())
+    frame.to_csv(tmp_path / "records.csv", index=False, decimal=",")
+    assert "decimal commas" not in read_records("records.csv", **options).about

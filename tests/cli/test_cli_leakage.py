@@ -10,6 +10,8 @@ import pytest
 from outofcluster.cli import main
 from outofcluster.leakage.rate import Leakage
 
+AUDITED = ("audited", "visits.csv", "--true", "person", "--groups", "patient")
+OF_TABLE = ("precision-recall", "--precision", "1", "--recall", "0.9", "--file", "visits.csv", "--groups", "patient")
 PAIRS = ("pairs", "visits.csv", "visits.csv", "--groups", "patient", "--probability", "person")
 
 
@@ -32,7 +34,7 @@ def linked(tmp_path):
     person = np.repeat(np.arange(200), 4)
     patient = np.where(rng.random(800) < 0.1, 1000 + person, person)
     frame = pd.DataFrame({"visit": [f"v{i}" for i in range(800)], "person": person, "patient": patient})
-    frame.to_csv(tmp_path / "visits.csv", index=False)
+    frame.assign(first=np.arange(800) % 4 == 0).to_csv(tmp_path / "visits.csv", index=False)
     return frame
 
 
@@ -56,13 +58,31 @@ def test_from_audited_records(run, tmp_path, linked):
     assert out.startswith("If single records leak:\n    ")
 
 
-@pytest.mark.parametrize("how", ["rows", "ids", "splink", "named"])
+@pytest.mark.parametrize(("yes", "no"), [(True, False), (1, 0), ("yes", "no")])
+def test_from_drawn_records_and_their_mates(run, tmp_path, linked, yes, no):
+    rng = np.random.default_rng(2)
+    hit = rng.choice(800, 60, replace=False)
+    sample = linked[linked["person"].isin(linked["person"].to_numpy()[hit])]
+    mask = sample.index.isin(hit)
+    sample.assign(drawn=np.where(mask, yes, no)).to_csv(tmp_path / "sample.csv", index=False)
+    words = ("sample.csv", "--true", "person", "--groups", "patient", "--json", "o.json", "--drawn", "records")
+    true, groups = sample["person"].to_numpy(), sample["patient"].to_numpy()
+    for more, sampled in (((), None), (("--sampled", "drawn"), mask)):
+        status, out, err = run("audited", *words, *more)
+        assert (status, err) == (0, "")
+        rate = lambda of, s=sampled: Leakage.from_true_groups(true, groups, of=of, drawn="records", sampled=s)  # noqa: E731
+        check(out, tmp_path / "o.json", rate)
+    status, out, err = run("audited", *words[:-1], "clusters")
+    assert out.count("at least") == 2
+
+
+@pytest.mark.parametrize("how", ["rows", "ids", "splink", "named", "decimal commas"])
 def test_from_pairs(run, tmp_path, linked, how):
     rng = np.random.default_rng(1)
     left, right, m = rng.integers(0, 800, 300), rng.integers(0, 800, 300), rng.random(300) ** 3
     names, words = ["left", "right", "probability"], []
     one, two = left, right
-    if how != "rows":
+    if how not in ("rows", "decimal commas"):
         words = ["--id", "visit"]
         one, two = (linked["visit"].to_numpy()[rows] for rows in (left, right))
     if how == "splink":
@@ -70,7 +90,8 @@ def test_from_pairs(run, tmp_path, linked, how):
     if how == "named":
         names = ["a", "b", "p"]
         words += ["--left", "a", "--right", "b", "--probability", "p"]
-    pd.DataFrame(dict(zip(names, (one, two, m), strict=True))).to_csv(tmp_path / "pairs.csv", index=False)
+    form = {"sep": ";", "decimal": ","} if how == "decimal commas" else {}
+    pd.DataFrame(dict(zip(names, (one, two, m), strict=True))).to_csv(tmp_path / "pairs.csv", index=False, **form)
     status, out, err = run("pairs", "pairs.csv", "visits.csv", "--groups", "patient", *words, "--json", "o.json")
     assert (status, err) == (0, "")
     groups = linked["patient"].to_numpy()
@@ -84,13 +105,27 @@ def test_from_precision_and_recall(run, tmp_path, linked):
     sizes = linked["patient"].value_counts().to_numpy()
     links = float((sizes * (sizes - 1) / 2).sum())
 
-    def rate(of):
-        counted = {"n_links": links, "n_records": 800, "validation_share": 0.2, "recall_std": 0.02}
-        return Leakage.from_precision_recall(0.95, 0.9, of=of, **counted)
-
-    for words in (("--links", str(links), "--records", "800"), ("--file", "visits.csv", "--groups", "patient")):
+    counts, of_table = ("--links", str(links), "--records", "800"), ("--file", "visits.csv", "--groups", "patient")
+    counted = {"n_links": links, "n_records": 800}
+    clusters = {"groups": linked["patient"].to_numpy()}
+    for words, given in (
+        (counts, counted),
+        (of_table, clusters),
+        ((*counts, "--mates", "1.5"), counted | {"mates": 1.5}),
+        ((*of_table, "--mates", "1.5"), clusters | {"mates": 1.5}),
+    ):
         status, out, err = run("precision-recall", *numbers, *words)
         assert (status, err) == (0, "")
+        # Only where nothing is known about mates are the rates upper bounds.
+        at_most = words == counts
+        assert out.count("    at most ") == 2 * at_most
+        written = json.loads((tmp_path / "o.json").read_text())
+        assert all(rate.pop("at_most", False) == at_most for rate in written.values())
+        (tmp_path / "o.json").write_text(json.dumps(written))
+
+        def rate(of, given=given):
+            return Leakage.from_precision_recall(0.95, 0.9, of=of, validation_share=0.2, recall_std=0.02, **given)
+
         check(out, tmp_path / "o.json", rate)
 
 
@@ -117,6 +152,18 @@ def test_json_on_the_screen_and_rates_beyond_use(run):
         (
             ("audited", "visits.csv", "--true", "person", "--groups", "person"),
             "must be different columns, got 'person'",
+        ),
+        (
+            ("audited", "visits.csv", "--true", "person", "--groups", "patient", "--sampled", "visit"),
+            "--drawn must be records or clusters along with --sampled, got entities.",
+        ),
+        (
+            (*AUDITED, "--drawn", "records", "--sampled", "visit"),
+            "--sampled must be a column of true and false, got 'v0' in column 'visit'.",
+        ),
+        (
+            (*AUDITED, "--drawn", "clusters", "--sampled", "first"),
+            "--sampled must be True for all records of a drawn cluster, or for none, got some of them.",
         ),
         (("audited", "nowhere.csv", "--true", "a", "--groups", "b"), "FILE must exist, got 'nowhere.csv'."),
         (
@@ -151,6 +198,14 @@ def test_json_on_the_screen_and_rates_beyond_use(run):
         (
             ("precision-recall", "--precision", "1", "--recall", "0.9", "--file", "visits.csv"),
             "--groups must be given along",
+        ),
+        (
+            ("precision-recall", "--precision", "1", "--recall", "0.9", "--groups", "patient"),
+            "--file must be given along with --groups.",
+        ),
+        (
+            (*OF_TABLE, "--links", "9"),
+            "--links must be left out with --file, which is counted instead.",
         ),
         (
             (

@@ -74,6 +74,28 @@ def test_the_numbers_are_those_of_python_and_clusters_are_no_features(run, tmp_p
     assert list((tmp_path / "cache").rglob("*.fold*")) == []
 
 
+def test_the_account_names_features_and_columns_that_are_left_out_or_look_like_clusters(run, tmp_path):
+    frame = table()
+    # A looser clustering, a tighter one, and a feature of patients that is none.
+    middle, tighter = frame["loose"] // 2, np.where(np.arange(200) % 9 == 0, 900 + np.arange(200), frame["tight"])
+    frame = frame.assign(middle=middle, tighter=tighter, visit_id=np.arange(200) + 7000, ward=frame["loose"] % 4)
+    frame = frame.assign(copy=frame["tight"], grade=np.random.default_rng(1).integers(0, 60, 200))
+    frame.to_csv(tmp_path / "records.csv", index=False)
+    status, out, err = run("records.csv", *PLAIN, *FEW, "--drop", "one", "--leakage", "0.1", "--fail-on", "never")
+    assert (status, err) == (0, "")
+    said = " ".join(out.split())
+    for line in (
+        "records.csv: 200 records, with clusters by 2 linkage thresholds. Target ill: 2 classes: yes (",
+        "6 features: age, dose, middle, tighter, ward, grade; no missing values.",
+        "Left out: visit_id, copy (they look like ids); --keep takes a column as a feature.",
+        "These features look like clusters as well: middle, tighter; --drop leaves a column out.",
+        "Model: logistic regression. ",
+        "models will be fitted at each of 2 thresholds, which takes some seconds.",
+    ):
+        assert line in said, line
+    assert out.index("features:") < out.index("Group the cross-validation")
+
+
 def test_json_on_the_screen_and_a_threshold_that_is_left_out(run):
     words = ("--target", "ill", "--groups", "0.1=one", "--groups", "0.5=loose", "--leakage", "0.1", "--json", "-")
     status, out, err = run("records.csv", *words, *FEW)
@@ -96,6 +118,10 @@ def test_json_on_the_screen_and_a_threshold_that_is_left_out(run):
         ((*PLAIN, "--groups", "0.1=ill"), "--target and --groups must be different columns, got 'ill' for both."),
         (("--target", "ill", "--groups", "0.9=loose", "--groups", "0.5=tight"), "--groups must be nested, but records"),
         ((*PLAIN, "--leakage", "0.9=0.1"), "--leakage must have a rate for every threshold, got none for 0.5."),
+        (
+            (*PLAIN, "--leakage", "0.5=data", "--leakage", "0.9=0.1"),
+            "--leakage must be a rate for --error-model fragments, which was chosen because the validation clusters",
+        ),
         ((*PLAIN, "--leakage", "few"), "--leakage must be a number or data, got 'few'."),
         ((*PLAIN, "--leakage", "0.1", "--leakage", "0.2"), "--leakage must be THRESHOLD=RATE, got '0.1'."),
         ((*PLAIN, "--plot", "out.html"), "--plot must be a file that ends with .png, .svg, .pdf, got 'out.html'."),

@@ -24,6 +24,7 @@ from outofcluster._base.plain import (
 )
 from outofcluster._base.text import printable
 from outofcluster._base.validation import Array
+from outofcluster.inference.estimates import percent
 from outofcluster.sampling.audit_samples import FoldSizes
 from outofcluster.sampling.metrics.facts import known_facts
 
@@ -91,8 +92,15 @@ class LeakageTest:
     @property
     def _chance(self) -> str:
         """The p-value, and the power of the paper's test beside it."""
-        power = f", power {self.power:.0%} against the effect that was measured" if self.method == "welch" else ""
+        power = (
+            f", power {100 * self.power:.0f} % against the effect that was measured" if self.method == "welch" else ""
+        )
         return f"p = {self.pvalue:.2g}{power}"
+
+    @property
+    def outcome(self) -> str:
+        """Whether an effect was found, and the p-value, and nothing else."""
+        return f"{'A' if self.rejected else 'No'} cluster effect was found ({self._chance})."
 
     @property
     def sentence(self) -> str:
@@ -103,7 +111,7 @@ class LeakageTest:
             return f"No cluster effect was found ({self._chance}), from losses that do not vary."
         return (
             f"No cluster effect was found ({self._chance}); one of {self.detectable:.3g} would have been found "
-            f"with a probability of {POWER:.0%}."
+            f"with a probability of {percent(POWER)}."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -230,7 +238,7 @@ class LeakageTest:
     @property
     def _lines(self) -> tuple[str, str, str, str]:
         """The verdict, what it does not show, the losses, and the numbers of the test."""
-        power = f"an effect of {self.detectable:.3g} would have been found with a probability of {POWER:.0%}"
+        power = f"an effect of {self.detectable:.3g} would have been found with a probability of {percent(POWER)}"
         if not isfinite(self.detectable):
             power = "the losses do not vary, which leaves unknown what effect would have been found"
         if self.rejected:
@@ -247,19 +255,21 @@ class LeakageTest:
             limit = f"This does not show that there is none: with these records {power}."
         other, own = self._means
         losses = (
-            f"Mean {self._label} on held-out records: {other:.4g} by models of other clusters, {own:.4g} by models of "
-            f"the same clusters, difference {self.difference:.3g}."
+            f"Mean {self._label} on held-out records: {_number(other, 4)} by models of other clusters, "
+            f"{_number(own, 4)} by models of the same clusters, difference {_number(self.difference, 3)}."
         )
         name = "Student's" if self.method == "paired" else "Welch's"
         models = (
-            f"{self.n_folds} pairs of models of {self.sizes.n_train} records; the units are {self.n_units} {self.units}"
+            f"{self.n_folds} pairs of models of {self.sizes.n_train:,} records; "
+            f"the units are {self.n_units:,} {self.units}"
             if self.method == "paired"
             else f"the paper's test, {self.losses_train.size} + {self.losses_train.size} models of "
-            f"{self.sizes.n_train} records, each scored on {self.sizes.n_scored}"
+            f"{self.sizes.n_train:,} records, each scored on {self.sizes.n_scored:,}"
         )
+        freedom = f"{self.df:.3g}" if self.df < 999.5 else f"{self.df:,.0f}"
         numbers_of_test = (
-            f"{name} t = {self.statistic:.3g} with {self.df:.3g} degrees of freedom, one-sided {self._chance}, level "
-            f"{self.alpha:g}; {models}."
+            f"{name} t = {_number(self.statistic, 3)} with {freedom} degrees of freedom, one-sided {self._chance}, "
+            f"level {self.alpha:g}; {models}."
         )
         return verdict, limit, losses, numbers_of_test
 
@@ -269,13 +279,19 @@ class LeakageTest:
     def _repr_html_(self) -> str:
         other, own = self._means
         rows = [
-            ("other clusters", f"{other:.4g}", str(self.losses_train.size)),
-            ("the same clusters", f"{own:.4g}", str(self.losses_validation.size)),
+            ("other clusters", _number(other, 4), str(self.losses_train.size)),
+            ("the same clusters", _number(own, 4), str(self.losses_validation.size)),
         ]
         header = ("trained on", f"mean {self._label} on held-out records", "models")
         _, limit, _, numbers_of_test = self._lines
         return fragment(
-            element("p", element("strong", self.sentence)),
+            element("p", element("strong", self.outcome)),
             table(header, rows),
             *(element("p", line) for line in (limit, numbers_of_test)),
         )
+
+
+def _number(value: float, digits: int) -> str:
+    """A number with so many digits and a true minus sign."""
+    written = f"{value:.{digits}g}"
+    return f"−{written[1:]}" if written.startswith("-") else written

@@ -83,10 +83,10 @@ confidence_option = click.option(
 )
 fail_on_option = click.option(
     "--fail-on",
-    type=click.Choice(["info", "warning", "severe", "never"]),
+    type=click.Choice(["note", "info", "warning", "severe", "never"]),
     default="severe",
     metavar="LEVEL",
-    help="Findings that exit with 1, or never.  [severe]",
+    help="Exit 1 from note, warning, severe or never.  [severe]",
 )
 json_option = click.option("--json", "json_path", metavar="FILE", help="Write the numbers as JSON; - for the screen.")
 

@@ -13,7 +13,6 @@ from outofcluster._base.files import is_standard_output, write_whole
 from outofcluster._base.text import printable
 from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.summary import OPTIMISM, Summary
-from outofcluster.auditing.summary_parts import METRICS_HEADER
 from outofcluster.auditing.sweep import Sweep
 from outofcluster.cli._guard import REMEDIES as OF_TABLES
 from outofcluster.inference.estimates import between, decimals, fixed, percent
@@ -24,7 +23,7 @@ __all__ = ["console", "exit_status", "in_options", "on_screen", "show_audit", "s
 _WIDTH = 100
 _STYLES = {"severe": "bold red", "warning": "yellow", "info": "cyan"}
 _WORDS = {"severe": "Severe", "warning": "Warning", "info": "Note"}
-_RANK = {"info": 0, "warning": 1, "severe": 2, "never": 3}
+_RANK = {"note": 0, "info": 0, "warning": 1, "severe": 2, "never": 3}
 
 _REMEDIES = {
     "error-model": "Give --error-model if you know better.",
@@ -176,9 +175,17 @@ def _numbers(summary: Summary, truth: float | None) -> Any:
 
 
 def _metrics(summary: Summary) -> Any:
-    table = _plain_table(*METRICS_HEADER)
+    """All metrics of the same fits, with a line for each estimate, since three intervals do not fit into one."""
+    table = _plain_table("metric", "value", f"{percent(summary.confidence_level)} interval")
     for one in summary.metrics:
-        table.add_row(*one.words)
+        named = {"as it is": one.naive, "corrected": one.corrected, "optimism": one.optimism}
+        known = {name: estimate for name, estimate in named.items() if estimate is not None}
+        digits = decimals(*(estimate for name, estimate in known.items() if name != "optimism"))
+        for name, estimate in known.items():
+            bold = "bold" if name == "corrected" else ""
+            row = (f"{one.metric.label}, {name}", fixed(estimate.value, digits), between(estimate, digits))
+            table.add_row(*row, style=bold)
+        table.add_section()
     return table
 
 

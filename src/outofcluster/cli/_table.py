@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError, MissingExtraError
+from outofcluster.cli._commas import with_decimal_commas
 from outofcluster.cli._target import check_target, first_word, with_targets
 
 __all__ = ["Records", "column", "read_records", "read_table"]
@@ -53,6 +54,8 @@ class Records:
         Where the records come from, in words.
     name : str
         What their file is called.
+    rows : array of int
+        Row of the file that each record comes from, counted from 0 below the names of the columns.
     more_groups : dict of array
         Other clusters of the same records, by the name of their column.
     """
@@ -63,6 +66,7 @@ class Records:
     classes: bool
     about: dict[str, str]
     name: str
+    rows: NDArray[np.int64]
     more_groups: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     @property
@@ -109,13 +113,14 @@ def read_table(path: str, *, encoding: str = "utf-8") -> Any:
     return _read(path, encoding)[0]
 
 
-def _read(path: str, encoding: str) -> tuple[Any, str]:
-    """The table and the sha256 of its file, of which a pipe is read once."""
+def _read(path: str, encoding: str) -> tuple[Any, str, bool]:
+    """The table, the sha256 of its file, of which a pipe is read once, and whether semicolons part its values."""
     try:
         import pandas as pd
     except ImportError:
         raise MissingExtraError("reading tables needs pandas: pip install 'outofcluster[cli]'.") from None
     source, digest = _source(path)
+    semicolons = False
     parquet = _starts_with(source, b"PAR1") or Path(path).suffix.lower() in _PARQUET
     try:
         if parquet:
@@ -123,6 +128,7 @@ def _read(path: str, encoding: str) -> tuple[Any, str]:
         else:
             encoding = "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
             options: dict[str, Any] = {"encoding": encoding, "sep": _separator(source, encoding)}
+            semicolons = options["sep"] == ";"
             names = pd.read_csv(_opened(source), header=None, nrows=1, dtype=str, keep_default_na=False, **options)
             _check_names([name for name in names.iloc[0] if name], path)
             if int(pd.__version__.split(".")[0]) < 3:
@@ -158,7 +164,7 @@ def _read(path: str, encoding: str) -> tuple[Any, str]:
         raise InputError(f"FILE must hold records, got {path!r} with column names only.")
     frame.columns = [str(name) for name in frame.columns]
     _check_names(list(frame.columns), path)
-    return frame, digest
+    return frame, digest, semicolons
 
 
 def _source(path: str) -> tuple[Path | bytes, str]:
@@ -272,11 +278,19 @@ def read_records(
     ``classes`` says whether the targets are classes, if an option tells, and ``wanted_by`` is the option and its value.
     ``numbers`` says that a target of numbers is never taken for classes.
     """
-    frame, digest = _read(path, encoding)
+    frame, digest, semicolons = _read(path, encoding)
     if target in (groups, *more_groups):
         raise InputError(f"--target and --groups must be different columns, got {target!r} for both.")
     n_read = len(frame)
-    frame = with_targets(frame, target, drop=drop_missing_target)
+    frame, rows = with_targets(frame, target, drop=drop_missing_target)
+    said = dict[str, str]()
+    if semicolons:
+        others_than = {groups, *more_groups, *drop}
+        frame, commas, nearly = with_decimal_commas(frame, [name for name in frame.columns if name not in others_than])
+        if commas:
+            said["decimal commas"] = _shown(commas)
+        if nearly:
+            said["nearly numbers"] = _shown([f"{name} ({value!r})" for name, value in nearly.items()])
     y, clusters = column(frame, target, "--target"), column(frame, groups, "--groups")
     others = {name: column(frame, name, "--groups") for name in more_groups}
     check_target(y, target, classes=classes)
@@ -300,11 +314,16 @@ def read_records(
         "groups": groups,
         "features": ", ".join(names[:30]) + (f" and {len(names) - 30} more" if len(names) > 30 else ""),
     }
+    about |= said
     if drop:
         about["dropped"] = ", ".join(drop)
     if len(frame) < n_read:
         about["dropped records"] = f"{n_read - len(frame):,} records without a target"
-    return Records(features, y, clusters, as_classes, about, named, others)
+    return Records(features, y, clusters, as_classes, about, named, rows, others)
+
+
+def _shown(names: list[str]) -> str:
+    return ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
 
 
 def _neighbours(file: Path) -> list[str]:

@@ -15,18 +15,22 @@ __all__ = ["check_target", "first_word", "with_targets"]
 _MOST_CLASSES = 20
 
 
-def with_targets(frame: Any, target: str, *, drop: bool) -> Any:
-    """The records that have a target, where those without are to be dropped; else a sentence names the option."""
+def with_targets(frame: Any, target: str, *, drop: bool) -> tuple[Any, NDArray[np.int64]]:
+    """The records that have a target, where those without are to be dropped, and their rows in the whole frame.
+
+    Where they are not to be dropped, a sentence names the option.
+    """
+    rows = np.arange(len(frame))
     if target not in frame.columns:
-        return frame
+        return frame, rows
     missing = frame[target].isna()
     count = int(missing.sum())
     if not count:
-        return frame
+        return frame, rows
     if count == len(frame):
         raise InputError(f"--target must be a column with values, got {target!r}, which is empty.")
     if drop:
-        return frame[~missing].reset_index(drop=True)
+        return frame[~missing].reset_index(drop=True), rows[~missing.to_numpy()]
     raise InputError(
         f"--target must be a column without missing values, got {target!r} with {count} of them, the first in record "
         f"{int(missing.to_numpy().argmax()) + 1}; --drop-missing-target leaves these records out."

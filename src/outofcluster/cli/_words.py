@@ -30,6 +30,8 @@ _OPTIONS = {
     "n_links": "--links",
     "n_records": "--records",
     "mates": "--mates",
+    "drawn": "--drawn",
+    "sampled": "--sampled",
     "alpha": "--alpha",
     "checkpoint": "--checkpoint",
 }

@@ -14,10 +14,11 @@ import click
 from outofcluster._base.exceptions import InputError, MissingExtraError
 from outofcluster._base.files import write_whole
 from outofcluster._base.text import printable
-from outofcluster.auditing.beginning import before_fits
+from outofcluster.auditing.beginning import Beginning, before_fits
 from outofcluster.auditing.summary import Summary
 from outofcluster.cli._account import account_printer
 from outofcluster.cli._backend import on_backend
+from outofcluster.cli._error_model import check_data_rate, chosen_error_model
 from outofcluster.cli._finished import FinishedWork, check_files
 from outofcluster.cli._options import (
     ERROR_MODELS,
@@ -73,7 +74,7 @@ Example:
 @click.option(
     "--suspects",
     metavar="FILE",
-    help="Write the records that look leaked, as CSV.",
+    help="Write what looks leaked as CSV; rows count from 0.",
 )
 @json_option
 @click.option("--checkpoint", metavar="FILE", help="Keep finished work here.  [a cache, until it is done]")
@@ -104,10 +105,9 @@ def command(
     rate = _read_rate(leakage, leakage_std)
     files = {"--report": report, "--json": None if json_path == "-" else json_path, "--suspects": suspects}
     check_files(file, files, checkpoint)
-    if suspects is not None:
-        _check_suspects(
-            error_model, rate, no_unmix=no_unmix, fits_per_fold=None if fits is None else fits // max(folds, 1)
-        )
+    if suspects is not None and no_unmix and rate != "data":
+        other = "" if error_model == "fragments" else ", or with --leakage data"
+        raise InputError(f"--suspects must be given without --no-unmix{other}.")
     problem = read_problem(file, **options)
     out, err = console(error=on_screen(report, json_path, suspects)), console(error=True)
     if err.is_terminal:
@@ -121,11 +121,18 @@ def command(
         with quietly(), on_backend(problem.backend):
             choices = {"error_model": error_model, "confidence_level": confidence_level, "cv": folds, "n_fits": fits}
             choices["unmix"] = False if no_unmix else "auto"
-            if suspects is not None:
-                # The records model is the only one that has suspects; fragments are refused before the first fit.
-                choices["error_model"] = _records_only(problem, error_model, folds)
             choices["random_state"] = options["seed"]
-            with before_fits(account_printer(out, problem.records, problem.account, problem.n_jobs)):
+            show_account = account_printer(out, problem.records, problem.account, problem.n_jobs)
+
+            def begin(beginning: Beginning) -> None:
+                # Whatever else is wrong with the command has been refused by now.
+                if suspects is not None and rate != "data":
+                    _check_suspects(problem, error_model, folds, fits)
+                show_account(beginning)
+
+            if rate == "data":
+                check_data_rate(problem, [problem.records.groups], error_model, folds)
+            with before_fits(begin):
                 result = progress.run(lambda path: _audit(problem, rate, checkpoint=path, **choices))
     except KeyboardInterrupt:
         progress.stop(err)
@@ -156,14 +163,10 @@ def _write(
     """Write the files that were asked for: the options of those that were written, and a sentence for each other."""
     from outofcluster.present.report import render_html
 
-    listed = None if summary.auc is None else result.suspects()
+    listed = None if summary.auc is None else _suspects(result, problem)
 
     def suspects() -> str:
-        assert listed is not None
-        clusters = problem.records.groups[listed["record"]]
-        frame = listed.copy()
-        frame.insert(2, "cluster", clusters)
-        return printable(str(frame.to_csv(index=False)))
+        return printable(str((_suspects(result, problem) if listed is None else listed).to_csv(index=False)))
 
     content: dict[str, Callable[[], str]] = {
         "--report": lambda: render_html(
@@ -184,6 +187,25 @@ def _write(
         except OSError as error:
             failed.append(f"{name} could not be written to {path!r}: {error.strerror or error}.")
     return written, failed
+
+
+def _suspects(result: Any, problem: Problem) -> Any:
+    """The training clusters or records that look leaked; records with their clusters, as rows of the file."""
+    try:
+        listed = result.suspects()
+    except InputError:
+        if result.error_model == "records":
+            raise
+        # Python's sentence names its own function, and is about few clusters or about features that tell nothing.
+        raise InputError(
+            "--suspects must go with records that show which clusters belong together, got clusters that are too few, "
+            "or features that do not tell them apart."
+        ) from None
+    if result.error_model == "fragments":
+        return listed
+    records = problem.records
+    listed.insert(2, "cluster", records.groups[listed["record"]])
+    return listed.assign(record=records.rows[listed["record"]])
 
 
 def _as_json(summary: Summary, about: dict[str, str]) -> str:
@@ -208,33 +230,14 @@ def _read_rate(leakage: str | None, std: str | None) -> Any:
     return Leakage(rate, None if std is None else read_share("--leakage-std", std))
 
 
-def _check_suspects(error_model: str, rate: Any, *, no_unmix: bool, fits_per_fold: int | None) -> None:
-    """Refuse to look for suspects where the two sides of the splits will not be compared."""
-    if error_model == "fragments":
-        raise InputError("--suspects must go with --error-model records, got fragments.")
-    if rate == "data":
-        return
-    if no_unmix:
-        raise InputError("--suspects must be given without --no-unmix, or with --leakage data.")
-    if fits_per_fold is not None and fits_per_fold < _FITS_TO_UNMIX:
+def _check_suspects(problem: Problem, error_model: str, folds: int, fits: int | None) -> None:
+    """Refuse to look for suspects among single records where the two sides of the splits will not be compared."""
+    chosen, _ = chosen_error_model(problem, problem.records.groups, error_model, folds)
+    if chosen == "records" and fits is not None and fits // folds < _FITS_TO_UNMIX:
         raise InputError(
-            f"--fits must be at least {_FITS_TO_UNMIX} per fold for --suspects, got {fits_per_fold} per fold."
+            f"--fits must be at least {_FITS_TO_UNMIX * folds} for --suspects among single records, which is "
+            f"{_FITS_TO_UNMIX} for each fold, got {fits}."
         )
-
-
-def _records_only(problem: Problem, error_model: str, folds: int) -> str:
-    """The error model where it is that of records; refused where the clusters look like linked pieces."""
-    from outofcluster.auditing.choices import choose_error_model
-    from outofcluster.split.folds import Clusters, make_folds
-
-    groups = problem.records.groups
-    split = make_folds(problem.X, problem.records.target, groups, folds)
-    chosen, reason = choose_error_model(error_model, None, split, Clusters.of(groups, None).codes)
-    if chosen != "records":
-        raise InputError(
-            f"--suspects must go with --error-model records, got auto, which stands for {chosen}: {reason}."
-        )
-    return error_model
 
 
 def _audit(problem: Problem, rate: Any, **choices: Any) -> Any:

@@ -14,9 +14,10 @@ __all__ = ["command"]
 @click.command("demo", short_help="See it work on simulated patients.")
 @click.option("--report", default="report.html", show_default=True, metavar="FILE", help="HTML report to write.")
 @json_option
+@click.option("--explain", is_flag=True, help="Show in full what the answer rests on.")
 @click.option("--fits", default=200, show_default=True, metavar="N", help="Models to fit to resamples.")
 @click.option("--seed", default=0, show_default=True, metavar="N", help="Seed of the simulation.")
-def command(report: str, json_path: str | None, fits: int, seed: int) -> None:
+def command(report: str, json_path: str | None, explain: bool, fits: int, seed: int) -> None:
     """See it work on simulated patients, for whom the true loss is known. Nothing is downloaded.
 
     A linkage put the records of 800 patients together, but left some patients in two pieces. Folds keep every piece on
@@ -31,20 +32,21 @@ def command(report: str, json_path: str | None, fits: int, seed: int) -> None:
     out = console(error=on_screen(report, json_path))
     patients, summary = demo.patients, in_options(demo.audit.summary)
     naive, truth = summary.naive.value, demo.truth
-    groups = len(set(patients.groups.tolist()))
+    groups = f"{len(set(patients.groups.tolist())):,}"
     records = f"{len(patients.target):,} records"
-    people = len(set(patients.entities.tolist()))
+    people = f"{len(set(patients.entities.tolist())):,}"
     for line in (
         f"Simulated: {records} of {people} patients. The linkage left {demo.n_split} of them in two pieces, "
         f"so it counts {groups} patients. The task is to predict who is ill.",
-        f"A 5-fold cross-validation that keeps the linked patients whole shows {naive:.1%} wrong predictions.",
-        f"{demo.looked_up} patients were looked up by hand. They show that {demo.leakage.rate:.0%} of the held-out "
-        f"records (give or take {demo.leakage.std or 0:.0%}) have a piece of their patient in training.",
+        f"A 5-fold cross-validation that keeps the linked patients whole shows {100 * naive:.1f} % wrong predictions.",
+        f"{demo.looked_up} patients were looked up by hand. They show that {100 * demo.leakage.rate:.0f} % of the "
+        f"held-out records (give or take {100 * (demo.leakage.std or 0):.0f} %) have a piece of their patient in "
+        "training.",
         "The audit knows no more than that. Because this is a simulation, the truth can be shown beside it: the loss "
         "of models that saw no leaked record, on 3,000 new patients.",
     ):
         out.print(line, markup=False)
-    show_audit(out, summary, truth=truth)
+    show_audit(out, summary, truth=truth, explain=explain)
     holds = "contains" if demo.covered else "misses, as one in twenty does,"
     out.print(
         f"\nThe interval of the corrected loss {holds} the truth, {truth:.4f}.",

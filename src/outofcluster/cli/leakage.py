@@ -13,6 +13,7 @@ import numpy as np
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.files import check_outputs
 from outofcluster.auditing.choices import largest_rate
+from outofcluster.cli._commas import read_decimal_commas
 from outofcluster.cli._options import json_option
 from outofcluster.cli._print import console, on_screen, write_json
 from outofcluster.cli._suggest import SuggestingGroup
@@ -43,25 +44,54 @@ def command() -> None:
     "audited",
     epilog="""\b
 Example:
-  outofcluster leakage audited sample.csv --true person --groups patient""",
+  outofcluster leakage audited sample.csv --true person --groups patient --drawn records \\
+      --sampled drawn""",
 )
 @click.argument("file", metavar="FILE")
 @click.option("--true", "true_column", required=True, metavar="COL", help="Column of the true clusters.")
 @click.option("--groups", required=True, metavar="COL", help="Column of the approximate clusters.")
+@click.option(
+    "--drawn",
+    type=click.Choice(["entities", "records", "clusters"]),
+    default="entities",
+    metavar="KIND",
+    help="What was drawn at random: entities (true clusters), records, or clusters (approximate ones).  [entities]",
+)
+@click.option(
+    "--sampled",
+    metavar="COL",
+    help="Column of true and false: which records were drawn, the others being mates that were looked up.",
+)
 @_folds
 @_encoding
 @json_option
-def from_audited(file: str, true_column: str, groups: str, folds: int, encoding: str, json_path: str | None) -> None:
+def from_audited(
+    file: str,
+    true_column: str,
+    groups: str,
+    drawn: str,
+    sampled: str | None,
+    folds: int,
+    encoding: str,
+    json_path: str | None,
+) -> None:
     """Compute the rate from records whose true clusters were looked up.
 
-    Look up whole true clusters, drawn at random. A sample of records misses mates, and the rate comes out too low.
+    Draw records at random, look up all records of their true clusters, wherever the linkage put them, and mark the
+    ones that were drawn: --drawn records --sampled COL. FILE has all of them. Without the mates the rate comes out too
+    low.
     """
     _check(json_path, {"FILE": file})
+    if sampled is not None and drawn == "entities":
+        raise InputError("--drawn must be records or clusters along with --sampled, got entities.")
     frame = read_table(file, encoding=encoding)
     if true_column == groups:
         raise InputError(f"--true and --groups must be different columns, got {groups!r} for both.")
     true, approximate = column(frame, true_column, "--true"), column(frame, groups, "--groups")
-    _show(lambda of: Leakage.from_true_groups(true, approximate, cv=folds, of=of), json_path)
+    marks = None if sampled is None else _marks(frame, sampled)
+    _show(
+        lambda of: Leakage.from_true_groups(true, approximate, cv=folds, of=of, drawn=drawn, sampled=marks), json_path
+    )
 
 
 @command.command(
@@ -109,6 +139,8 @@ def from_pairs(
         column(table, name, option, "PAIRS")
         for name, option in zip(names, ("--left", "--right", "--probability"), strict=True)
     )
+    read, _ = read_decimal_commas(table[names[2]])
+    m = m if read is None else read.to_numpy()
     approximate = column(frame, groups, "--groups")
     if id_column is None:
         rows = [_row_numbers(name, values, frame) for name, values in zip(names, (one, two), strict=False)]
@@ -132,10 +164,13 @@ Example:
 @click.option("--recall-std", type=float, metavar="X", help="Standard error of the recall.")
 @click.option("--links", type=float, metavar="N", help="Number of linked pairs: all pairs inside clusters.")
 @click.option("--records", type=int, metavar="N", help="Number of records.")
-@click.option("--file", metavar="FILE", help="Count links and records in this table instead.")
+@click.option("--file", metavar="FILE", help="Count links, records and mates in this table instead.")
 @click.option("--groups", metavar="COL", help="Its column of the approximate clusters.")
 @click.option(
-    "--mates", default=1.0, show_default=True, metavar="X", help="Mates of a leaking record on the other side."
+    "--mates",
+    type=float,
+    metavar="X",
+    help="Mates of a leaking record on the other side.  [by the sizes of --groups, else 1]",
 )
 @_folds
 @_encoding
@@ -149,46 +184,62 @@ def from_precision_recall(
     records: int | None,
     file: str | None,
     groups: str | None,
-    mates: float,
+    mates: float | None,
     folds: int,
     encoding: str,
     json_path: str | None,
 ) -> None:
     """Compute the rate from the pairwise precision and recall of the clustering.
 
-    Without --mates the rates are upper bounds, because each missed pair is taken to leak a record of its own.
+    With --file and --groups the number of mates follows from the sizes of the clusters, as if single records were lost.
+    Without them and without --mates the rates are upper bounds, because each missed pair is taken to leak a record of
+    its own.
     """
     _check(json_path, {} if file is None else {"--file": file})
+    clusters = None
     if file is not None:
         if groups is None:
             raise InputError("--groups must be given along with --file.")
-        sizes = np.unique(
-            column(read_table(file, encoding=encoding), groups, "--groups").astype(str), return_counts=True
-        )
-        links, records = float((sizes[1] * (sizes[1] - 1) / 2).sum()), int(sizes[1].sum())
-    if links is None or records is None:
+        if links is not None or records is not None:
+            given = "--links" if links is not None else "--records"
+            raise InputError(f"{given} must be left out with --file, which is counted instead.")
+        clusters = column(read_table(file, encoding=encoding), groups, "--groups")
+    elif groups is not None:
+        raise InputError("--file must be given along with --groups.")
+    elif links is None or records is None:
         raise InputError("--links and --records must be given, or --file and --groups.")
     if folds < 2:
         raise InputError(f"--folds must be a whole number at least 2, got {folds}.")
-    counted = {"n_links": links, "n_records": records, "validation_share": 1 / folds, "mates": mates}
-    errors = {"precision_std": precision_std, "recall_std": recall_std}
-    _show(
-        lambda of: Leakage.from_precision_recall(precision, recall, of=of, **counted, **errors),  # type: ignore[arg-type]
-        json_path,
-    )
+
+    def rate_of(side: Any) -> Leakage:
+        return Leakage.from_precision_recall(
+            precision,
+            recall,
+            validation_share=1 / folds,
+            groups=clusters,
+            n_links=links,
+            n_records=records,
+            mates=mates,
+            of=side,
+            precision_std=precision_std,
+            recall_std=recall_std,
+        )
+
+    _show(rate_of, json_path, at_most=clusters is None and mates is None)
 
 
 def _check(json_path: str | None, inputs: dict[str, str]) -> None:
     check_outputs({"--json": None if json_path == "-" else json_path}, inputs)
 
 
-def _show(rate_of: Callable[[Any], Leakage], json_path: str | None) -> None:
+def _show(rate_of: Callable[[Any], Leakage], json_path: str | None, *, at_most: bool = False) -> None:
+    """Print the rates of both error models; ``at_most`` says that they are upper bounds."""
     rates = {"records": rate_of("train"), "fragments": rate_of("validation")}
     out = console(error=on_screen(json_path))
     words = {"records": "If single records leak", "fragments": "If pieces of clusters leak"}
     for error_model, leakage in rates.items():
         std = "" if leakage.std is None else f" --leakage-std {leakage.std:.3g}"
-        out.print(f"{words[error_model]}:\n    {leakage}", markup=False)
+        out.print(f"{words[error_model]}:\n    {'at most ' if at_most else ''}{leakage}", markup=False)
         if leakage.rate > (most := largest_rate(error_model)):
             out.print(f"    That is more than {100 * most:g} %. For such rates nothing can be told.", markup=False)
         else:
@@ -197,7 +248,20 @@ def _show(rate_of: Callable[[Any], Leakage], json_path: str | None) -> None:
         plain = {name: {"rate": rate.rate, "std": rate.std, "of": rate.of} for name, rate in rates.items()}
         for name in (name for name, rate in rates.items() if rate.at_least):
             plain[name]["at_least"] = True
+        if at_most:
+            plain = {name: rate | {"at_most": True} for name, rate in plain.items()}
         write_json(json_path, json.dumps(plain, indent=2, allow_nan=False))
+
+
+def _marks(frame: Any, name: str) -> Any:
+    """A column of true and false, also as 1 and 0 or as yes and no."""
+    values = column(frame, name, "--sampled")
+    words = np.array([str(value).strip().lower() for value in values.tolist()])
+    marked, unmarked = np.isin(words, ("true", "1", "1.0", "yes")), np.isin(words, ("false", "0", "0.0", "no"))
+    if not (marked | unmarked).all():
+        wrong = str(values[~(marked | unmarked)][0])
+        raise InputError(f"--sampled must be a column of true and false, got {wrong!r} in column {name!r}.")
+    return marked
 
 
 def _row_numbers(name: str, values: Any, frame: Any) -> Any:

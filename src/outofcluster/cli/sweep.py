@@ -14,6 +14,9 @@ import click
 
 from outofcluster._base.exceptions import InputError, MissingExtraError
 from outofcluster._base.files import write_whole
+from outofcluster.auditing.beginning import before_fits
+from outofcluster.cli._account import account_printer
+from outofcluster.cli._error_model import check_data_rate
 from outofcluster.cli._finished import FinishedWork, check_files
 from outofcluster.cli._options import (
     ERROR_MODELS,
@@ -102,7 +105,11 @@ def command(
             choices |= {"cv": folds, "n_fits": fits, "unmix": False if no_unmix else "auto"}
             choices["random_state"] = options["seed"]
             by_threshold = {threshold: clusters[name] for threshold, name in columns.items()}
-            result = work.run(lambda path: _sweep(problem, by_threshold, checkpoint=path, **choices))
+            printer = account_printer(out, problem.records, problem.account, problem.n_jobs, n_thresholds=len(columns))
+            if "data" in (rates.values() if isinstance(rates, dict) else [rates]):
+                check_data_rate(problem, by_threshold.values(), error_model, folds)
+            with before_fits(printer):
+                result = work.run(lambda path: _sweep(problem, by_threshold, checkpoint=path, **choices))
     except KeyboardInterrupt:
         work.stop(err)
     finally:
@@ -112,7 +119,6 @@ def command(
     # Whatever was asked for is in its file before anything is shown.
     written = json.dumps(result.to_dict() | {"about": about}, indent=2, allow_nan=False)
     failed = [_write(name, path, written, result) for name, path in files.items() if path is not None]
-    out.print(f"{about['data']}; target {about['target']}.", markup=False)
     show_sweep(out, result)
     if plot is not None and not failed[-1]:
         out.print(f"\nThe picture is in {plot}.", markup=False)

@@ -60,7 +60,7 @@ def command(file: str, folds: int, alpha: float, json_path: str | None, fail_on_
         plain = result.to_dict() | {"sentence": result.sentence, "about": about}
         write_json(json_path, json.dumps(plain, indent=2, allow_nan=False))
     out.print()
-    out.print(Text(f"{result.sentence.partition('): ')[0]})." if result.rejected else result.sentence, style="bold"))
+    out.print(Text(result.outcome, style="bold"))
     for line in str(result).split("\n")[1:]:
         out.print(Text(line))
     sys.exit(int(fail_on_effect and result.rejected))
