@@ -63,6 +63,28 @@ def test_few_clusters_and_what_the_interval_is_about():
         codes(groups=one, units="clusters", cv=[(np.arange(800), np.arange(800, 1000))])
 
 
+def test_a_rate_that_is_a_lower_bound_says_so_everywhere(tmp_path):
+    options = {"groups": clusters, "error_model": "records", "n_fits": 300, "random_state": 0}
+    estimated = ooc.audit(Ridge(), X, target, leakage=ooc.Leakage(0.1, std=0.02), **options)
+    # The primary side is that of the held-out records, and the audit takes the other one.
+    least = ooc.Leakage(0.3, 0.05, "validation", at_least=True, other=ooc.Leakage(0.1, std=0.02, at_least=True))
+    bounded = estimated.at_leakage(least)
+    bounded.save(tmp_path / "bounded")
+    for result in (bounded, ooc.Audit.load(tmp_path / "bounded"), bounded.with_confidence(0.9)):
+        found = {finding.code: finding for finding in result.findings}
+        assert found["rate-is-a-lower-bound"].severity == "warning"
+        assert "10.0% is a lower bound" in found["rate-is-a-lower-bound"].message
+        assert "blocking_recall=" in found["rate-is-a-lower-bound"].remedy
+        text = " ".join(str(result).split())
+        assert "It is assumed that at least 10 % of the training records" in text
+        assert "This rate is a lower bound" in text
+        assert "true correction may be larger" in text
+        assert "was at least 10 %" in result.methods_text()
+        assert ooc.Summary.from_json(result.summary.to_json()) == result.summary
+    assert "rate-is-a-lower-bound" not in {finding.code for finding in estimated.findings}
+    assert "at least" not in estimated.summary.assumption
+
+
 def test_far_extrapolation():
     assert "far-extrapolation" in codes(leakage=0.45, curve=ooc.PolynomialCurve(2))
     assert "far-extrapolation" not in codes(leakage=0.02)

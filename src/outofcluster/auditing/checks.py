@@ -24,7 +24,7 @@ from outofcluster.sampling.audit_samples import AuditSamples
 from outofcluster.sampling.metrics.facts import MetricFacts
 from outofcluster.split.rate_check import RateCheck
 
-__all__ = ["look_at_choices", "look_at_estimate", "look_at_samples", "look_at_sides"]
+__all__ = ["look_at_choices", "look_at_estimate", "look_at_rate", "look_at_samples", "look_at_sides"]
 
 _LOW_LEVEL = 0.25
 """Largest level below which a curve cannot be followed; five folds of equal size reach 0.4."""
@@ -247,6 +247,35 @@ def _own_words(check: ShapeCheck, metric: MetricFacts) -> str:
         for of_loss, of_metric in _OF_METRICS.items():
             words = words.replace(of_loss, of_metric)
     return words
+
+
+def look_at_rate(leakage: Sequence[Leakage], metric: MetricFacts) -> list[Finding]:
+    """What the source of the leakage rate says about it.
+
+    Parameters
+    ----------
+    leakage : sequence of Leakage
+        The rate assumed in each fold.
+    metric : MetricFacts
+        What is measured.
+
+    Returns
+    -------
+    list of Finding
+    """
+    findings = list[Finding]()
+    if bounds := [leak.rate for leak in leakage if leak.at_least]:
+        findings.append(
+            Finding(
+                "rate-is-a-lower-bound",
+                "warning",
+                f"The leakage rate of {max(bounds):.1%} is a lower bound, since part of the leakage could not be seen: "
+                f"the corrected {metric.noun} is still too optimistic, and the interval does not include by how much.",
+                "Give blocking_recall= where the rate comes from pairs, or look up the mates of some records: "
+                "Leakage.from_true_groups.",
+            )
+        )
+    return findings
 
 
 def look_at_sides(samples: AuditSamples, by_data: Leakage | None, leakage: Sequence[Leakage] | None) -> list[Finding]:

@@ -395,6 +395,13 @@ class Summary:
                 f" It is also assumed that {_percent(self.validation_leakage)} of the held-out records belong to "
                 "training clusters, taken as known."
             )
+        least, bound = "", ""
+        if any(leak.at_least for leak in self.leakage):
+            least = "at least "
+            bound = (
+                f" This rate is a lower bound, so that the corrected {self.metric.noun} is still too optimistic: the "
+                "true correction may be larger."
+            )
         if self._rate_is_of_the_data:
             return f"That rate is used for the correction, {certainty}.{other_way}"
         rates = [leak.rate for leak in self.leakage]
@@ -406,7 +413,7 @@ class Summary:
             if self.error_model == "records"
             else "the held-out records have a piece of their cluster in training"
         )
-        return f"It is assumed that {_percent(self.rate)}{several} of {whose}, {certainty}.{other_way}"
+        return f"It is assumed that {least}{_percent(self.rate)}{several} of {whose}, {certainty}.{bound}{other_way}"
 
     @property
     def scope(self) -> str:
