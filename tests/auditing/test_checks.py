@@ -85,6 +85,32 @@ def test_a_rate_that_is_a_lower_bound_says_so_everywhere(tmp_path):
     assert "at least" not in estimated.summary.assumption
 
 
+def test_a_rate_that_counts_whole_entities(tmp_path):
+    draw = np.random.default_rng(1)
+    filed = np.where(draw.random(1000) < 0.02, draw.integers(0, 40, 1000), clusters)
+    audited = ooc.Leakage.from_true_groups(clusters, filed, cv=5)
+    misplaced = audited.linkage_errors.misplaced
+    assert audited.train.rate > 10 * misplaced
+    options = {"groups": filed, "error_model": "records", "n_fits": 300, "random_state": 0}
+    right = ooc.audit(Ridge(), X, target, leakage=misplaced, **options)
+    assert "rate-counts-whole-entities" not in {finding.code for finding in right.findings}
+    for given in (audited, audited.train):
+        result = right.at_leakage(given)
+        result.save(tmp_path / "audit")
+        for one in (result, ooc.Audit.load(tmp_path / "audit")):
+            found = {finding.code: finding for finding in one.findings}["rate-counts-whole-entities"]
+            assert found.severity == "warning"
+            assert f"{audited.train.rate:.1%} counts whole entities" in found.message
+            assert f"leakage={misplaced:.3g}" in found.remedy
+    several = np.where(draw.random(1000) < 0.3, draw.integers(0, 40, 1000), clusters)
+    too_large = ooc.Leakage.from_true_groups(clusters, several, cv=5)
+    with pytest.raises(InputError, match=r"at most 0.5, .*; for single records give linkage_errors.misplaced, 0.05"):
+        right.at_leakage(too_large)
+    # Entities of two records that are torn apart have exactly twice the rate, which is allowed.
+    pairs = ooc.Leakage.from_true_groups(np.repeat(np.arange(20), 2), [*range(10), *range(10, 20), *range(10, 30)])
+    assert "rate-counts-whole-entities" not in {finding.code for finding in right.at_leakage(pairs).findings}
+
+
 def test_far_extrapolation():
     assert "far-extrapolation" in codes(leakage=0.45, curve=ooc.PolynomialCurve(2))
     assert "far-extrapolation" not in codes(leakage=0.02)

@@ -34,6 +34,8 @@ _UNBALANCED = 4
 """How many times the records of the smallest fold the largest one holds, where folds count as unbalanced."""
 _UNLIKELY, _VERY_UNLIKELY, _WRONG_BY = 2.0, 3.0, 1.25
 """Standard errors, and the factor of the odds, by which probabilities of records may miss what records look like."""
+_WHOLE_ENTITIES = 2.0
+"""How many times the share of misplaced records a rate may be before it counts whole entities."""
 _FAR = 6.0
 """Multiplier of the losses' noise beyond which an extrapolation counts as far."""
 
@@ -249,13 +251,15 @@ def _own_words(check: ShapeCheck, metric: MetricFacts) -> str:
     return words
 
 
-def look_at_rate(leakage: Sequence[Leakage], metric: MetricFacts) -> list[Finding]:
+def look_at_rate(leakage: Sequence[Leakage], error_model: str, metric: MetricFacts) -> list[Finding]:
     """What the source of the leakage rate says about it.
 
     Parameters
     ----------
     leakage : sequence of Leakage
         The rate assumed in each fold.
+    error_model : str
+        How clustering errors happen.
     metric : MetricFacts
         What is measured.
 
@@ -275,7 +279,30 @@ def look_at_rate(leakage: Sequence[Leakage], metric: MetricFacts) -> list[Findin
                 "Leakage.from_true_groups.",
             )
         )
+    if error_model == "records":
+        findings += _whole_entities(leakage)
     return findings
+
+
+def _whole_entities(leakage: Sequence[Leakage]) -> list[Finding]:
+    """Whether a rate of audited records counts whole entities, of which only single records are misplaced."""
+    counted = [(leak.rate, leak.linkage_errors.misplaced) for leak in leakage if leak.linkage_errors is not None]
+    # Entities of two records that are torn apart have exactly twice the rate.
+    wrong = [(rate, misplaced) for rate, misplaced in counted if rate > _WHOLE_ENTITIES * misplaced + 1e-9]
+    if not wrong:
+        return []
+    rate, misplaced = max(wrong)
+    return [
+        Finding(
+            "rate-counts-whole-entities",
+            "warning",
+            f"The leakage rate of {rate:.1%} counts whole entities once one of their records is on the other side. "
+            f"By the audited records only {misplaced:.2%} of the training records are misplaced, so that the "
+            "correction is too large.",
+            f"Give leakage={misplaced:.3g}, which is linkage_errors.misplaced, or use error_model='fragments' where "
+            "linkage leaves whole pieces behind.",
+        )
+    ]
 
 
 def look_at_sides(samples: AuditSamples, by_data: Leakage | None, leakage: Sequence[Leakage] | None) -> list[Finding]:

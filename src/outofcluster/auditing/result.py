@@ -208,7 +208,7 @@ class Audit:
         ) + look_at_samples(self.pooled, has_rate=self.leakage is not None)
         findings += look_at_table(self.table, self.naive, self.metric)
         findings += look_at_sides(self.samples, self.data_leakage, self.leakage)
-        findings += [] if self.leakage is None else look_at_rate(self.leakage, self.metric)
+        findings += [] if self.leakage is None else look_at_rate(self.leakage, self.error_model, self.metric)
         if self.leakage is not None and self.corrected is not None and self.curve is not None:
             findings += look_at_estimate(
                 self.pooled,
