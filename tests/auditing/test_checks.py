@@ -85,6 +85,16 @@ def test_a_rate_that_is_a_lower_bound_says_so_everywhere(tmp_path):
     assert "at least" not in estimated.summary.assumption
 
 
+def test_the_fold_with_the_largest_rate_is_named():
+    options = {"groups": clusters, "error_model": "records", "n_fits": 1000, "random_state": 0}
+    result = ooc.audit(Ridge(), X, target, leakage=[0.0, 0.1, 0.45, 0.2, 0.0], **options)
+    found = {finding.code: finding.message for finding in result.findings}
+    assert found["rate-above-bound"].endswith("and 45.0% was assumed in fold 2 (15.0% on average).")
+    assert result.summary.rate == pytest.approx(0.15)
+    same = {finding.code: finding.message for finding in result.at_leakage(0.45).findings}
+    assert same["rate-above-bound"].endswith("and 45.0% was assumed.")
+
+
 def test_a_rate_that_counts_whole_entities(tmp_path):
     draw = np.random.default_rng(1)
     filed = np.where(draw.random(1000) < 0.02, draw.integers(0, 40, 1000), clusters)

@@ -351,13 +351,23 @@ def look_at_sides(samples: AuditSamples, by_data: Leakage | None, leakage: Seque
                 "rate-above-bound",
                 "warning",
                 f"The data allow a leakage rate of at most {by_data.upper:.1%} (95 % bound), and {assumed:.1%} was "
-                "assumed.",
+                f"assumed{_in_which_fold(samples, leakage)}.",
                 "Check where the rate comes from and what it is a share of; leakage='data' takes the data's own.",
             )
         )
     if samples.rate_check is not None and assumed is not None:
         findings += _record_rates(samples.rate_check) or _mean_of_rates(samples.rate_check, by_data, leakage, auc)
     return findings
+
+
+def _in_which_fold(samples: AuditSamples, leakage: Sequence[Leakage] | None) -> str:
+    """Where the largest rate is assumed, and the mean one, as the table has it; empty where all folds have the same."""
+    rates = [leak.rate for leak in leakage or ()]
+    if len(set(rates)) < 2:
+        return ""
+    # The mean is that of a summary: over the records that the folds score.
+    mean = float(np.average(rates, weights=[fold.n_validation for fold in samples.folds]))
+    return f" in fold {samples.folds[int(np.argmax(rates))].index} ({mean:.1%} on average)"
 
 
 def _record_rates(check: RateCheck) -> list[Finding]:
@@ -424,7 +434,11 @@ def look_at_estimate(
     findings = list[Finding]()
     assumed = max(leak.rate for leak in leakage)
     if optimism.multiplier > _FAR or assumed > LARGEST_RATE:
-        most = f" from a leakage rate of {assumed:.0%}" if assumed > LARGEST_RATE else ""
+        most = (
+            f" from a leakage rate of {assumed:.0%}{_in_which_fold(pooled.samples, leakage)}"
+            if assumed > LARGEST_RATE
+            else ""
+        )
         findings.append(
             Finding(
                 "far-extrapolation",
