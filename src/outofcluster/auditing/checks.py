@@ -63,7 +63,7 @@ def look_at_choices(samples: AuditSamples, *, reason: str, units: str, units_ask
                 "error-model",
                 "info",
                 f"Errors are taken to be those of {model}: {reason}.",
-                "Say error_model= if you know better.",
+                "Check that this is how your clustering errs; if it is not, give error_model='records' or 'fragments'.",
             )
         )
     if model == "records" and looks_linked([fold.clusters for fold in samples.folds]):

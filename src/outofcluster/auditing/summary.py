@@ -298,8 +298,8 @@ class Summary:
         named = {"cross-validated as it is": self.naive, "random folds, no clusters": self.iid}
         if self.corrected is None:
             return named
-        back = f" and {self.validation_leakage:.1%} back" if self.validation_leakage else ""
-        return named | {f"corrected for {self.rate:.1%} leakage{back}": self.corrected}
+        other_way = f" and {self.validation_leakage:.1%} the other way" if self.validation_leakage else ""
+        return named | {f"corrected for {self.rate:.1%} leakage{other_way}": self.corrected}
 
     @property
     def headline(self) -> str:
@@ -392,8 +392,8 @@ class Summary:
         other_way = ""
         if self.validation_leakage:
             other_way = (
-                f" It is also assumed that {_percent(self.validation_leakage)} of the held-out records belong to "
-                "training clusters, taken as known."
+                f" The other way, it is assumed that {_percent(self.validation_leakage)} of the held-out records "
+                "belong to training clusters, taken as known: they are easy for the model, and make its score too good."
             )
         least, bound = "", ""
         if any(leak.at_least for leak in self.leakage):
