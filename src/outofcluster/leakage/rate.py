@@ -534,7 +534,8 @@ class Leakage:
         Leakage
             The standard error is that of independent matches between pairs of approximate clusters, all records of
             such a pair matching together or not at all (conservative). It covers miscalibration as far as pairs were
-            reviewed. Without ``blocking_recall`` the rate is a lower bound, and its interval is one-sided.
+            reviewed. Without ``blocking_recall`` the rate is a lower bound, at most that of ``blocking_recall=1``, and
+            its interval is one-sided.
 
         Examples
         --------
