@@ -63,6 +63,64 @@ def test_few_clusters_and_what_the_interval_is_about():
         codes(groups=one, units="clusters", cv=[(np.arange(800), np.arange(800, 1000))])
 
 
+def test_a_rate_that_is_a_lower_bound_says_so_everywhere(tmp_path):
+    options = {"groups": clusters, "error_model": "records", "n_fits": 300, "random_state": 0}
+    estimated = ooc.audit(Ridge(), X, target, leakage=ooc.Leakage(0.1, std=0.02), **options)
+    # The primary side is that of the held-out records, and the audit takes the other one.
+    least = ooc.Leakage(0.3, 0.05, "validation", at_least=True, other=ooc.Leakage(0.1, std=0.02, at_least=True))
+    bounded = estimated.at_leakage(least)
+    bounded.save(tmp_path / "bounded")
+    for result in (bounded, ooc.Audit.load(tmp_path / "bounded"), bounded.with_confidence(0.9)):
+        found = {finding.code: finding for finding in result.findings}
+        assert found["rate-is-a-lower-bound"].severity == "warning"
+        assert "10.0% is a lower bound" in found["rate-is-a-lower-bound"].message
+        assert "blocking_recall=" in found["rate-is-a-lower-bound"].remedy
+        text = " ".join(str(result).split())
+        assert "It is assumed that at least 10 % of the training records" in text
+        assert "This rate is a lower bound" in text
+        assert "true correction may be larger" in text
+        assert "was at least 10 %" in result.methods_text()
+        assert ooc.Summary.from_json(result.summary.to_json()) == result.summary
+    assert "rate-is-a-lower-bound" not in {finding.code for finding in estimated.findings}
+    assert "at least" not in estimated.summary.assumption
+
+
+def test_the_fold_with_the_largest_rate_is_named():
+    options = {"groups": clusters, "error_model": "records", "n_fits": 1000, "random_state": 0}
+    result = ooc.audit(Ridge(), X, target, leakage=[0.0, 0.1, 0.45, 0.2, 0.0], **options)
+    found = {finding.code: finding.message for finding in result.findings}
+    assert found["rate-above-bound"].endswith("and 45.0% was assumed in fold 2 (15.0% on average).")
+    assert result.summary.rate == pytest.approx(0.15)
+    same = {finding.code: finding.message for finding in result.at_leakage(0.45).findings}
+    assert same["rate-above-bound"].endswith("and 45.0% was assumed.")
+
+
+def test_a_rate_that_counts_whole_entities(tmp_path):
+    draw = np.random.default_rng(1)
+    filed = np.where(draw.random(1000) < 0.02, draw.integers(0, 40, 1000), clusters)
+    audited = ooc.Leakage.from_true_groups(clusters, filed, cv=5)
+    misplaced = audited.linkage_errors.misplaced
+    assert audited.train.rate > 10 * misplaced
+    options = {"groups": filed, "error_model": "records", "n_fits": 300, "random_state": 0}
+    right = ooc.audit(Ridge(), X, target, leakage=misplaced, **options)
+    assert "rate-counts-whole-entities" not in {finding.code for finding in right.findings}
+    for given in (audited, audited.train):
+        result = right.at_leakage(given)
+        result.save(tmp_path / "audit")
+        for one in (result, ooc.Audit.load(tmp_path / "audit")):
+            found = {finding.code: finding for finding in one.findings}["rate-counts-whole-entities"]
+            assert found.severity == "warning"
+            assert f"{audited.train.rate:.1%} counts whole entities" in found.message
+            assert f"leakage={misplaced:.3g}" in found.remedy
+    several = np.where(draw.random(1000) < 0.3, draw.integers(0, 40, 1000), clusters)
+    too_large = ooc.Leakage.from_true_groups(clusters, several, cv=5)
+    with pytest.raises(InputError, match=r"at most 0.5, .*; for single records give linkage_errors.misplaced, 0.05"):
+        right.at_leakage(too_large)
+    # Entities of two records that are torn apart have exactly twice the rate, which is allowed.
+    pairs = ooc.Leakage.from_true_groups(np.repeat(np.arange(20), 2), [*range(10), *range(10, 20), *range(10, 30)])
+    assert "rate-counts-whole-entities" not in {finding.code for finding in right.at_leakage(pairs).findings}
+
+
 def test_far_extrapolation():
     assert "far-extrapolation" in codes(leakage=0.45, curve=ooc.PolynomialCurve(2))
     assert "far-extrapolation" not in codes(leakage=0.02)

@@ -107,6 +107,10 @@ def test_the_surface_needs_no_fit_and_can_be_written_down(data, result, monkeypa
 
 
 def test_it_is_said_and_kept(result, tmp_path):
+    text = " ".join(str(result).split())
+    assert f"leakage and {result.validation_leakage:.1%} the other way" in text
+    assert "The other way, it is assumed that" in text
+    assert "they are easy for the model" in text
     assert f"{100 * result.validation_leakage:.3g} % of the held-out records belong to training clusters" in str(
         result
     ).replace("\n", " ")

@@ -140,6 +140,22 @@ shuffled = np.random.default_rng(1).permutation(120)
         ({"y": label + 1j}, "y must hold labels or real numbers, got complex ones"),
         ({"X": frame, "y": pd.Series(label[shuffled], shuffled)}, "y must have its rows in the order of X"),
         ({"X": frame, "groups": pd.Series(groups, shuffled)}, "groups must have its rows in the order of X"),
+        (
+            {"X": frame, "params": {"sample_weight": pd.Series(np.ones(120), shuffled)}},
+            "params\\['sample_weight'\\] must have its rows in the order of X",
+        ),
+        (
+            {"X": frame, "leakage": pd.Series(np.full(120, 0.1), shuffled), "error_model": "records"},
+            "leakage must have its rows in the order of X",
+        ),
+        (
+            {"y": pd.Series(label), "leakage": pd.Series(np.full(120, 0.1), shuffled)},
+            "leakage must have its rows in the order of y",
+        ),
+        (
+            {"X": frame, "leakage": pd.DataFrame(np.full((5, 120), 0.1), columns=shuffled)},
+            "leakage.T must have its rows in the order of X",
+        ),
         ({"groups": [[1, 2]] * 60 + [[1]] * 60}, "groups must hold one label per record"),
         ({"mute": 3}, "mute must hold codes of findings .*, got 3"),
         ({"leakage": True}, "leakage must be a number at least 0, got True"),

@@ -1,5 +1,6 @@
 """Audited records: drawn as entities, records or clusters; both sides, the pieces, the errors, and files."""
 
+import itertools
 import json
 
 import numpy as np
@@ -184,7 +185,68 @@ def test_splits_and_merges_are_counted():
     assert errors.bcubed_recall == pytest.approx((2 / 3 + 2 / 3 + 1 / 3 + 3) / 6)
     assert errors.bcubed_precision == pytest.approx((3 + 2 / 3 + 2 / 3 + 1 / 3) / 6)
     assert errors.piece_sizes().to_numpy().tolist() == [[1, 1, 1], [2, 2, 1], [3, 1, 1], [3, 2, 1]]
-    assert errors.to_frame().shape == (1, 9)
+    assert errors.to_frame().shape == (1, 10)
+    assert errors.to_frame()["misplaced"].item() == pytest.approx(1 / 6 / 5)
+    assert "3.33% of the training records are misplaced" in str(errors)
+
+
+def brute_misplaced(entity, groups, splits):
+    """Misplaced records that train while their main cluster is held out, and training records, record by record."""
+    wrong = trained = 0
+    for train, held_out in splits:
+        for row in train:
+            clusters = [group for of, group in zip(entity, groups, strict=True) if of == entity[row]]
+            main = max(dict.fromkeys(clusters), key=clusters.count)
+            wrong += groups[row] != main and main in {groups[other] for other in held_out}
+            trained += 1
+    return wrong / trained
+
+
+def test_misplaced_records_by_brute_force_over_folds():
+    rng = np.random.default_rng(0)
+    entity = np.repeat(np.arange(6), [6, 5, 4, 2, 1, 1])
+    # The last two are whole, so that no split lets every record leak.
+    groups = np.where((rng.random(19) < 0.4) & (entity < 4), rng.integers(0, 4, 19), entity)
+    rows = np.arange(19)
+    every = []
+    for folds in itertools.product(range(3), repeat=6):
+        for held_out in range(3):
+            inside = np.array(folds)[groups] == held_out
+            every.append((rows[~inside], rows[inside]))
+    expected = brute_misplaced(entity, groups, every)
+    errors = Leakage.from_true_groups(entity, groups, cv=3).linkage_errors
+    assert 0 < expected == pytest.approx(errors.misplaced)
+    # Given splits count as they are.
+    shares = []
+    for train, held_out in every[::4]:
+        if {4, 5} & set(entity[train]) and {4, 5} & set(entity[held_out]):
+            given = Leakage.from_true_groups(entity, groups, cv=[(train, held_out)])
+            shares.append(given.linkage_errors.misplaced)
+            assert shares[-1] == pytest.approx(brute_misplaced(entity, groups, [(train, held_out)]))
+            assert shares[-1] <= given.train.rate
+    assert len(set(shares)) > 5
+
+
+def test_misplaced_records_by_how_they_were_drawn():
+    entity, groups = linked_people(np.random.default_rng(7), 300)
+    whole = Leakage.from_true_groups(entity, groups).linkage_errors.misplaced
+    rng = np.random.default_rng(0)
+    for drawn in ("records", "entities", "clusters"):
+        found = []
+        for _ in range(60):
+            rows, sampled = draw(rng, entity, groups, drawn, 100)
+            audited = Leakage.from_true_groups(entity[rows], groups[rows], drawn=drawn, sampled=sampled)
+            found.append(audited.linkage_errors.misplaced)
+        assert np.mean(found) == pytest.approx(whole, abs=4 * np.std(found) / np.sqrt(60)), drawn
+
+
+def test_errors_of_earlier_files_have_no_misplaced_records():
+    errors = Leakage.from_true_groups([1, 1, 2], ["a", "b", "b"]).linkage_errors
+    data = plain(errors)
+    assert LinkageErrors.from_dict(data) == errors
+    del data["misplaced"]
+    assert np.isnan(LinkageErrors.from_dict(data).misplaced)
+    assert "misplaced" not in str(LinkageErrors.from_dict(data))
 
 
 def test_the_split_rate_of_drawn_records_is_that_of_the_population():

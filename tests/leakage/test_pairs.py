@@ -52,6 +52,16 @@ def test_pairs_that_only_others_join_do_no_harm(certain):
     assert leakage.rate < 0.01
 
 
+@pytest.mark.parametrize("world", [{}, {"right": 0.92, "sizes": (3, 4, 5)}, {"sizes": (1, 2)}, {"rules": 2}])
+def test_a_lower_bound_is_at_most_the_rate_at_any_recall(world):
+    linkage = FieldLinkage(100, **world)
+    bound = linkage.leakage()
+    assert bound.at_least
+    for of in SIDES:
+        rates = [getattr(linkage.leakage(blocking_recall=recall), of).rate for recall in (1, 0.95, 0.8)]
+        assert 0 < getattr(bound, of).rate <= rates[0] < rates[1] < rates[2]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(1, 2, 3, 4), (2,), (4,)], ids=["mixed", "pairs", "fours"])
 def test_blocked_pairs_with_the_recall_of_blocking(sizes):

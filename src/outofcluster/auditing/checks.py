@@ -24,7 +24,7 @@ from outofcluster.sampling.audit_samples import AuditSamples
 from outofcluster.sampling.metrics.facts import MetricFacts
 from outofcluster.split.rate_check import RateCheck
 
-__all__ = ["look_at_choices", "look_at_estimate", "look_at_samples", "look_at_sides"]
+__all__ = ["look_at_choices", "look_at_estimate", "look_at_rate", "look_at_samples", "look_at_sides"]
 
 _LOW_LEVEL = 0.25
 """Largest level below which a curve cannot be followed; five folds of equal size reach 0.4."""
@@ -34,6 +34,8 @@ _UNBALANCED = 4
 """How many times the records of the smallest fold the largest one holds, where folds count as unbalanced."""
 _UNLIKELY, _VERY_UNLIKELY, _WRONG_BY = 2.0, 3.0, 1.25
 """Standard errors, and the factor of the odds, by which probabilities of records may miss what records look like."""
+_WHOLE_ENTITIES = 2.0
+"""How many times the share of misplaced records a rate may be before it counts whole entities."""
 _FAR = 6.0
 """Multiplier of the losses' noise beyond which an extrapolation counts as far."""
 
@@ -61,7 +63,7 @@ def look_at_choices(samples: AuditSamples, *, reason: str, units: str, units_ask
                 "error-model",
                 "info",
                 f"Errors are taken to be those of {model}: {reason}.",
-                "Say error_model= if you know better.",
+                "Check that this is how your clustering errs; if it is not, give error_model='records' or 'fragments'.",
             )
         )
     if model == "records" and looks_linked([fold.clusters for fold in samples.folds]):
@@ -250,6 +252,60 @@ def _own_words(check: ShapeCheck, metric: MetricFacts) -> str:
     return words
 
 
+def look_at_rate(leakage: Sequence[Leakage], error_model: str, metric: MetricFacts) -> list[Finding]:
+    """What the source of the leakage rate says about it.
+
+    Parameters
+    ----------
+    leakage : sequence of Leakage
+        The rate assumed in each fold.
+    error_model : str
+        How clustering errors happen.
+    metric : MetricFacts
+        What is measured.
+
+    Returns
+    -------
+    list of Finding
+    """
+    findings = list[Finding]()
+    if bounds := [leak.rate for leak in leakage if leak.at_least]:
+        findings.append(
+            Finding(
+                "rate-is-a-lower-bound",
+                "warning",
+                f"The leakage rate of {max(bounds):.1%} is a lower bound, since part of the leakage could not be seen: "
+                f"the corrected {metric.noun} is still too optimistic, and the interval does not include by how much.",
+                "Give blocking_recall= where the rate comes from pairs, or look up the mates of some records: "
+                "Leakage.from_true_groups.",
+            )
+        )
+    if error_model == "records":
+        findings += _whole_entities(leakage)
+    return findings
+
+
+def _whole_entities(leakage: Sequence[Leakage]) -> list[Finding]:
+    """Whether a rate of audited records counts whole entities, of which only single records are misplaced."""
+    counted = [(leak.rate, leak.linkage_errors.misplaced) for leak in leakage if leak.linkage_errors is not None]
+    # Entities of two records that are torn apart have exactly twice the rate.
+    wrong = [(rate, misplaced) for rate, misplaced in counted if rate > _WHOLE_ENTITIES * misplaced + 1e-9]
+    if not wrong:
+        return []
+    rate, misplaced = max(wrong)
+    return [
+        Finding(
+            "rate-counts-whole-entities",
+            "warning",
+            f"The leakage rate of {rate:.1%} counts whole entities once one of their records is on the other side. "
+            f"By the audited records only {misplaced:.2%} of the training records are misplaced, so that the "
+            "correction is too large.",
+            f"Give leakage={misplaced:.3g}, which is linkage_errors.misplaced, or use error_model='fragments' where "
+            "linkage leaves whole pieces behind.",
+        )
+    ]
+
+
 def look_at_sides(samples: AuditSamples, by_data: Leakage | None, leakage: Sequence[Leakage] | None) -> list[Finding]:
     """What the records of both sides say about the leakage rate.
 
@@ -296,13 +352,23 @@ def look_at_sides(samples: AuditSamples, by_data: Leakage | None, leakage: Seque
                 "rate-above-bound",
                 "warning",
                 f"The data allow a leakage rate of at most {by_data.upper:.1%} (95 % bound), and {assumed:.1%} was "
-                "assumed.",
+                f"assumed{_in_which_fold(samples, leakage)}.",
                 "Check where the rate comes from and what it is a share of; leakage='data' takes the data's own.",
             )
         )
     if samples.rate_check is not None and assumed is not None:
         findings += _record_rates(samples.rate_check) or _mean_of_rates(samples.rate_check, by_data, leakage, auc)
     return findings
+
+
+def _in_which_fold(samples: AuditSamples, leakage: Sequence[Leakage] | None) -> str:
+    """Where the largest rate is assumed, and the mean one, as the table has it; empty where all folds have the same."""
+    rates = [leak.rate for leak in leakage or ()]
+    if len(set(rates)) < 2:
+        return ""
+    # The mean is that of a summary: over the records that the folds score.
+    mean = float(np.average(rates, weights=[fold.n_validation for fold in samples.folds]))
+    return f" in fold {samples.folds[int(np.argmax(rates))].index} ({mean:.1%} on average)"
 
 
 def _record_rates(check: RateCheck) -> list[Finding]:
@@ -369,7 +435,11 @@ def look_at_estimate(
     findings = list[Finding]()
     assumed = max(leak.rate for leak in leakage)
     if optimism.multiplier > _FAR or assumed > LARGEST_RATE:
-        most = f" from a leakage rate of {assumed:.0%}" if assumed > LARGEST_RATE else ""
+        most = (
+            f" from a leakage rate of {assumed:.0%}{_in_which_fold(pooled.samples, leakage)}"
+            if assumed > LARGEST_RATE
+            else ""
+        )
         findings.append(
             Finding(
                 "far-extrapolation",

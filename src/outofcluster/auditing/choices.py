@@ -5,7 +5,9 @@ Choices that need no fit can be changed afterwards, on the result.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -169,13 +171,19 @@ def read_leakage(leakage: Any, error_model: str, n_folds: int) -> tuple[Leakage,
         rate = value if isinstance(value, Leakage) else Leakage(check_number("leakage", value, least=0), of=side)
         rate = getattr(rate, side) or rate  # The side that the error model asks for, where it is known.
         if rate.rate > (most := largest_rate(error_model)):
-            raise InputError(f"leakage must be at most {most}, beyond which nothing can be told, got {rate.rate:g}.")
+            audited, instead = rate.linkage_errors, ""
+            if error_model == "records" and audited is not None and not math.isnan(audited.misplaced):
+                instead = f"; for single records give linkage_errors.misplaced, {audited.misplaced:.3g}"
+            raise InputError(
+                f"leakage must be at most {most}, beyond which nothing can be told, got {rate.rate:g}{instead}."
+            )
         if rate.of != side:
             raise InputError(
                 f"leakage must be a share of the {side} records for error_model={error_model!r}, "
                 f"got one of {rate.of} records."
             )
-        rates.append(rate)
+        # What audited records say is kept where a finding needs it: that of misplaced records is about single ones.
+        rates.append(rate if error_model == "records" else replace(rate, linkage_errors=None))
     return tuple(rates * n_folds) if len(rates) == 1 else tuple(rates)
 
 

@@ -20,6 +20,8 @@ CODES = {
     "fragments-likely": "Single records are taken to leak, but the clusters look like linked entities.",
     "no-rate": "No leakage rate was given, so there is no corrected loss.",
     "exact-rate": "The leakage rate was given without an uncertainty.",
+    "rate-is-a-lower-bound": "The leakage rate is a lower bound, so that the correction may be too small.",
+    "rate-counts-whole-entities": "The leakage rate counts whole entities of which single records are misplaced.",
     "assumed-cuts": "No audited entities show how the linkage cuts, and the answer depends on what is assumed.",
     "leaked-like-the-rest": "Leaked records are taken to be like the rest of their clusters.",
     "small-validation": "Too few validation records for the levels that extrapolation wants.",

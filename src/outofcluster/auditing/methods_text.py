@@ -87,9 +87,10 @@ def _rate(summary: Summary) -> str:
         if all(leak == summary.data_leakage for leak in summary.leakage)
         else ""
     )
+    least = "at least " if any(leak.at_least for leak in summary.leakage) else ""
     certainty = f"with a standard error of {_points(std)}" if std else "taken as known"
     return (
-        f"The leakage rate, the share of {_SHARE[summary.error_model]}, was {_share(summary.rate)}{source}, "
+        f"The leakage rate, the share of {_SHARE[summary.error_model]}, was {least}{_share(summary.rate)}{source}, "
         f"{certainty}. "
         f"A curve ({summary.curve_method}) was fitted to their performance and read off where no leakage is left. The "
         "difference that this makes was added to the cross-validated performance."

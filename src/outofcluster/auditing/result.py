@@ -26,7 +26,7 @@ from outofcluster._base.roots import first_crossing
 from outofcluster._base.validation import Array, check_number, check_share, check_vector, short
 from outofcluster._base.version import __version__
 from outofcluster.auditing.account import TableAccount, look_at_table
-from outofcluster.auditing.checks import look_at_choices, look_at_estimate, look_at_samples, look_at_sides
+from outofcluster.auditing.checks import look_at_choices, look_at_estimate, look_at_rate, look_at_samples, look_at_sides
 from outofcluster.auditing.choices import (
     LARGEST_RATE,
     check_both,
@@ -209,6 +209,7 @@ class Audit:
         ) + look_at_samples(self.pooled, has_rate=self.leakage is not None)
         findings += look_at_table(self.table, self.naive, self.metric)
         findings += look_at_sides(self.samples, self.data_leakage, self.leakage)
+        findings += [] if self.leakage is None else look_at_rate(self.leakage, self.error_model, self.metric)
         if self.leakage is not None and self.corrected is not None and self.curve is not None:
             findings += look_at_estimate(
                 self.pooled,

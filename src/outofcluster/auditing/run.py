@@ -18,6 +18,7 @@ import numpy as np
 from outofcluster._base.deprecation import old_names
 from outofcluster._base.exceptions import FitError, InputError
 from outofcluster._base.randomness import RandomState, seed_of
+from outofcluster._base.records import check_same_order
 from outofcluster._base.validation import short
 from outofcluster.auditing.account import TableAccount
 from outofcluster.auditing.beginning import Beginning, announce
@@ -217,6 +218,11 @@ def audit(
     metrics: Any = {"scoring": scoring, "pool": pool, "pos_label": pos_label, "score_weight": score_weight}
     task = Task.check(estimator, X, y, groups=groups, loss=loss, params=params, **metrics)
     assert task.clusters is not None
+    # A frame has one row per fold, and the records in its columns.
+    by_record = (
+        {"leakage.T": leakage.T} if hasattr(leakage, "columns") and hasattr(leakage, "T") else {"leakage": leakage}
+    )
+    check_same_order(X=X, y=y, groups=groups, **by_record)
     check_folds(len(folds), task.n_records)
     account = TableAccount.of(X, y, groups, classes=task.classifier, codes=task.clusters)
     muted = _check_mute(mute)

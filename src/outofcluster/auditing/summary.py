@@ -298,8 +298,8 @@ class Summary:
         named = {"cross-validated as it is": self.naive, "random folds, no clusters": self.iid}
         if self.corrected is None:
             return named
-        back = f" and {self.validation_leakage:.1%} back" if self.validation_leakage else ""
-        return named | {f"corrected for {self.rate:.1%} leakage{back}": self.corrected}
+        other_way = f" and {self.validation_leakage:.1%} the other way" if self.validation_leakage else ""
+        return named | {f"corrected for {self.rate:.1%} leakage{other_way}": self.corrected}
 
     @property
     def headline(self) -> str:
@@ -392,8 +392,15 @@ class Summary:
         other_way = ""
         if self.validation_leakage:
             other_way = (
-                f" It is also assumed that {_percent(self.validation_leakage)} of the held-out records belong to "
-                "training clusters, taken as known."
+                f" The other way, it is assumed that {_percent(self.validation_leakage)} of the held-out records "
+                "belong to training clusters, taken as known: they are easy for the model, and make its score too good."
+            )
+        least, bound = "", ""
+        if any(leak.at_least for leak in self.leakage):
+            least = "at least "
+            bound = (
+                f" This rate is a lower bound, so that the corrected {self.metric.noun} is still too optimistic: the "
+                "true correction may be larger."
             )
         if self._rate_is_of_the_data:
             return f"That rate is used for the correction, {certainty}.{other_way}"
@@ -406,7 +413,7 @@ class Summary:
             if self.error_model == "records"
             else "the held-out records have a piece of their cluster in training"
         )
-        return f"It is assumed that {_percent(self.rate)}{several} of {whose}, {certainty}.{other_way}"
+        return f"It is assumed that {least}{_percent(self.rate)}{several} of {whose}, {certainty}.{bound}{other_way}"
 
     @property
     def scope(self) -> str:

@@ -8,6 +8,21 @@ for a record j whose true cluster is spread over :math:`h_j` *other* approximate
 
 a training record is safe when all the other pieces train too, a validation record when all are held out with it.
 
+**Misplaced records.** By this definition all records of an entity leak once one of its mates is on the other side.
+Where single records of large clusters, such as hospitals, sit in a wrong cluster, nearly every training record counts,
+though a held-out hospital has only few records in training. What acts on a model of single records is the share of the
+training records that are *there by mistake*. Let the main cluster :math:`M_e` of entity e be the approximate cluster
+that holds most of its records (the first one of several). Record j is misplaced where its own cluster
+:math:`c_j` is not :math:`M_{e(j)}`, and it teaches a model about a held-out entity where j trains while
+:math:`M_{e(j)}` is held out. For random folds the main cluster of a misplaced training record is held out with
+probability φ, as any other cluster is, and that of a record in its own main cluster never, so that
+
+.. math:: p_{mis} = φ \operatorname{mean}_j [c_j \ne M_{e(j)}] .
+
+For given splits it is the mean over the splits of that share of T̂. It never exceeds p0, since the main cluster of a
+misplaced record is one of its :math:`h_j` others. For entities of two records that are torn apart it is p0/2, and far
+less than that where few records of large entities are misplaced.
+
 **How the audited records were drawn.** All records of an entity e of :math:`n_e` records leak alike, with probability
 :math:`L_e`, so the rate is :math:`\sum n_e L_e / \sum n_e` over all entities.
 
@@ -98,7 +113,7 @@ def look_at_audited_records(
         {of: _rate(true, codes, split, of, counts, units) for of in sides},
         drawn == "clusters" and sampled is None,
         PieceLaw.of(true, codes, entities, share),
-        count_errors(true, codes, counts, entities),
+        count_errors(true, codes, counts, entities, _misplaced(true, codes, split, counts)),
     )
 
 
@@ -131,6 +146,26 @@ def _rate(
         return rate, None
     # Where all leak alike the spread says nothing; one unit more that does not leak would change the rate so much.
     return rate, math.sqrt(count / (count - 1) * float(influence @ influence)) or rate / (count + 1)
+
+
+def _misplaced(true: Rows, codes: Rows, split: float | tuple[Fold, ...], counts: Array) -> float:
+    """The share of the training records outside their entity's main cluster while that is held out."""
+    piece, size = np.unique(np.stack([true, codes], axis=1), axis=0, return_counts=True)
+    # The last of an entity's pieces in this order is its largest one, and the first such one where there are several.
+    order = np.lexsort((-piece[:, 1], size, piece[:, 0]))
+    main = np.empty(true.max() + 1, dtype=np.int64)
+    main[piece[order, 0]] = piece[order, 1]
+    outside = codes != main[true]
+    if isinstance(split, float):
+        return split * float(counts @ outside / counts.sum())
+    shares = []
+    for fold in split:
+        rows, weight = fold.train, counts[fold.train]
+        if not weight.any():
+            return math.nan
+        main_is_held_out = np.isin(main[true[rows]], codes[fold.validation])
+        shares.append(float(weight @ (outside[rows] & main_is_held_out) / weight.sum()))
+    return float(np.mean(shares))
 
 
 def _codes(labels: Any) -> tuple[Rows, list[Any]]:

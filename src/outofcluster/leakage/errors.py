@@ -4,11 +4,16 @@ An entity is *split* where its records lie in two linked clusters or more, and a
 holds records of two or more. For a record whose piece (the records of its entity in its cluster) has a records, in an
 entity of t and a cluster of s, B-cubed recall is the mean of a/t, and B-cubed precision that of a/s.
 
+The *main cluster* of an entity is the linked cluster that holds most of its records. Records of the entity that lie
+elsewhere are *misplaced*, and the number of them that train while their main cluster is held out is derived in
+:mod:`outofcluster.leakage.audited`.
+
 Splits are what leaks. Merges do not leak, but they tie entities together, so that fewer clusters are independent.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +45,10 @@ class LinkageErrors:
         is a lower bound unless the clusters were audited as wholes.
     bcubed_precision, bcubed_recall : float
         Means over the audited records; the precision is an upper bound for the same reason.
+    misplaced : float
+        Share of the training records that lie outside the main cluster of their entity while that cluster is held out.
+        It is the rate for ``error_model="records"`` where single records of large clusters are misplaced; NaN where no
+        drawn record trains.
     sizes : tuple of (int, int, float)
         Size of the entity, size of the piece, and how many such pieces there are.
 
@@ -50,6 +59,9 @@ class LinkageErrors:
     >>> errors = leakage.linkage_errors
     >>> errors.n_split, errors.n_merged, round(errors.bcubed_recall, 3)
     (1, 1, 0.778)
+    >>> print(errors)
+    1 of 3 entities is split, and 1 of 3 clusters merges entities (6 audited records).
+    3.33% of the training records are misplaced: they lie outside the main cluster of their entity, which is held out.
     """
 
     n_records: int
@@ -61,7 +73,21 @@ class LinkageErrors:
     merge_rate: float
     bcubed_precision: float
     bcubed_recall: float
+    misplaced: float
     sizes: tuple[tuple[int, int, float], ...]
+
+    def __str__(self) -> str:
+        split, merged = "is" if self.n_split == 1 else "are", "merges" if self.n_merged == 1 else "merge"
+        text = (
+            f"{self.n_split} of {self.n_entities} entities {split} split, and {self.n_merged} of {self.n_clusters} "
+            f"clusters {merged} entities ({self.n_records} audited records)."
+        )
+        if math.isnan(self.misplaced):
+            return text
+        return (
+            f"{text}\n{100 * self.misplaced:.3g}% of the training records are misplaced: they lie outside the main "
+            "cluster of their entity, which is held out."
+        )
 
     def to_frame(self) -> Any:
         """All measures as a table.
@@ -119,12 +145,14 @@ class LinkageErrors:
         with reading("linkage errors"):
             if not isinstance(data, Mapping):
                 raise TypeError(f"{data!r} is not an object")
-            names = [name for name in cls.__dataclass_fields__ if name != "sizes"]
+            names = [name for name in cls.__dataclass_fields__ if name not in ("sizes", "misplaced")]
             values: dict[str, Any] = {name: (whole if name.startswith("n_") else number)(data[name]) for name in names}
+            # Files of earlier versions do not have it.
+            values["misplaced"] = number(data.get("misplaced", math.nan))
             return cls(**values, sizes=tuple((size, piece, count) for size, piece, count in data["sizes"]))
 
 
-def count_errors(entity: Rows, cluster: Rows, of_record: Array, of_entity: Array) -> LinkageErrors:
+def count_errors(entity: Rows, cluster: Rows, of_record: Array, of_entity: Array, misplaced: float) -> LinkageErrors:
     """Splits and merges of audited records.
 
     Parameters
@@ -135,6 +163,8 @@ def count_errors(entity: Rows, cluster: Rows, of_record: Array, of_entity: Array
         How much each record counts.
     of_entity : array
         How many entities each entity stands for, by its number.
+    misplaced : float
+        Share of the training records that are misplaced.
 
     Returns
     -------
@@ -161,6 +191,7 @@ def count_errors(entity: Rows, cluster: Rows, of_record: Array, of_entity: Array
         merge_rate=float((cluster_pieces[large] > 1).mean()) if large.any() else float("nan"),
         bcubed_precision=float(weight @ (in_piece[piece_of] / in_cluster[cluster])),
         bcubed_recall=float(weight @ (in_piece[piece_of] / in_entity[entity])),
+        misplaced=misplaced,
         sizes=tuple(
             (int(size), int(part), float(count)) for (size, part), count in zip(kinds, counts, strict=True) if count > 0
         ),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
@@ -60,7 +60,7 @@ class Leakage:
     pieces : PieceLaw, optional
         How entities are cut, learned from audited ones.
     linkage_errors : LinkageErrors, optional
-        Splits and merges, counted on audited records.
+        Splits, merges and misplaced records, counted on audited records.
 
     Examples
     --------
@@ -126,7 +126,9 @@ class Leakage:
         return self._side("validation")
 
     def _side(self, of: Side) -> Leakage | None:
-        return Leakage(self.rate, self.std, self.of, self.bound, self.at_least) if of == self.of else self.other
+        alone = self if of == self.of else self.other
+        # What was counted on audited records belongs to both sides.
+        return None if alone is None else replace(alone, other=None, pieces=None, linkage_errors=self.linkage_errors)
 
     @classmethod
     def _of_sides(cls, rates: Mapping[Side, tuple[float, float | None]], **more: Any) -> Leakage:
@@ -335,7 +337,9 @@ class Leakage:
         Leakage
             The standard error takes the units as independent (ratio estimator); it is None for a single one. When
             nothing leaks it is what one cluster cut in two would have contributed. ``pieces`` holds the law of the
-            pieces, and ``linkage_errors`` splits and merges.
+            pieces, and ``linkage_errors`` splits and merges. Where single records of large clusters are misplaced,
+            ``linkage_errors.misplaced`` is the rate for ``error_model="records"``: ``train`` counts every record whose
+            true cluster is also held out, which may be nearly all.
 
         Examples
         --------
@@ -530,7 +534,8 @@ class Leakage:
         Leakage
             The standard error is that of independent matches between pairs of approximate clusters, all records of
             such a pair matching together or not at all (conservative). It covers miscalibration as far as pairs were
-            reviewed. Without ``blocking_recall`` the rate is a lower bound, and its interval is one-sided.
+            reviewed. Without ``blocking_recall`` the rate is a lower bound, at most that of ``blocking_recall=1``, and
+            its interval is one-sided.
 
         Examples
         --------

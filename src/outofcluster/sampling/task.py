@@ -103,7 +103,10 @@ class Task:
                 f"loss and scoring must not be given together, got loss={short(loss)} and scoring={short(scoring)}."
             )
         X = check_records(X)
-        check_same_order(X=X, y=y, groups=groups, score_weight=score_weight)
+        if params is not None and not isinstance(params, Mapping):
+            raise InputError(f"params must be a dict of parameters of fit, got {type(params).__name__}.")
+        of_fit = {f"params[{name!r}]": value for name, value in (params or {}).items()}
+        check_same_order(X=X, y=y, groups=groups, score_weight=score_weight, **of_fit)
         if scoring is None:
             first = resolve_loss(loss, estimator, y)
             scored = chosen_losses((first,), pool=pool, has_weight=score_weight is not None)
@@ -115,10 +118,8 @@ class Task:
         if n_rows("y", y) != n_records:
             raise InputError(f"y must have one value for each of the {n_records} records of X, got {n_rows('y', y)}.")
         clusters = None if groups is None else Clusters.of(groups, n_records).codes
-        if params is not None and not isinstance(params, Mapping):
-            raise InputError(f"params must be a dict of parameters of fit, got {type(params).__name__}.")
-        for name, value in (params or {}).items():
-            refuse_masked(f"params[{name!r}]", value)
+        for name, value in of_fit.items():
+            refuse_masked(name, value)
         weight = check_weight(score_weight, n_records)
         return cls(estimator, X, y, clusters, scored[0], dict(params or {}), scored[1:], weight)
 

@@ -313,7 +313,8 @@ def _provenance(summary: Summary, about: Mapping[str, str]) -> list[tuple[str, s
     if summary.leakage is not None:
         rates = {(leak.rate, leak.std) for leak in summary.leakage}
         words = [f"{rate:g}" if std is None else f"{rate:g} ± {std:g}" for rate, std in sorted(rates, key=str)]
-        rows.append(("leakage", ", ".join(words) + f", of the {_SIDES[summary.leakage[0].of]} records"))
+        least = "at least " if any(leak.at_least for leak in summary.leakage) else ""
+        rows.append(("leakage", least + ", ".join(words) + f", of the {_SIDES[summary.leakage[0].of]} records"))
     rows += [
         ("fits", f"{summary.fits:,} over {_count(len(summary.by_fold), 'fold')}"),
         ("levels", ", ".join(f"{level:.4g}" for level in summary.levels)),
