@@ -449,7 +449,6 @@ def test_a_score_is_shown_in_its_own_sign(result):
         assert (mine.se_data, mine.se_monte_carlo) == (theirs.se_data, theirs.se_monte_carlo)
     assert score.optimism.value == result.optimism.value > 0
     assert score.bias == -result.bias
-    assert score.range == (-result.range[1], -result.range[0])
     assert score.value_at(0.2) == -result.value_at(0.2) == score.at_leakage(0.2).corrected.value
     middle = (result.value_at(0.1) + result.value_at(0.2)) / 2
     assert 0.1 < score.tipping_point(-middle) == result.tipping_point(middle) < 0.2
@@ -647,7 +646,7 @@ def test_every_fragment_is_well_formed(results):
         read(found.summary._repr_html_())
         read(found.naive._repr_html_())
         if found.test is not None:
-            assert found.test.sentence in read(found.test._repr_html_())[1]
+            assert found.test.outcome in read(found.test._repr_html_())[1]
     _, text = read(results("records").sensitivity([0.0, 0.1])._repr_html_())
     assert "10.0%" in text
     unknown = Sensitivity([0.0, 0.1], [0.2, 0.3], [np.nan, np.nan], [np.nan, np.nan])

@@ -11,6 +11,7 @@ from sklearn.svm import LinearSVC
 import outofcluster as ooc
 from outofcluster.inference.pooled import Pooled
 from outofcluster.inference.ranges import loss_range
+from outofcluster.sampling.metrics.facts import MetricFacts
 
 
 def world(seed, turned=0.6, rate=0.1, n_train=6, n_held=2, size=150):
@@ -74,6 +75,12 @@ def test_there_is_no_range_where_hardly_any_small_set_is_clean(data, result):
     classes = audit((X, (y > 0).astype(int), cluster, held, split, truth), LogisticRegression())
     low, high = classes.at_leakage(0.4).range
     assert low < classes.at_leakage(0.4).corrected.value <= high == 1
+
+
+def test_the_range_has_the_sign_of_the_metric(result):
+    facts = MetricFacts("score", "score", greater_is_better=True, range=(-np.inf, 0.0))
+    score = replace(result, pooled=replace(result.pooled, samples=replace(result.samples, metric=facts)))
+    assert score.range == (-result.range[1], -result.range[0])
 
 
 def test_a_line_that_leaving_records_out_contradicts_does_not_bound_the_range(result):

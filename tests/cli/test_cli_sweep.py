@@ -96,6 +96,13 @@ def test_the_account_names_features_and_columns_that_are_left_out_or_look_like_c
     assert out.index("features:") < out.index("Group the cross-validation")
 
 
+def test_a_cluster_of_machines_that_does_not_answer_is_noticed(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    status, _, err = run("records.csv", *PLAIN, *FEW, "--backend", "dask://127.0.0.1:1")
+    assert status == 2
+    assert "--backend dask:// needs dask: pip install 'outofcluster[dask]'" in " ".join(err.split())
+
+
 def test_json_on_the_screen_and_a_threshold_that_is_left_out(run):
     words = ("--target", "ill", "--groups", "0.1=one", "--groups", "0.5=loose", "--leakage", "0.1", "--json", "-")
     status, out, err = run("records.csv", *words, *FEW)

@@ -267,6 +267,8 @@ def audit(
             design = with_pieces_left_out(design, pieces, spend=n_fits is not None)
     jobs, left_out = prepared(task, folds, design, fold_seeds, place)
     announce(lambda: _beginning(task, jobs, account))
+    # Made before the fits, so that a missing package for it is said before any work.
+    bar = Progress(sum(job.budget for job in jobs), show=bool(progress))
     store.open(identity(task, folds, root))
     parts = {index: own.part for index, own in design.weights.items()} if len(design.fractions) else {}
     n_metrics = len(task.losses)
@@ -280,7 +282,8 @@ def audit(
     if not jobs:
         index, why = next(iter(left_out.items()))
         raise FitError(f"No fold could be audited; the first: Fold {index} could not be audited: {why}")
-    bar = Progress(sum(job.budget for job in jobs), show=bool(progress))
+    if without_value:
+        bar = Progress(sum(job.budget for job in jobs), show=bool(progress))
     random = store.part(
         "random",
         lambda: random_arrays(task, max(2, len(folds)), random_seed, n_jobs),

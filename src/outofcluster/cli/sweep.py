@@ -16,6 +16,7 @@ from outofcluster._base.exceptions import InputError, MissingExtraError
 from outofcluster._base.files import write_whole
 from outofcluster.auditing.beginning import before_fits
 from outofcluster.cli._account import account_printer
+from outofcluster.cli._backend import on_backend
 from outofcluster.cli._error_model import check_data_rate
 from outofcluster.cli._finished import FinishedWork, check_files
 from outofcluster.cli._options import (
@@ -100,7 +101,7 @@ def command(
     work = FinishedWork.of(checkpoint, parts)
     click.get_current_context().call_on_close(work.release)
     try:
-        with quietly():
+        with quietly(), on_backend(problem.backend):
             choices = {"leakage": rates, "error_model": error_model, "confidence_level": confidence_level}
             choices |= {"cv": folds, "n_fits": fits, "unmix": False if no_unmix else "auto"}
             choices["random_state"] = options["seed"]
