@@ -68,6 +68,7 @@ def test_threads_side_by_side_restore_what_was_there():
     assert threads_now() == before
 
 
+@pytest.mark.slow
 def test_audits_in_six_threads_leave_the_threads_as_they_were():
     rng = np.random.default_rng(0)
     X, groups = rng.standard_normal((120, 2)), np.repeat(np.arange(12), 10)
@@ -81,6 +82,7 @@ def test_audits_in_six_threads_leave_the_threads_as_they_were():
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.slow
 def test_models_are_fitted_and_scored_on_one_thread(n_jobs):
     """Here, and in worker processes."""
     from ooc_test_estimators import Threads

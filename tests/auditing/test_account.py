@@ -33,6 +33,7 @@ OPTIONS = {"leakage": 0.1, "n_fits": 80, "random_state": 0}
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.slow
 def test_columns_by_name_give_what_arrays_give(make):
     frame = make(table().drop(columns="visit").to_dict("list"))
     frame = frame[["age", "dose", "patient", "ill"]]
@@ -45,6 +46,7 @@ def test_columns_by_name_give_what_arrays_give(make):
     assert test == ooc.leakage_test(model, features, y, groups=groups, random_state=0)
 
 
+@pytest.mark.slow
 def test_models_are_compared_by_the_names_of_columns():
     frame = table()[["age", "dose", "patient", "ill"]]
     models = {"one": LogisticRegression(), "two": LogisticRegression(C=0.01)}
@@ -103,6 +105,7 @@ def findings(X, y, model, groups=patient, **options):
     return result, {finding.code: finding for finding in result.findings}
 
 
+@pytest.mark.slow
 def test_ids_and_single_records_are_findings(tmp_path):
     frame = table().drop(columns=["ill", "patient"]).assign(who=patient)
     groups = np.where(np.arange(N) < 160, 1000 + np.arange(N), patient)

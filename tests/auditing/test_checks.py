@@ -85,6 +85,7 @@ def test_a_rate_that_is_a_lower_bound_says_so_everywhere(tmp_path):
     assert "at least" not in estimated.summary.assumption
 
 
+@pytest.mark.slow
 def test_the_fold_with_the_largest_rate_is_named():
     options = {"groups": clusters, "error_model": "records", "n_fits": 1000, "random_state": 0}
     result = ooc.audit(Ridge(), X, target, leakage=[0.0, 0.1, 0.45, 0.2, 0.0], **options)

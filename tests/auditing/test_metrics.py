@@ -90,6 +90,7 @@ def test_one_metric_of_all_records():
     assert by_records.pooled.naive_influence.sum() == pytest.approx(0, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_the_same_quantity_has_the_same_interval():
     one, two = run(loss="brier"), run(scoring="neg_brier_score")
     for name in ("naive", "corrected", "iid"):

@@ -92,6 +92,7 @@ def test_an_error_that_no_other_process_can_read():
     assert "one and two" in str(pickle.loads(pickle.dumps(error.value.__cause__)))
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_named():
     with pytest.raises(FitError, match="A worker process was lost") as error:
         ooc.leakage_test(Misbehaving("dies"), X, number, groups=groups, random_state=0, n_jobs=2)

@@ -92,6 +92,7 @@ def test_one_rate_a_fold(result):
     assert different.corrected.value == pytest.approx(result.corrected.value, rel=0.1)
 
 
+@pytest.mark.slow
 def test_the_same_bits_for_any_number_of_workers(result):
     assert audit(n_jobs=2).corrected == result.corrected
 
@@ -252,6 +253,7 @@ def test_labels_of_mixed_types_are_clusters_of_their_own(result):
 # --- smaller training sets ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_default_samples_smaller_training_sets_within_the_budget(tmp_path):
     found = audit(curve="auto", checkpoint=tmp_path / "kept")
     run = found.samples.folds[0]

@@ -131,6 +131,7 @@ def test_folds_of_a_splitter_are_those_of_the_audits_even_if_it_draws_them():
     assert len(found.audits[0.5].samples.folds) == 3
 
 
+@pytest.mark.slow
 def test_several_metrics():
     found = swept(scoring=["accuracy", "roc_auc"], leakage=0.1)
     assert list(found.metrics) == ["accuracy", "roc_auc"]

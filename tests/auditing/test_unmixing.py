@@ -67,6 +67,7 @@ def test_it_sees_what_the_curve_above_cannot(data, result):
     assert result.naive == without.naive or result.naive.value == without.naive.value
 
 
+@pytest.mark.slow
 def test_there_is_no_range_where_hardly_any_small_set_is_clean(data, result):
     """(1 - 0.4)^8 is 2 %, and the squared error has no upper end; an error rate ends at 1."""
     assert result.at_leakage(0.4).range is None

@@ -48,6 +48,7 @@ def set_slider(page, rate):
 
 
 @pytest.mark.parametrize("name", ["records", "fragments"])
+@pytest.mark.slow
 def test_the_slider_answers_as_at_leakage_does(open_page, name, request):
     audit = request.getfixturevalue(name)
     page = open_page(render_html(audit))

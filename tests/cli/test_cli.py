@@ -65,6 +65,7 @@ def test_every_command_is_in_the_help_and_can_be_found(run):
         assert run(name, "--help")[0] == 0
 
 
+@pytest.mark.slow
 def test_shell_completion():
     done = shell("", _OUTOFCLUSTER_COMPLETE="bash_source")
     assert "_OUTOFCLUSTER_COMPLETE=bash_complete" in done.stdout
@@ -113,6 +114,7 @@ def test_demo_tells_the_whole_story(run, tmp_path):
     assert max(map(len, out.splitlines())) <= 100
 
 
+@pytest.mark.slow
 def test_demo_explains_what_its_answer_rests_on(run):
     status, out, err = run("demo", "--fits", "60", "--explain")
     assert (status, err) == (0, "")

@@ -117,6 +117,7 @@ def wards():
     return frame, moved
 
 
+@pytest.mark.slow
 def test_suspects_are_rows_of_the_file_where_records_without_a_target_were_left_out(run, tmp_path):
     frame, moved = wards()
     frame["ill"] = frame["ill"].map({True: "yes", False: "no"})
@@ -169,6 +170,7 @@ def test_features_that_tell_no_clusters_apart_leave_no_suspects_but_all_else(run
     assert "corrected for 10.0% leakage" in out
 
 
+@pytest.mark.slow
 def test_the_rate_and_the_suspects_come_from_the_records(run, tmp_path):
     frame, moved = wards()
     frame.to_csv(tmp_path / "wards.csv", index=False)
@@ -222,6 +224,7 @@ def test_the_level_of_confidence_is_an_option(run):
 
 
 @pytest.mark.usefixtures("records")
+@pytest.mark.slow
 def test_findings_speak_of_options(run):
     status, out, _ = run("audit", "records.csv", *PLAIN, "--fits", "60", "--fail-on", "note")
     assert status == 1
@@ -374,6 +377,7 @@ def test_models_by_name(name, classes, last, steps):
 
 
 @pytest.mark.usefixtures("records")
+@pytest.mark.slow
 def test_losses_by_name(run, tmp_path):
     for given, name in (("log_loss", "log_loss"), ("roc_auc", "roc_auc")):
         words = ("--model", "logistic", "--loss", given, "--folds", "3", "--fits", "60", "--json", "out.json")
@@ -483,6 +487,7 @@ class Stopping(GaussianNB):
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_work_and_the_same_command_goes_on(run, tmp_path, monkeypatch):
     (tmp_path / "stopping.py").write_text(STOPPING)
     monkeypatch.delitem(sys.modules, "stopping", raising=False)
@@ -520,6 +525,7 @@ def test_ctrl_c_keeps_the_work_and_the_same_command_goes_on(run, tmp_path, monke
 
 
 @pytest.mark.usefixtures("records")
+@pytest.mark.slow
 def test_a_checkpoint_of_ones_own_stays(run, tmp_path):
     words = ("audit", "records.csv", *PLAIN, "--fits", "60", "--checkpoint", "kept")
     assert run(*words)[0] == 0

@@ -114,6 +114,7 @@ def test_links_stay_links_and_devices_are_written_through(run, tmp_path):
     assert "The report is in link.html." in out
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_at_the_end_loses_nothing(run, tmp_path, monkeypatch):
     real = audit_command.write_whole
 
@@ -132,6 +133,7 @@ def test_a_disk_that_is_full_at_the_end_loses_nothing(run, tmp_path, monkeypatch
     assert list((tmp_path / "cache").rglob("fits.fold0"))
 
 
+@pytest.mark.slow
 def test_two_of_the_same_command_do_not_share_their_work(run, tmp_path, monkeypatch):
     places = []
     lock = FileLock.acquire
@@ -150,6 +152,7 @@ def test_two_of_the_same_command_do_not_share_their_work(run, tmp_path, monkeypa
     assert err == "outofcluster: The same command is running already, so this one keeps no finished work.\n"
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_used_is_no_obstacle(run, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
@@ -164,6 +167,7 @@ def test_a_cache_that_cannot_be_used_is_no_obstacle(run, tmp_path, monkeypatch):
     assert not (tmp_path / "~").exists()
 
 
+@pytest.mark.slow
 def test_a_damaged_cache_is_emptied(run, tmp_path, monkeypatch):
     monkeypatch.setattr("outofcluster.cli._finished.shutil.rmtree", lambda *_, **__: None)
     assert run(*QUICK)[0] == 0
@@ -341,6 +345,7 @@ def test_one_pipe_cannot_be_two_tables(run):
 
 
 @pytest.mark.parametrize("target", ["ill", "score"])
+@pytest.mark.slow
 def test_decimal_commas_of_a_file_with_semicolons_are_numbers(run, tmp_path, target):
     frame = table().assign(score=lambda t: t["age"] + t["dose"] ** 3)
     frame.loc[[3, 7], "dose"] = None

@@ -48,6 +48,7 @@ def table():
     )
 
 
+@pytest.mark.slow
 def test_the_numbers_are_those_of_python_and_clusters_are_no_features(run, tmp_path):
     words = (*PLAIN, *FEW, "--drop", "one", "--leakage", "0.5=0", "--leakage", "0.9=0.3")
     status, out, err = run("records.csv", *words, "--json", "out.json", "--plot", "out.svg")
@@ -74,6 +75,7 @@ def test_the_numbers_are_those_of_python_and_clusters_are_no_features(run, tmp_p
     assert list((tmp_path / "cache").rglob("*.fold*")) == []
 
 
+@pytest.mark.slow
 def test_the_account_names_features_and_columns_that_are_left_out_or_look_like_clusters(run, tmp_path):
     frame = table()
     # A looser clustering, a tighter one, and a feature of patients that is none.

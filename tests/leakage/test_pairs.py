@@ -136,6 +136,7 @@ def test_capture_and_recapture_of_a_linkage():
     assert (whole.recall, whole.caught) == (1, pytest.approx(90))
 
 
+@pytest.mark.slow
 def test_reviewed_pairs_recalibrate():
     """Odds that are wrong by a factor of four, and somebody who looked at pairs across clusters."""
     rng = np.random.default_rng(2)

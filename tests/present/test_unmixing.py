@@ -150,6 +150,7 @@ def test_without_a_rate_nothing_is_marked(result):
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.02, 0.5])
+@pytest.mark.slow
 def test_other_rates_can_be_drawn(result, rate):
     display = UnmixingDisplay.from_audit(result.at_leakage(rate)).plot()
     display.figure_.canvas.draw()

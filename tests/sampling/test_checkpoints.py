@@ -268,6 +268,7 @@ def test_an_audit_on_a_full_disk_goes_on_with_one_warning(tmp_path, monkeypatch)
     assert len(caught) == 1
 
 
+@pytest.mark.slow
 def test_damaged_and_forged_baselines_are_computed_anew(tmp_path):
     from outofcluster._base.archive import read_archive, write_archive
 

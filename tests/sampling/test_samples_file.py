@@ -97,6 +97,7 @@ def test_runs_that_do_not_belong_together_are_not_merged(options, message):
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_with_the_same_bits(tmp_path, n_jobs, monkeypatch):
     from outofcluster.sampling import engine
 

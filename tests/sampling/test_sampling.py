@@ -39,6 +39,7 @@ def same(one, two):
 
 
 @pytest.mark.parametrize(("error_model", "n_fits"), [("records", 45), ("records", 500), ("fragments", 45)])
+@pytest.mark.slow
 def test_workers_and_backends_do_not_change_a_bit(n_fits, error_model):
     options = {"n_fits": n_fits, "error_model": error_model, "groups": groups}
     one = sample(n_jobs=1, **options)

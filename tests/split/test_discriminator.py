@@ -212,6 +212,7 @@ def test_the_target_alone_tells_the_sides_apart(world):
     assert told(world, X, held_out + noise, discrete=False).auc > 0.97
 
 
+@pytest.mark.slow
 def test_the_preprocessing_of_a_pipeline_comes_first(world):
     X = world[0]
     texts = np.array([[f"{value:.3f} kg" for value in row] for row in X], dtype=object)
