@@ -167,6 +167,8 @@ def _text(error: Exception) -> str:
 
 def _digest(value: Any) -> Any:
     """A digest that tells whether a value was changed; None where there is none."""
+    if isinstance(value, dict):
+        return {name: _digest(own) for name, own in value.items()}
     try:
         # Tables remember what was asked of them, so only their values count.
         own = np.asarray(value) if hasattr(value, "to_numpy") else value

@@ -36,6 +36,9 @@ from outofcluster.split.folds import Clusters
 
 __all__ = ["leaked_by_missed_pairs", "rates_of_missed_pairs"]
 
+_MOST_RECORDS = 10**15
+"""More records than anybody has; the number of their pairs is still a float."""
+
 
 def rates_of_missed_pairs(
     precision: float,
@@ -58,7 +61,8 @@ def rates_of_missed_pairs(
     if sizes is not None:
         n_links = float((sizes * (sizes - 1) / 2).sum()) if n_links is None else n_links
         n_records = int(sizes.sum()) if n_records is None else n_records
-    links, n = check_number("n_links", n_links, least=0), check_integer("n_records", n_records, least=1)
+    links = check_number("n_links", n_links, least=0)
+    n = check_integer("n_records", n_records, least=1, most=_MOST_RECORDS)
     held_out = check_share("validation_share", validation_share, "(0, 1)")
     missed = (1 - recall) / recall
     if links * precision * missed > n * (n - 1) / 2:
