@@ -165,6 +165,7 @@ def test_constant_and_zero_losses():
         ({"penalty": np.nan}, 50, "penalty must be a finite number above 0, got nan"),
         ({"scale": "log"}, 50, "scale must be 'p' or 'index', got 'log'"),
         ({"monotone": "yes"}, 50, "monotone must be True or False, got 'yes'"),
+        ({"nonnegative": np.zeros(2)}, 50, "nonnegative must be True or False, got array"),
         ({"n_pieces": 1}, 50, "n_pieces must be a whole number between 4 and 2000, got 1"),
         ({"order": 4}, 3, "order must be at most n = 3, got 4"),
         ({"scale": "index"}, 10**7, "n must be at most 200000 under scale='index'.*use scale='p'"),

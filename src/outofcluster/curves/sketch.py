@@ -105,7 +105,7 @@ class SketchCurve(Curve):
     @property
     def needs(self) -> Needs:
         """Losses that are not negative where ``monotone`` keeps the curve above 0."""
-        return Needs(nonnegative=bool(self.monotone))
+        return Needs(nonnegative=check_flag("monotone", self.monotone))
 
     @property
     def error_bound_(self) -> float:

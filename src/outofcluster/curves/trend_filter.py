@@ -99,7 +99,7 @@ class TrendFilterCurve(Curve):
     @property
     def needs(self) -> Needs:
         """Losses that are not negative where the curve must not be negative."""
-        return Needs(nonnegative=bool(self.nonnegative))
+        return Needs(nonnegative=check_flag("nonnegative", self.nonnegative))
 
     @property
     def penalty_(self) -> float:
