@@ -210,3 +210,18 @@ def test_records_of_cut_entities_see_as_many_mates_as_in_the_linkage():
         joined = np.bincount(groups[validation[draw.from_validation]], minlength=groups.max() + 1)
         seen.append(np.mean(joined[groups[validation[draw.scored]]] == 1))
     assert np.mean(seen) == pytest.approx(truth, abs=0.04)
+
+
+def test_many_members_are_drawn_as_one_sort_of_all_would_draw_them(monkeypatch):
+    groups = np.random.default_rng(3).integers(0, 400, 4000)
+    of_cuts = dict(
+        n_train=None, train=np.arange(2000), validation=np.arange(2000, 4000), groups=groups, replace=True, law=None
+    )
+    drawn = []
+    for least in (1, 10**9):
+        monkeypatch.setattr("outofcluster.sampling.injection._MEMBERS_PER_SORT", least)
+        injection = make_injection("fragments", **of_cuts)
+        drawn.append([injection.draw(np.random.default_rng(seed), 0.5, seed) for seed in range(3)])
+    for one, other in zip(*drawn, strict=True):
+        np.testing.assert_array_equal(one.from_validation, other.from_validation)
+        np.testing.assert_array_equal(one.scored, other.scored)

@@ -15,7 +15,7 @@ from sklearn.model_selection import (
 )
 
 from outofcluster._base.exceptions import InputError
-from outofcluster.split.folds import make_folds
+from outofcluster.split.folds import label_codes, make_folds
 from outofcluster.split.simulation import simulate_leakage
 
 X = np.zeros((12, 2))
@@ -283,3 +283,14 @@ def test_seeds():
 def test_bad_simulations(call, message):
     with pytest.raises(InputError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [np.array([7, 3, 3, 0, 7]), np.array([7, 3, 10**6]), np.array([-1, 2, 2]), np.array([2, 0, 2], dtype=np.uint8)],
+    ids=["small numbers", "a large number", "a negative number", "another type"],
+)
+def test_labels_are_numbered_in_their_order(labels):
+    codes, names, ordered = label_codes(labels)
+    unique, places = np.unique(labels, return_inverse=True)
+    assert (codes.tolist(), names, ordered) == (places.tolist(), unique.tolist(), True)

@@ -59,6 +59,7 @@ from scipy.sparse.csgraph import shortest_path
 from scipy.special import expit, logit
 
 from outofcluster._base.exceptions import InputError
+from outofcluster._base.ordering import order_of_codes
 from outofcluster._base.validation import (
     Array,
     check_number,
@@ -330,7 +331,7 @@ def _joined(pairs: Pairs) -> tuple[float, float]:
     """
     inside = np.flatnonzero(~pairs.across)
     cluster = pairs.codes[pairs.one[inside]]
-    order = np.argsort(cluster, kind="stable")
+    order = order_of_codes(cluster)
     inside, cluster = inside[order], cluster[order]
     listed = unlisted = 0.0
     for own in np.split(inside, np.flatnonzero(np.diff(cluster)) + 1):

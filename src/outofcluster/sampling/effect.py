@@ -43,6 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
+from outofcluster._base.ordering import in_increasing_order, order_of_codes
 from outofcluster._base.rows import take_rows
 from outofcluster._base.threads import one_thread
 from outofcluster._base.validation import Array
@@ -205,7 +206,7 @@ def _draw(design: _Design, rng: np.random.Generator) -> _Drawing:
     # A cluster of an odd number of records has one more in either half.
     trains = (sizes + rng.integers(0, 2, len(sizes))) // 2
     shuffled = rng.permutation(design.rows)
-    shuffled = shuffled[np.argsort(clusters[shuffled], kind="stable")]
+    shuffled = shuffled[order_of_codes(clusters[shuffled])]
     place = np.arange(len(shuffled)) - (np.cumsum(sizes) - sizes)[clusters[shuffled]]
     in_training = place < trains[clusters[shuffled]]
     arm = np.zeros(len(sizes), dtype=np.int64)
@@ -217,7 +218,7 @@ def _draw(design: _Design, rng: np.random.Generator) -> _Drawing:
     sides = [rng.permutation(shuffled[in_training & (own == side)]) for side in (1, 2)]
     count = min(map(len, sides))
     first, second = (np.concatenate([side[:count], design.common]) for side in sides)
-    scored = np.sort(shuffled[~in_training & (own > 0)])
+    scored = in_increasing_order(shuffled[~in_training & (own > 0)])
     return _Drawing((first, second), scored, arm[clusters[scored]] == 1)
 
 

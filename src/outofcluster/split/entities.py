@@ -49,6 +49,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.special import expit, logit
 
+from outofcluster._base.ordering import order_of_codes
 from outofcluster.split.discriminator.encoding import Encoded, Floats, Ints, encode
 from outofcluster.split.discriminator.logistic import logistic_log_ratio
 from outofcluster.split.discriminator.stack import fit_stack
@@ -323,7 +324,7 @@ def likely_pieces(pairs: EntityPairs, fold: Any, clusters: Ints) -> LikelyPieces
 
 def _near_some(X: Any, y: Any, codes: Ints, most: int, rng: np.random.Generator, discrete: bool | None) -> Ints:
     """The clusters that are near a few random ones, by the means of a few records of each."""
-    order = np.argsort(codes, kind="stable")
+    order = order_of_codes(codes)
     sizes = np.bincount(codes)
     place = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     rows = np.sort(order[place < _RECORDS_TO_PLACE])
@@ -348,9 +349,15 @@ class _Pieces:
         self.codes = codes
         self.sizes = np.bincount(codes[codes >= 0])
         self.starts = np.cumsum(self.sizes) - self.sizes
+        self._last: tuple[Floats, Floats] | None = None
 
     def means(self, points: Floats) -> Floats:
-        """Mean of the points of every piece."""
+        """Mean of the points of every piece; asked for the same points again and again, it computes them once."""
+        if self._last is None or self._last[0] is not points:
+            self._last = points, self._means(points)
+        return self._last[1]
+
+    def _means(self, points: Floats) -> Floats:
         codes = self.codes[self.rows]
         totals = [np.bincount(codes, column, minlength=len(self.sizes)) for column in points[self.rows].T]
         return np.column_stack(totals) / np.maximum(self.sizes, 1)[:, None]

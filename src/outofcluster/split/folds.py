@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError, described
+from outofcluster._base.ordering import order_of_codes
 from outofcluster._base.records import refuse_masked
 from outofcluster._base.rows import n_rows
 from outofcluster._base.validation import check_integer, first_missing, refuse_unhashable, short
@@ -194,7 +195,7 @@ def _one_cluster_each(clusters: Clusters, cv: Any) -> tuple[Fold, ...] | None:
 
     if type(cv) is not LeaveOneGroupOut:
         return None
-    order, ends = np.argsort(clusters.codes, kind="stable"), np.cumsum(np.bincount(clusters.codes))
+    order, ends = order_of_codes(clusters.codes), np.cumsum(np.bincount(clusters.codes))
     parts = np.split(order, ends[:-1])
     return tuple(Fold.holding_out(i, rows, len(order)) for i, rows in enumerate(parts))
 
@@ -309,6 +310,10 @@ class Clusters:
 
 def label_codes(labels: NDArray[Any]) -> tuple[Rows, list[Any], bool]:
     """The number of every label, the labels by their numbers, and whether labels can be ordered."""
+    if labels.dtype.kind in "iu" and len(labels) and 0 <= labels.min() and labels.max() < 4 * len(labels):
+        # Whole numbers that are not much larger than their count can be counted, which is faster than a sort of them.
+        names, codes = renumbered(labels.astype(np.int64))
+        return codes, names.tolist(), True
     try:
         unique, codes = np.unique(labels, return_inverse=True)
     except TypeError:

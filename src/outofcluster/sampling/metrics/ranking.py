@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outofcluster._base.ordering import order_of_codes
 from outofcluster._base.validation import Array
 from outofcluster.sampling.metrics.partitions import Partition
 from outofcluster.sampling.metrics.predictions import Predictions
@@ -195,7 +196,7 @@ def _auc(
 
 def _within(part: Partition, order: NDArray[np.int64], rank: NDArray[np.int64], up: Array, down: Array) -> Array:
     """A_kk: the weight of ordered pairs within each unit."""
-    by_unit = np.argsort(part.of[order], kind="stable")
+    by_unit = order_of_codes(part.of[order])
     unit, at = part.of[order][by_unit], rank[by_unit]
     first = np.empty(len(at), dtype=bool)
     first[0] = True

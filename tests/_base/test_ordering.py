@@ -1,0 +1,25 @@
+"""Orders by counting are those of numpy's sorts."""
+
+import numpy as np
+import pytest
+
+from outofcluster._base.ordering import in_increasing_order, order_of_codes
+
+
+@pytest.mark.parametrize("n, codes", [(0, 1), (1, 1), (50, 3), (2000, 2000), (3000, 7)])
+def test_codes_come_in_the_order_of_a_stable_sort(n, codes):
+    numbers = np.random.default_rng(n).integers(0, codes, n)
+    order = order_of_codes(numbers)
+    assert order.dtype == np.int64
+    np.testing.assert_array_equal(order, np.argsort(numbers, kind="stable"))
+
+
+def test_codes_may_have_gaps():
+    numbers = np.array([900, 3, 900, 3, 0])
+    np.testing.assert_array_equal(order_of_codes(numbers), np.argsort(numbers, kind="stable"))
+
+
+@pytest.mark.parametrize("n", [0, 1, 300])
+def test_distinct_rows_come_sorted(n):
+    rows = np.random.default_rng(n).permutation(3 * n)[:n]
+    np.testing.assert_array_equal(in_increasing_order(rows), np.sort(rows))
