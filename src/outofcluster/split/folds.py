@@ -310,7 +310,7 @@ class Clusters:
 
 def label_codes(labels: NDArray[Any]) -> tuple[Rows, list[Any], bool]:
     """The number of every label, the labels by their numbers, and whether labels can be ordered."""
-    if labels.dtype.kind in "iu" and len(labels) and 0 <= labels.min() and labels.max() < 4 * len(labels):
+    if labels.dtype.kind in "iu" and len(labels) and labels.min() >= 0 and labels.max() < 4 * len(labels):
         # Whole numbers that are not much larger than their count can be counted, which is faster than a sort of them.
         names, codes = renumbered(labels.astype(np.int64))
         return codes, names.tolist(), True
