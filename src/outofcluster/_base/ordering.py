@@ -37,7 +37,8 @@ def order_of_codes(codes: Codes) -> Codes:
         return np.zeros(0, dtype=np.int64)
     ones = np.broadcast_to(np.int8(1), len(codes))
     by_row = sparse.csr_matrix((ones, codes, np.arange(len(codes) + 1)), shape=(len(codes), int(codes.max()) + 1))
-    return by_row.tocsc().indices.astype(np.int64)
+    order: Codes = by_row.tocsc().indices.astype(np.int64)
+    return order
 
 
 def in_increasing_order(rows: Codes) -> Codes:

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.validation import short
 
-__all__ = ["n_rows", "take_rows"]
+__all__ = ["bytes_per_row", "n_rows", "take_rows"]
 
 
 def n_rows(name: str, data: Any) -> int:
@@ -39,6 +40,26 @@ def n_rows(name: str, data: Any) -> int:
         raise InputError(
             f"{name} must be an array or a data frame with one row per record, got {short(data)}."
         ) from None
+
+
+def bytes_per_row(data: Any) -> int:
+    """Memory of one record of an array, a sparse matrix, a data frame or a list, roughly.
+
+    Parameters
+    ----------
+    data : array, sparse matrix, data frame, series or list
+        One entry per record.
+
+    Returns
+    -------
+    int
+        Texts and other objects count as their addresses.
+    """
+    shape = getattr(data, "shape", (1,))
+    itemsize = getattr(getattr(data, "dtype", None), "itemsize", 8)
+    if sparse.issparse(data):
+        return int(data.nnz * (itemsize + 8) / max(shape[0], 1))
+    return int(np.prod(shape[1:], dtype=np.int64)) * itemsize
 
 
 def take_rows(data: Any, rows: NDArray[np.int64]) -> Any:

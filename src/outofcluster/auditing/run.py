@@ -311,7 +311,9 @@ def audit(
     samples = dict[int, tuple[FoldSamples, ...]]()
     failure = None
     with bar:
-        for job in jobs:
+        # Each job goes when it is done: the rows and units of all folds together would be a large part of the memory.
+        while jobs:
+            job = jobs.pop(0)
             index = job.fold.index
             try:
                 losses = [of_fold(own, index, place) for place in range(len(task.losses))]
@@ -324,6 +326,7 @@ def audit(
             except FitError as error:
                 left_out[index] = str(error)
                 failure = failure or error
+            job.fold.forget()
     if not samples:
         index, why = next(iter(left_out.items()))
         raise FitError(

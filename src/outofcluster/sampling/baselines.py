@@ -177,14 +177,14 @@ def _pool(
     loss: Loss,
     folds: Sequence[Fold],
     by_fold: Sequence[Losses],
-    predictions: Sequence[StoredPredictions],
+    predictions: Sequence[StoredPredictions | None],
 ) -> None:
     """Add the pseudo losses of one metric of the records of all folds, in which the metric is defined."""
     places = [place for place, own in enumerate(by_fold) if len(own["own"])]
     if not places:
         return
     rows = np.concatenate([folds[place].validation for place in places])
-    joined = StoredPredictions.joined([predictions[place] for place in places])
+    joined = StoredPredictions.joined([part for place in places if (part := predictions[place]) is not None])
     ends = np.cumsum([len(folds[place].validation) for place in places])[:-1]
     for kind, losses in pseudo_losses_of(task, loss, joined, rows).items():
         for place, own in zip(places, np.split(losses, ends), strict=True):
@@ -195,8 +195,8 @@ def _pool(
 @one_thread()
 def _one_fold(
     task: Task, fold: Fold, seed: np.random.SeedSequence, parts: NDArray[np.int64] | None
-) -> tuple[list[Losses], StoredPredictions]:
-    """The losses by every metric, and the predictions of those that are pooled."""
+) -> tuple[list[Losses], StoredPredictions | None]:
+    """The losses by every metric, and the predictions of those that are pooled, if any."""
     model = fit_clone(task.estimator, task.X, task.y, fold.train, task.params, np.random.default_rng(seed))
     held_out, targets = take_rows(task.X, fold.validation), take_rows(task.y, fold.validation)
     predictions = shared_predictions(task.losses, model, held_out, targets)
@@ -206,7 +206,8 @@ def _one_fold(
         for loss, own in zip(task.losses, by_metric, strict=True)
         if loss.measure is not None and loss.facts.pool == "records" and len(own["own"])
     ]
-    return by_metric, predictions.stored([kind for kind in pooled if kind is not None])
+    kinds = [kind for kind in pooled if kind is not None]
+    return by_metric, predictions.stored(kinds) if pooled else None
 
 
 def _own_losses(

@@ -37,7 +37,6 @@ clusters are large; all of the above then holds for these.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,10 +108,7 @@ def sample_effect(
         calls = ((drawing, design.units, child) for drawing, child in zip(drawings, seeds, strict=True))
         scored = all_calls(_fit_and_score, task, calls, n_jobs=n_jobs)
     scored = succeeded(scored, [f"drawing {i} of the test for a cluster effect" for i in range(_DRAWINGS)])
-    return [
-        _effect(task, loss, design, drawings, [losses[place] for losses in scored])
-        for place, loss in enumerate(task.losses)
-    ]
+    return [_effect(design, drawings, [own[place] for own in scored]) for place in range(len(task.losses))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +178,22 @@ class _Drawing:
     first: NDArray[np.bool_]
 
 
+@dataclass(frozen=True, eq=False)
+class _Scored:
+    """What a drawing says by one metric.
+
+    Attributes
+    ----------
+    gain : array
+        Loss of every scored record by the second model, less that by the first.
+    means : list of list of float
+        Mean losses: one row per model, one column per arm.
+    """
+
+    gain: Array
+    means: list[list[float]]
+
+
 def _draw_usable(task: Task, design: _Design, labels: Rows | None, rng: np.random.Generator) -> _Drawing:
     """A drawing whose models see two classes, and whose scored records define every metric, if there is one."""
     usable = None
@@ -234,16 +246,14 @@ def _balanced(counts: Rows, rng: np.random.Generator) -> Rows:
 
 @returns_failures
 @one_thread()
-def _fit_and_score(
-    task: Task, drawing: _Drawing, units: str, seed: np.random.SeedSequence
-) -> list[tuple[Array, Array] | str]:
-    """The losses of the scored records by either model, for every metric; or why a metric has none."""
+def _fit_and_score(task: Task, drawing: _Drawing, units: str, seed: np.random.SeedSequence) -> list[_Scored | str]:
+    """The losses of the scored records by the two models compared, for every metric; or why a metric has none."""
     X, y = take_rows(task.X, drawing.scored), take_rows(task.y, drawing.scored)
     predictions = list[Predictions]()
     for rows, child in zip(drawing.training, seed.spawn(2), strict=True):
         model = fit_clone(task.estimator, task.X, task.y, rows, task.params, np.random.default_rng(child))
         predictions.append(shared_predictions(task.losses, model, X, y))
-    by_metric = list[tuple[Array, Array] | str]()
+    by_metric = list[_Scored | str]()
     for loss in task.losses:
         problem = loss.undefined(y)
         if problem:
@@ -254,7 +264,8 @@ def _fit_and_score(
         except NotDefinedError as error:
             by_metric.append(str(error))
             continue
-        by_metric.append((first, second))
+        arms = drawing.first, ~drawing.first
+        by_metric.append(_Scored(second - first, [[float(own[arm].mean()) for arm in arms] for own in (first, second)]))
     return by_metric
 
 
@@ -265,17 +276,15 @@ def _losses(task: Task, loss: Loss, predictions: Predictions, rows: Rows, units:
     return losses
 
 
-def _effect(task: Task, loss: Loss, design: _Design, drawings: list[_Drawing], scored: list[Any]) -> EffectLosses | str:
-    """The effect by one metric with its standard error, from the losses of all drawings."""
+def _effect(design: _Design, drawings: list[_Drawing], scored: list[_Scored | str]) -> EffectLosses | str:
+    """The effect by one metric with its standard error, from what all drawings say."""
     gains, knowing, other = np.zeros(len(design.clusters)), list[list[float]](), list[list[float]]()
-    for drawing, losses in zip(drawings, scored, strict=True):
-        if isinstance(losses, str):
-            return f"The metric is not defined for some halves of the held-out clusters: {losses}"
-        first, (one, two) = drawing.first, losses
-        means = [[float(own[side].mean()) for side in (first, ~first)] for own in (one, two)]
+    for drawing, own in zip(drawings, scored, strict=True):
+        if isinstance(own, str):
+            return f"The metric is not defined for some halves of the held-out clusters: {own}"
+        first, u, means = drawing.first, own.gain, own.means
         knowing.append([means[0][0], means[1][1]])
         other.append([means[1][0], means[0][1]])
-        u = two - one
         middle = (u[first].mean() + u[~first].mean()) / 2
         gains[drawing.scored] += np.where(first, 1 / first.sum(), -1 / (~first).sum()) * (u - middle) / 2
     gains /= len(drawings)

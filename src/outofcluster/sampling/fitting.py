@@ -17,6 +17,8 @@ block, picked by the block's number, gives the effects E and stands for all of t
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError, described, portable
-from outofcluster._base.rows import take_rows
+from outofcluster._base.memory import give_back
+from outofcluster._base.rows import bytes_per_row, take_rows
 from outofcluster._base.threads import one_thread
 from outofcluster._base.validation import LARGEST, Array
 from outofcluster.sampling.injection import Draw, Injection, Records
@@ -52,6 +55,8 @@ __all__ = [
 
 MAX_DRAWS = 100
 """Attempts to draw a replicate."""
+_LARGE = 16 * 2**20
+"""Bytes of a training set from which memory counts more than the milliseconds that it takes to give some back."""
 
 Rows = NDArray[np.int64]
 
@@ -271,6 +276,7 @@ def _fit_block(problem: Problem, block: Block) -> BlockLosses | Failure:
             return Failure(block, replicate, portable(error))
         losses[:, k] = [loss for loss, _ in scores]
         if not draw.weighted:
+            assert draw.from_train is not None
             train_sums = tuple(np.zeros(sums.shape) if _is_nothing(sums) else sums for sums in train_sums)
             _add_all(train_sums, problem.train_units, draw.from_train, losses[:, k])
         _add_all(validation_sums, problem.validation_units, draw.from_validation, losses[:, k])
@@ -318,7 +324,7 @@ def _draw(problem: Problem, rng: np.random.Generator, injected: float, replicate
     measured = [loss for loss in problem.losses if loss.measure is not None]
     for again in range(MAX_DRAWS):
         draw = problem.injection.draw(rng, injected, replicate)
-        if len(draw.scored) == 0 or len(draw.from_train) + len(draw.from_validation) == 0:
+        if len(draw.scored) == 0 or _n_drawn(draw) == 0:
             continue
         if labels is not None:
             drawn = labels[_rows(problem, draw)]
@@ -347,8 +353,14 @@ def _draw_and_score(
     raise RuntimeError(f"the metric was not defined for {MAX_DRAWS} resamples in a row, since {why}")
 
 
+def _n_drawn(draw: Draw) -> int:
+    """Number of records that train; all of T̂ are some."""
+    return (1 if draw.from_train is None else len(draw.from_train)) + len(draw.from_validation)
+
+
 def _rows(problem: Problem, draw: Draw) -> Rows:
-    return np.concatenate([problem.train[draw.from_train], problem.validation[draw.from_validation]])
+    from_train = problem.train if draw.from_train is None else problem.train[draw.from_train]
+    return np.concatenate([from_train, problem.validation[draw.from_validation]])
 
 
 def _fit_and_score(
@@ -380,14 +392,43 @@ def check_cloneable(name: str, estimator: Any) -> None:
 
 
 def fit_clone(estimator: Any, X: Any, y: Any, rows: Rows, params: dict[str, Any], rng: np.random.Generator) -> Any:
-    """A clone of the estimator fitted to some rows, its open random states filled from the stream."""
+    """A clone of the estimator fitted to some rows, its open random states filled from the stream.
+
+    The rows that a model is fitted to are a copy that nobody else needs, so it may overwrite them. Before a large copy
+    is made, what earlier fits freed is given back.
+    """
     from sklearn.base import clone
 
+    if len(rows) * bytes_per_row(X) >= _LARGE:
+        give_back()
     fitted = clone(estimator)
     seed_open_states(fitted, rng)
+    records, targets = take_rows(X, rows), take_rows(y, rows)
     taken = {name: _take_param(value, rows, X) for name, value in params.items()}
-    fitted.fit(take_rows(X, rows), take_rows(y, rows), **taken)
+    del rows
+    with _overwriting(fitted, X):
+        fitted.fit(records, targets, **taken)
     return fitted
+
+
+@contextmanager
+def _overwriting(estimator: Any, X: Any) -> Iterator[None]:
+    """A context in which a linear model of scikit-learn works on the array itself, with the same results to the bit.
+
+    Its option ``copy_X`` says that the array must be kept. Data frames are left alone: their values are read-only.
+    """
+    if (
+        type(X) is np.ndarray
+        and type(estimator).__module__.startswith("sklearn.linear_model.")
+        and getattr(estimator, "copy_X", False) is True
+    ):
+        estimator.set_params(copy_X=False)
+        try:
+            yield
+        finally:
+            estimator.set_params(copy_X=True)
+    else:
+        yield
 
 
 def seed_open_states(estimator: Any, rng: np.random.Generator) -> None:

@@ -58,15 +58,15 @@ class Draw:
 
     Attributes
     ----------
-    from_train : array of int
-        Positions in T̂ that train, with repetitions.
+    from_train : array of int or None
+        Positions in T̂ that train, with repetitions; None where all of T̂ trains, each record once.
     from_validation : array of int
         Positions in V̂ that train, with repetitions.
     scored : array of int
         Positions in V̂ that are scored.
     """
 
-    from_train: Rows
+    from_train: Rows | None
     from_validation: Rows
     scored: Rows
     weighted: bool = False
@@ -237,11 +237,9 @@ class Fragments:
         cut = np.where(takes_part & (left > 1), cut, self.sizes)
         place, cluster = self._places
         joined, scored = order[place < joining[cluster]], order[place >= cut[cluster]]
-        from_train = np.arange(self.n_train_pool)
-        if self.n_train is not None:
-            from_train = rng.integers(self.n_train_pool, size=self.n_train)
         # Where all of T̂ trains in every replicate, its units have no influence: S = N - M|c|/n is 0.
-        return Draw(from_train, joined, in_increasing_order(scored), weighted=self.n_train is None)
+        from_train = None if self.n_train is None else rng.integers(self.n_train_pool, size=self.n_train)
+        return Draw(from_train, joined, in_increasing_order(scored), weighted=from_train is None)
 
     @cached_property
     def _chances(self) -> Array | None:

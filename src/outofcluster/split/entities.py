@@ -50,7 +50,7 @@ from scipy.spatial import cKDTree
 from scipy.special import expit, logit
 
 from outofcluster._base.ordering import order_of_codes
-from outofcluster.split.discriminator.encoding import Encoded, Floats, Ints, encode
+from outofcluster.split.discriminator.encoding import Floats, Ints, encode
 from outofcluster.split.discriminator.logistic import logistic_log_ratio
 from outofcluster.split.discriminator.stack import fit_stack
 from outofcluster.split.suspects import EntitySuspects, LikelyPieces
@@ -176,12 +176,12 @@ def match_clusters(X: Any, y: Any, clusters: Ints, *, seed: Any, discrete: bool 
 def _match(X: Any, y: Any, rows: Ints, codes: Ints, rng: np.random.Generator, discrete: bool | None) -> EntityPairs:
     """The pairs among the clusters of these rows, which have the numbers ``codes``."""
     sizes = np.bincount(codes)
-    records = encode(X, y, rows, discrete=discrete)
+    points, columns = _points_and_columns(X, y, rows, discrete)
     fold = _deal(sizes, rng)
     whole = _Pieces(codes, rng)
     cut, of_cut = _cut(codes, rng)
     halves = _Pieces(cut, rng)
-    left, right, found = _candidates(_Means(records, whole, np.flatnonzero(sizes)), whole, halves, of_cut)
+    left, right, found = _candidates(_Means(points, whole, np.flatnonzero(sizes)), whole, halves, of_cut)
     first, second = 2 * np.arange(len(of_cut)), 2 * np.arange(len(of_cut)) + 1
     scores, of_pieces = np.empty((len(left), 2)), np.empty((len(of_cut), 2))
     within: list[Floats] = []
@@ -191,7 +191,7 @@ def _match(X: Any, y: Any, rows: Ints, codes: Ints, rng: np.random.Generator, di
     for f, g in places:
         taught = np.flatnonzero((fold != f) & (fold != g) & (sizes > 0))
         near = (fold[left] != f) & (fold[left] != g) & (fold[right] != f) & (fold[right] != g)
-        score = _Score(records, whole, taught, left[near], right[near], rng)
+        score = _Score(points, columns, whole, taught, left[near], right[near], rng)
         new = (lower == f) & (upper == g)
         scores[new] = score(whole, left[new], right[new])
         if f == g:
@@ -330,7 +330,7 @@ def _near_some(X: Any, y: Any, codes: Ints, most: int, rng: np.random.Generator,
     rows = np.sort(order[place < _RECORDS_TO_PLACE])
     pieces = _Pieces(codes[rows], rng)
     exists = np.flatnonzero(sizes)
-    means = _Means(encode(X, y, rows, discrete=discrete), pieces, exists)
+    means = _Means(_points_and_columns(X, y, rows, discrete)[0], pieces, exists)
     points = (means.means(pieces) * np.sqrt(means.spread / (1 + means.spread)))[exists]
     taken = np.zeros(len(exists), dtype=bool)
     for centre in rng.choice(len(exists), _REGIONS, replace=False):
@@ -338,6 +338,13 @@ def _near_some(X: Any, y: Any, codes: Ints, most: int, rng: np.random.Generator,
         distance[taken] = np.inf
         taken[np.argpartition(distance, most // _REGIONS)[: most // _REGIONS]] = True
     return exists[taken]
+
+
+def _points_and_columns(X: Any, y: Any, rows: Ints, discrete: bool | None) -> tuple[Floats, Floats]:
+    """What the means of clusters are compared in, and what pairs of records are: with the target if it is a number."""
+    records = encode(X, y, rows, discrete=discrete)
+    columns = records.columns
+    return columns if records.classes is None else records.features, columns
 
 
 class _Pieces:
@@ -388,15 +395,15 @@ class _Pieces:
 class _Means:
     """Directions in which the means of clusters differ, and the log likelihood ratio of one entity to two."""
 
-    def __init__(self, records: Encoded, whole: _Pieces, taught: Ints) -> None:
-        numbers = records.classes is None
-        self.points = records.columns if numbers else records.features
+    def __init__(self, points: Floats, whole: _Pieces, taught: Ints) -> None:
+        self.points = points
         teaches = np.zeros(len(whole.sizes), dtype=bool)
         teaches[taught] = True
         rows = np.flatnonzero(teaches[whole.codes])
         codes = whole.codes[rows]
         around = self.points[rows]
-        rest = around - whole.means(self.points)[codes]
+        rest = whole.means(self.points)[codes]
+        np.subtract(around, rest, out=rest)
         several = whole.sizes[taught] > 1
         free = max(int((whole.sizes[taught][several] - 1).sum()), 1)
         inner = rest.T @ rest / free
@@ -431,10 +438,17 @@ class _Score:
     """Both scores of a pair of pieces, by models that some of the clusters taught."""
 
     def __init__(
-        self, records: Encoded, whole: _Pieces, taught: Ints, left: Ints, right: Ints, rng: np.random.Generator
+        self,
+        points: Floats,
+        columns: Floats,
+        whole: _Pieces,
+        taught: Ints,
+        left: Ints,
+        right: Ints,
+        rng: np.random.Generator,
     ) -> None:
-        self.columns = records.columns
-        self.by_means = _Means(records, whole, taught)
+        self.columns = columns
+        self.by_means = _Means(points, whole, taught)
         within = whole.within(taught[whole.sizes[taught] > 1], rng)
         across = whole.across(taught, rng)
         if len(left):

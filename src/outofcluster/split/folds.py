@@ -84,6 +84,10 @@ class Fold:
         value: T = self._kept[name]
         return value
 
+    def forget(self) -> None:
+        """Drop what was computed once, when nothing samples the fold any more."""
+        self._kept.clear()
+
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_kept": {}}
 

@@ -102,11 +102,13 @@ def is_discrete(y: Any) -> bool:
 
 
 def standardise(columns: Floats) -> Floats:
-    """Columns with mean 0 and standard deviation 1, cut at four deviations; constant columns are left out."""
-    # In place wherever that is possible: these are the largest arrays next to the records themselves.
-    centred = columns - columns.mean(axis=0)
-    scale = centred.std(axis=0)
+    """Columns with mean 0 and standard deviation 1, cut at four deviations; constant columns are left out.
+
+    The array is overwritten: it is among the largest next to the records themselves, and no caller needs it again.
+    """
     largest = np.maximum(columns.max(axis=0, initial=0.0), -columns.min(axis=0, initial=0.0))
+    centred = np.subtract(columns, columns.mean(axis=0), out=columns)
+    scale = centred.std(axis=0)
     varies = scale > 1e-12 * np.maximum(largest, 1.0)
     if not varies.all():
         centred, scale = centred[:, varies], scale[varies]
