@@ -1,5 +1,7 @@
 """Very large data are audited by parts of them; here the bounds are lowered, so that small data count as large."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
@@ -144,3 +146,32 @@ def test_only_drawn_records_of_memory_mapped_data_are_read(tmp_path):
     here, there = (ooc.sample_losses(Ridge(), data, X[:, 0], kernel=False, **split) for data in (X, mapped))
     for one, other in zip(here.losses, there.losses, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("model", [Ridge(), KNeighborsRegressor(3)], ids=str)
+def test_a_file_that_is_mapped_into_memory_is_audited_as_an_array(tmp_path, model):
+    X, y, groups = patients(60)
+    np.save(tmp_path / "records.npy", X)
+    before = (tmp_path / "records.npy").read_bytes()
+    mapped = np.load(tmp_path / "records.npy", mmap_mode="r")
+    options = dict(groups=groups, leakage=0.1, n_fits=60, random_state=0)
+    results = [ooc.audit(model, records, y, **options) for records in (X, mapped)]
+    assert results[0].to_dict()["corrected"] == results[1].to_dict()["corrected"]
+    assert (tmp_path / "records.npy").read_bytes() == before
+
+
+def test_a_table_in_parquet_becomes_a_mapped_file_piece_by_piece(tmp_path, monkeypatch):
+    """The example of the page on clusters, which needs the memory of one piece only."""
+    import pandas as pd
+
+    pytest.importorskip("pyarrow")
+    X, y, groups = patients(30)
+    table = pd.DataFrame(X, columns=[f"x{place}" for place in range(X.shape[1])]).assign(patient=groups, ill=y)
+    monkeypatch.chdir(tmp_path)
+    table.to_parquet("visits.parquet", row_group_size=20)
+    page = (Path(__file__).parents[2] / "docs" / "clusters.md").read_text()
+    example = next(part for part in page.split("```python\n")[1:] if "ParquetFile" in part).split("```")[0]
+    named = {"model": Ridge(), "ooc": ooc, "np": np}
+    exec(example, named)
+    np.testing.assert_allclose(np.load("visits.npy"), X, rtol=1e-6)
+    assert named["result"].naive.value > 0

@@ -12,7 +12,7 @@ from scipy import sparse
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.validation import short
 
-__all__ = ["bytes_per_row", "n_rows", "take_rows"]
+__all__ = ["bytes_per_row", "is_plain_array", "n_rows", "take_rows"]
 
 
 def n_rows(name: str, data: Any) -> int:
@@ -40,6 +40,21 @@ def n_rows(name: str, data: Any) -> int:
         raise InputError(
             f"{name} must be an array or a data frame with one row per record, got {short(data)}."
         ) from None
+
+
+def is_plain_array(data: Any) -> bool:
+    """Whether data are an array of numpy itself, in memory or mapped from a file, and not one of another meaning.
+
+    Parameters
+    ----------
+    data : object
+        Anything.
+
+    Returns
+    -------
+    bool
+    """
+    return type(data) in (np.ndarray, np.memmap)
 
 
 def bytes_per_row(data: Any) -> int:
@@ -81,7 +96,8 @@ def take_rows(data: Any, rows: NDArray[np.int64]) -> Any:
         return data.iloc[rows]
     if isinstance(data, list | tuple):
         return [data[row] for row in rows]
-    if type(data) is np.ndarray:
-        return data.take(rows, axis=0)
+    if is_plain_array(data):
+        # Of a file that is mapped into memory, only the pages with these rows are read.
+        return np.asarray(data).take(rows, axis=0)
     # Sparse matrices in coordinates have no rows to index.
     return data[rows] if hasattr(data, "__getitem__") else data.tocsr()[rows]

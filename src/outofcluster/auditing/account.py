@@ -44,6 +44,8 @@ _LONGEST_ID = 64
 _CLUSTERS_PER_VALUE = 5
 _FIRST = 500
 """Records that are looked at first; most columns are done with after them."""
+_ROWS_AT_ONCE = 10_000
+"""Rows of a matrix in which gaps are counted at once."""
 _SHOWN_CLASSES, _SHOWN_NAMES = 6, 12
 _PERFECT = 1e-4
 """Share of the target's variance below which a mean squared error counts as none."""
@@ -369,8 +371,7 @@ def _slips(X: Any, target: NDArray[Any], groups: Any, clusters: NDArray[np.int64
     found: dict[str, list[Any]] = {name: [] for name in ("ids", "copies", "determining", "like_groups", "gaps")}
     n_clusters, frame = int(clusters.max()) + 1, hasattr(X, "columns")
     codes, labels = _codes(target), np.asarray(groups).astype(str)
-    for name, values in _columns(X):
-        missing = _missing(values)
+    for name, values, missing in _columns(X):
         if missing:
             found["gaps"].append((name, missing))
         if frame and _equal(values[:_FIRST], labels[:_FIRST]) and _equal(values, labels):
@@ -406,6 +407,9 @@ def _gives_away(values: NDArray[Any], target: NDArray[Any], codes: NDArray[np.in
 
 
 def _separates(values: NDArray[Any], codes: NDArray[np.int64]) -> bool:
+    first = codes[:_FIRST]
+    if len(codes) > _FIRST and 0 < first.sum() < _FIRST and not _separates(values[:_FIRST], first):
+        return False
     zero, one = values[codes == 0], values[codes == 1]
     return bool(zero.max() < one.min() or one.max() < zero.min())
 
@@ -423,14 +427,25 @@ def _determines(own: NDArray[np.int64], codes: NDArray[np.int64]) -> bool:
     return n_values < len(own) and bool((first[own] == codes).all())
 
 
-def _columns(X: Any) -> Iterator[tuple[str, NDArray[Any]]]:
-    """The columns of a data frame or a matrix by name; those of a sparse matrix are not looked at."""
+def _columns(X: Any) -> Iterator[tuple[str, NDArray[Any], int]]:
+    """The columns of a data frame or a matrix with their names and numbers of gaps; not those of a sparse matrix."""
     if hasattr(X, "columns"):
         for place, name in enumerate(X.columns):
-            yield str(name), np.asarray(X.iloc[:, place] if hasattr(X, "iloc") else X[name])
+            values = np.asarray(X.iloc[:, place] if hasattr(X, "iloc") else X[name])
+            yield str(name), values, _missing(values)
     elif isinstance(X, np.ndarray) and X.ndim == 2:
-        for place, column in enumerate(X.T):
-            yield f"column {place}", column
+        for place, (column, missing) in enumerate(zip(X.T, _gaps(X), strict=True)):
+            yield f"column {place}", column, missing
+
+
+def _gaps(X: NDArray[Any]) -> list[int]:
+    """Missing values of every column. Numbers are read in the order of the rows, so that a file is read only once."""
+    if X.dtype.kind != "f":
+        return [_missing(column) for column in X.T]
+    gaps = np.zeros(X.shape[1], dtype=np.int64)
+    for start in range(0, len(X), _ROWS_AT_ONCE):
+        gaps += np.isnan(X[start : start + _ROWS_AT_ONCE]).sum(axis=0)
+    return [int(count) for count in gaps]
 
 
 def _missing(values: NDArray[Any]) -> int:

@@ -26,7 +26,7 @@ from concurrent.futures import BrokenExecutor
 from itertools import chain
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
+from outofcluster._base.rows import is_plain_array
 
 __all__ = ["WorkersLost", "all_calls", "count_workers", "in_order"]
 
@@ -236,7 +236,7 @@ def _pickler(by_value: Any, stream: io.BytesIO, large: list[Any]) -> Any:
 
     class Pickler(by_value):  # type: ignore[misc]
         def persistent_id(self, value: Any) -> int | None:
-            if type(value) not in (np.ndarray, np.memmap) or value.dtype.hasobject or value.nbytes < _LARGE:
+            if not is_plain_array(value) or value.dtype.hasobject or value.nbytes < _LARGE:
                 return None
             if id(value) not in places:
                 places[id(value)] = len(large)

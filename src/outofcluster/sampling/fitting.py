@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError, described, portable
 from outofcluster._base.memory import give_back
-from outofcluster._base.rows import bytes_per_row, take_rows
+from outofcluster._base.rows import bytes_per_row, is_plain_array, take_rows
 from outofcluster._base.threads import one_thread
 from outofcluster._base.validation import LARGEST, Array
 from outofcluster.sampling.injection import Draw, Injection, Records
@@ -418,7 +418,7 @@ def _overwriting(estimator: Any, X: Any) -> Iterator[None]:
     Its option ``copy_X`` says that the array must be kept. Data frames are left alone: their values are read-only.
     """
     if (
-        type(X) is np.ndarray
+        is_plain_array(X)
         and type(estimator).__module__.startswith("sklearn.linear_model.")
         and getattr(estimator, "copy_X", False) is True
     ):
