@@ -324,7 +324,7 @@ def _draw(problem: Problem, rng: np.random.Generator, injected: float, replicate
     measured = [loss for loss in problem.losses if loss.measure is not None]
     for again in range(MAX_DRAWS):
         draw = problem.injection.draw(rng, injected, replicate)
-        if len(draw.scored) == 0 or _n_drawn(draw) == 0:
+        if _is_empty(draw):
             continue
         if labels is not None:
             drawn = labels[_rows(problem, draw)]
@@ -353,9 +353,10 @@ def _draw_and_score(
     raise RuntimeError(f"the metric was not defined for {MAX_DRAWS} resamples in a row, since {why}")
 
 
-def _n_drawn(draw: Draw) -> int:
-    """Number of records that train; all of T̂ are some."""
-    return (1 if draw.from_train is None else len(draw.from_train)) + len(draw.from_validation)
+def _is_empty(draw: Draw) -> bool:
+    """Whether nothing trains, or nothing is left to score."""
+    nothing_trains = draw.from_train is not None and len(draw.from_train) + len(draw.from_validation) == 0
+    return nothing_trains or len(draw.scored) == 0
 
 
 def _rows(problem: Problem, draw: Draw) -> Rows:
@@ -415,7 +416,7 @@ def fit_clone(estimator: Any, X: Any, y: Any, rows: Rows, params: dict[str, Any]
 def _overwriting(estimator: Any, X: Any) -> Iterator[None]:
     """A context in which a linear model of scikit-learn works on the array itself, with the same results to the bit.
 
-    Its option ``copy_X`` says that the array must be kept. Data frames are left alone: their values are read-only.
+    Its option ``copy_X`` asks it to keep the array as it is. Data frames are left alone: their values are read-only.
     """
     if (
         is_plain_array(X)
