@@ -240,13 +240,13 @@ def read_validation_leakage(
         )
     if error_model != "records":
         raise InputError(
-            f"validation_leakage must be None for error_model={error_model!r}, got {validation_leakage!r}: it is for "
-            "single records."
+            f"validation_leakage must be None for error_model={error_model!r}, got {short(validation_leakage)}: it is "
+            "for single records."
         )
     if any(loss.kind != "per_record" or loss.measure is not None for loss in losses):
         raise InputError(
             "validation_leakage must be None for a metric that is no mean over records, got "
-            f"{validation_leakage!r}; use a loss per record."
+            f"{short(validation_leakage)}; use a loss per record."
         )
     share = check_number("validation_leakage", validation_leakage, least=0)
     check_both(share, rates)
