@@ -204,8 +204,8 @@ def _chained(problem: _Problem) -> Array:
 def _ties(steps: Sequence[Array], sizes: Sequence[int], unit: float, balance: float) -> sparse.coo_matrix:
     """The equations that tie each derivative to the differences of the one before.
 
-    They are written entry by entry: putting sparse blocks together would take longer than the solver does, and intervals
-    need hundreds of solutions.
+    They are written entry by entry: putting sparse blocks together would take longer than the solver does, and
+    intervals need hundreds of solutions.
     """
     own = np.concatenate([start + np.arange(len(step)) for start, step in zip(_starts(sizes), steps, strict=False)])
     place = np.arange(len(own))
