@@ -278,7 +278,7 @@ class LossSamples:
         -------
         LossSamples
         """
-        if not by:
+        if not by or not self.losses:  # The first fit may fail, and then no level has been sampled.
             return self
 
         def moved(sums: Array) -> Array:
