@@ -730,6 +730,15 @@ def curve_case(rng: RNG) -> Case:
     return Case("fit_points", call, arguments, forms)
 
 
+def _length(value: Any) -> int:
+    try:
+        return len(value)
+    except (
+        Exception
+    ):  # Classes, arrays without a dimension, sparse matrices, and objects of which nothing can be asked.
+        return 3
+
+
 def _can_repr(value: Any) -> bool:
     try:
         repr(value)
@@ -772,7 +781,7 @@ def operator_case(rng: RNG) -> Case:
         value = (np.square, np.sqrt, lambda x: x / 0, lambda x: "x", _raises, lambda x: x[:1])[rng.integers(6)]
         form = "function"
     if method in ("apply", "adjoint") and rng.random() < 0.6 and isinstance(n, int) and 0 < n < 10**6:
-        length = n + 1 if method == "apply" else (len(p) if hasattr(p, "__len__") and _can_repr(p) else 3)
+        length = n + 1 if method == "apply" else _length(p)
         form, value = array_like(rng, rng.random(length), 0.3)
     arguments = {"p": p, "n": n, "value": value}
 

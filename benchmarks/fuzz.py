@@ -169,9 +169,14 @@ def _digest(value: Any) -> Any:
     """A digest that tells whether a value was changed; None where there is none."""
     if isinstance(value, dict):
         return {name: _digest(own) for name, own in value.items()}
+    if sparse.issparse(value):
+        # Sparse matrices remember whether they were found to be sorted, which is no change of what they hold.
+        return {name: _digest(own) for name, own in vars(value).items() if not name.startswith("_has_")}
     try:
         # Tables remember what was asked of them, so only their values count.
         own = np.asarray(value) if hasattr(value, "to_numpy") else value
+        if isinstance(own, np.ndarray) and own.dtype == object and any(map(sparse.issparse, own.flat)):
+            return [_digest(each) for each in own.flat]
         digest = joblib.hash(own)
         return digest if joblib.hash(own) == digest else None
     except BaseException:

@@ -88,6 +88,7 @@ def test_standard_output_goes_on_where_it_is(tmp_path):
     ("name", "message"),
     [
         ("folder", "path must be a file, got the folder"),
+        ("", "path must be the path of a file, got an empty text"),
         ("nowhere/file", "path must lie in a folder that exists"),
         ("file/below", "path must lie in a folder that exists"),
         ("x" * 300, "path must be a file that can be written, got '.*File name too long"),
@@ -102,6 +103,12 @@ def test_names_that_cannot_be_written(tmp_path, monkeypatch, name, message):
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(InputError, match=message):
         check_destination("path", name)
+
+
+def test_a_path_in_a_message_is_no_longer_than_a_sentence():
+    with pytest.raises(InputError, match=r"got 'xxx.*\.\.\.: File name too long") as refusal:
+        check_destination("path", "x" * 5000)
+    assert len(str(refusal.value)) < 500
 
 
 def test_long_names_that_can_be_written(tmp_path):

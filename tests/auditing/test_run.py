@@ -209,6 +209,7 @@ def test_far_extrapolation_is_found():
         ({"leakage": -0.1}, "leakage must be a finite number at least 0, got -0.1"),
         ({"leakage": 0.6}, "leakage must be at most 0.5"),
         ({"leakage": np.nan}, "leakage must be a finite number at least 0, got nan"),
+        ({"leakage": [[0.1, 0.2], [0.1]]}, r"leakage must be one rate, .* records, got \[\[0.1, 0.2\], \[0.1\]\]"),
         (
             {"leakage": [0.1, 0.2]},
             "leakage must be one rate, one for each of the 5 folds, or a probability .* records, got 2 numbers",

@@ -9,6 +9,8 @@ import outofcluster as ooc
 from outofcluster import InputError, SolverError
 from outofcluster._base.exceptions import one_line
 from outofcluster._base.validation import check_number, check_vector
+from outofcluster.curves.base import LinearSystem
+from outofcluster.curves.points import Points
 
 P, B = [0.1, 0.2, 0.4, 0.6, 0.8], [0.5, 0.45, 0.4, 0.36, 0.35]
 CURVES = {
@@ -116,3 +118,20 @@ def test_objects_that_answer_with_errors():
 def test_one_line():
     assert one_line("a\n\tb\r\x00 c") == "a b c"
     assert one_line("x" * 50, 10) == "xxxxxxx..."
+
+
+@pytest.mark.parametrize("unit", [1e-170, 1e-320, 1e170])
+def test_the_unit_of_standard_errors_does_not_matter(unit, capfd):
+    errors = np.array([0.01, 0.02, 0.02, 0.01, 0.03])
+    expected = ooc.PolynomialCurve(1).fit_points(P, B, 100, standard_errors=errors).e0_
+    again = ooc.PolynomialCurve(1).fit_points(P, B, 100, standard_errors=unit * errors).e0_
+    assert again == pytest.approx(expected, rel=1e-2 if unit < 1e-300 else 1e-12)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_linear_algebra_sees_no_number_that_is_not_finite(capfd):
+    """LAPACK would print complaints of its own."""
+    points = Points(np.array(P), np.array(B), 100, np.array([1.0, np.inf, 1.0, 1.0, 1.0]))
+    with pytest.raises(ArithmeticError, match="beyond the range of floats"):
+        LinearSystem.solve(points, np.ones((5, 1)))
+    assert capfd.readouterr() == ("", "")

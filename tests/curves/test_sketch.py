@@ -155,6 +155,7 @@ def test_row_sketch_is_reproducible_and_near_the_full_fit():
     [
         ({"n_groups": 0}, 10, "n_groups must be a whole number at least 1, got 0"),
         ({"n_groups": 11}, 10, "n_groups must be at most n = 10, got 11"),
+        ({"n_groups": 10**7}, 10**12, "n_groups must be at most 200000 for 20 levels, got 10000000"),
         ({"grouping": "ward"}, 10, "grouping must be 'adjacent' or 'medoid', got 'ward'"),
         ({"columns": "mean"}, 10, "columns must be 'sum' or 'representative', got 'mean'"),
         ({"penalty": -0.1}, 10, "penalty must be a finite number at least 0, got -0.1"),

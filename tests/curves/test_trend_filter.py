@@ -237,3 +237,12 @@ def test_without_constraints_no_step_improves(seed, penalty):
     for scale in (1e-2, 1e-4):
         steps = scale * rng.standard_normal((200, size))
         assert min(value(z + step) for step in steps) >= value(z) - 1e-10
+
+
+def test_signs_that_are_rounding_errors_are_left_to_the_cone_program():
+    """So strong a penalty hides the losses behind rounding errors, where pivots would go on to the last."""
+    rng = np.random.default_rng(0)
+    B, E = rng.standard_normal((5, 60)), np.diff(np.eye(60), 3, axis=0)
+    start = np.linspace(1, 0, 60)
+    with pytest.raises(SolverError, match="singular up to rounding"):
+        minimise_norms_bounded(B, rng.standard_normal(5), E, 1e18, np.ones(60, dtype=bool), start)

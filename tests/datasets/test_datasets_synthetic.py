@@ -99,6 +99,19 @@ def test_many_records(monkeypatch):
     np.testing.assert_allclose(partition_losses(n), losses, rtol=1e-14)
 
 
+@pytest.mark.parametrize("size", [2**63, 10**400, 10**12])
+def test_sizes_that_no_memory_holds_are_refused(size):
+    with pytest.raises(InputError, match="n_train must be at most 10000000, got"):
+        make_partition(size)
+    with pytest.raises(InputError, match="n_validation must be at most 10000000, got"):
+        make_partition(15, size)
+    with pytest.raises(InputError, match="n must be at most 1000000, got"):
+        partition_losses(size)
+    for options in ({"n_patients": size}, {"n_records": size}, {"n_features": size}):
+        with pytest.raises(InputError, match="n_patients times n_records times n_features must be at most 100000000"):
+            make_patients(**options)
+
+
 def test_a_partition_has_the_parts_it_says():
     bunch = make_partition(4000, 5000, random_state=3)
     assert bunch.data.shape == (9000, 1)

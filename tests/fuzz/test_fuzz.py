@@ -1,7 +1,9 @@
 """A fixed sample of odd calls and commands; ``python benchmarks/fuzz.py --cases 20000`` makes many more."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
 
 import outofcluster as ooc
 from _fuzz_calls import Case, curve_case, draw_case
@@ -61,7 +63,17 @@ def test_the_judge_sees_changed_arguments_and_files(tmp_path, monkeypatch):
     def writes(rng):
         return Case("writes", lambda: open("there", "w").close(), files=("elsewhere",))
 
+    def asks(rng):
+        table = pd.DataFrame({"matrix": [sparse.csr_matrix(np.eye(3)[::-1])]})
+        return Case("asks", lambda: table["matrix"][0].has_canonical_format, {"table": table})
+
+    def sorts(rng):
+        matrix = sparse.csr_matrix((np.ones(2), [1, 0], [0, 2]), shape=(1, 2))
+        return Case("sorts", matrix.sort_indices, {"matrix": matrix})
+
     monkeypatch.chdir(tmp_path)
+    assert run_case(0, 0, asks)[1] == Outcome("fine")
+    assert run_case(0, 0, sorts)[1] == Outcome("changed", "matrix")
     assert run_case(0, 0, changes)[1] == Outcome("changed", "values")
     assert run_case(0, 0, writes)[1] == Outcome("file", "there")
     assert not list(tmp_path.iterdir())

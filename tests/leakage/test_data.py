@@ -3,7 +3,9 @@
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.sparse import csr_matrix
 from scipy.stats import hypergeom
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
@@ -144,12 +146,24 @@ def test_means_over_the_folds_of_a_cross_validation(world):
         ({"discriminator": LinearSVC()}, "discriminator must be a classifier with predict_proba, got LinearSVC"),
         ({"random_state": -1}, "random_state must be a whole number at least 0"),
         ({"groups": None}, "groups must give the cluster of every record"),
+        ({"y": csr_matrix(np.ones((480, 1)))}, "y must be an array or a series, got a sparse matrix"),
+        ({"y": np.ma.masked_array(np.zeros(480), np.arange(480) == 3)}, "y must be an array without a mask"),
+        ({"y": [[0, 1], *range(479)]}, "y must hold one target per record, got list of uneven parts"),
+        ({"y": np.full(480, 1j)}, "y must hold labels or real numbers, got complex ones"),
     ],
 )
 def test_what_is_refused(world, options, sentence):
     with pytest.raises(InputError, match=sentence) as refusal:
         from_data(world, **options)
     assert str(refusal.value).count(".") == 1 or "\n" not in str(refusal.value)
+
+
+def test_cells_that_hold_arrays_are_categories(world):
+    """A series of arrays is one column, however many numbers each cell holds."""
+    X, y, split = world
+    cells = pd.Series(list(np.round(X[:, :2])))
+    leakage = Leakage.from_data(cells, y, groups=split.groups, cv=[(split.train, split.validation)], random_state=0)
+    assert 0 <= leakage.rate < 1
 
 
 def test_sides_that_are_too_small_or_of_a_single_class(world):

@@ -116,6 +116,16 @@ def test_dedupe():
     assert whole == leakage
 
 
+class Unreadable:
+    """An object that refuses to be shown and to become an array."""
+
+    def __repr__(self):
+        raise RuntimeError("no\nname")
+
+    def __array__(self, *args, **options):
+        raise RuntimeError("no\nvalues")
+
+
 PREDICTIONS, CLUSTERS = splink_frames()
 DEDUPED = [(("a", "b"), (0.9, 0.9))]
 
@@ -126,11 +136,11 @@ DEDUPED = [(("a", "b"), (0.9, 0.9))]
         (lambda: Leakage.from_splink(5, CLUSTERS, ids=IDS), "predictions must be a SplinkDataFrame or a frame, got 5"),
         (
             lambda: Leakage.from_splink(PREDICTIONS.drop(columns="match_probability"), CLUSTERS, ids=IDS),
-            "predictions must have the column 'match_probability', got unique_id_l",
+            "predictions must have the column 'match_probability', got 'unique_id_l'",
         ),
         (
             lambda: Leakage.from_splink(PREDICTIONS, CLUSTERS.drop(columns="cluster_id"), ids=IDS),
-            "clusters must have the column 'cluster_id', got unique_id",
+            "clusters must have the column 'cluster_id', got 'unique_id'",
         ),
         (
             lambda: Leakage.from_splink(PREDICTIONS, CLUSTERS[CLUSTERS["unique_id"] != "c"], ids=IDS),
@@ -152,6 +162,22 @@ DEDUPED = [(("a", "b"), (0.9, 0.9))]
         (
             lambda: Leakage.from_recordlinkage(pd.Series(PROBABILITY), CLUSTER, ids=IDS),
             "probabilities must be a Series with an index of two levels, the records of each pair, got Series",
+        ),
+        (
+            lambda: Leakage.from_splink(PREDICTIONS, CLUSTERS, ids=IDS, blocking_rules=()),
+            "blocking_rules must hold the rules that made the predictions, got none",
+        ),
+        (
+            lambda: Leakage.from_recordlinkage(series(), Unreadable(), ids=IDS),
+            "clusters must hold one label for each of the 5 ids, got a Unreadable",
+        ),
+        (
+            lambda: Leakage.from_pair_probabilities(Unreadable(), [1], [0.5], groups=[0, 1]),
+            "left must hold one row number for each of 1 pairs, got a Unreadable",
+        ),
+        (
+            lambda: Leakage.from_true_groups([0, 1], [0, 1], drawn="records", sampled=Unreadable()),
+            "sampled must say True or False for each of the 2 records, got a Unreadable",
         ),
         (lambda: Leakage.from_recordlinkage(series(), ids=IDS), "clusters must be given, or threshold"),
         (
@@ -182,6 +208,13 @@ def test_what_is_refused(call, message):
     with pytest.raises(InputError, match=message) as raised:
         call()
     assert "\n" not in str(raised.value)
+
+
+def test_a_message_names_a_few_of_many_columns():
+    wide = pd.DataFrame(np.zeros((4, 999)), columns=[f"column {i}" for i in range(999)])
+    with pytest.raises(InputError, match="'column 5', …") as raised:
+        Leakage.from_splink(wide, CLUSTERS, ids=IDS)
+    assert len(str(raised.value)) < 300
 
 
 @pytest.fixture(scope="module")

@@ -485,3 +485,17 @@ def test_old_names_work_on_with_a_warning():
         assert old.interval(level=0.9) == old.interval(confidence_level=0.9)
     # The warning points at the line that uses the old name.
     assert {warning.filename for warning in (*caught, *more)} == {__file__}
+
+
+@pytest.mark.parametrize("options", [{"n_links": 0}, {"recall": 1 - 1e-16}])
+def test_precisions_and_recalls_at_the_edge_of_floats(options):
+    tiny = {"precision": 1e-300, "recall": 1e-300, "validation_share": 0.5, "groups": [0, 0, 1, 1], "recall_std": 0.1}
+    leakage = Leakage.from_precision_recall(**tiny | options)
+    assert 0 <= leakage.rate < 1
+    assert np.isfinite(leakage.std)
+
+
+def test_a_standard_error_beyond_all_floats_is_refused():
+    options = {"validation_share": 0.5, "n_links": 1, "n_records": 10**6, "recall_std": 1e20}
+    with pytest.raises(InputError, match="recall must leave a rate whose standard error is finite, got 1e-300 with"):
+        Leakage.from_precision_recall(1e-300, 1e-300, **options)

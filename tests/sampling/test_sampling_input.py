@@ -111,6 +111,14 @@ def test_an_estimator_that_fails_is_named_and_what_there_is_is_kept():
     assert [len(level) for level in caught.value.samples.losses] == [12]
 
 
+def test_a_metric_that_is_shifted_may_fail_at_the_first_fit():
+    """Accuracies are 1 less the error rate, and there is nothing to take from 1 where no model was fitted."""
+    labels = np.where(y > 0, "yes", "no")
+    with pytest.raises(FitError, match="The estimator failed at level 0") as failure:
+        sample(Ridge(), target=labels, scoring="accuracy")
+    assert failure.value.samples.losses == ()
+
+
 def test_a_hopeless_draw_says_so():
     rare = np.zeros(90, dtype=int)
     rare[0] = 1

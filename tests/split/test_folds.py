@@ -294,3 +294,16 @@ def test_labels_are_numbered_in_their_order(labels):
     codes, names, ordered = label_codes(labels)
     unique, places = np.unique(labels, return_inverse=True)
     assert (codes.tolist(), names, ordered) == (places.tolist(), unique.tolist(), True)
+
+
+@pytest.mark.parametrize("largest", [7.0, 1e300, 2**63 - 1, 2**63])
+def test_pieces_of_cut_clusters_get_labels_of_their_own(largest):
+    groups = np.repeat(np.array([3, largest]), 40)
+    split = simulate_leakage(groups, [largest], 1.0, of="moved", unit="fragments", random_state=0)
+    assert split.groups.dtype == groups.dtype
+    assert set(split.groups[split.moved]).isdisjoint(groups)
+
+
+def test_infinite_labels_of_clusters_are_refused():
+    with pytest.raises(InputError, match="groups must hold finite numbers or other labels, got inf"):
+        simulate_leakage([0.0, 0.0, np.inf, np.inf], [0.0], 0.1)

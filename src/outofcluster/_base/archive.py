@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.files import check_path, write_whole
+from outofcluster._base.files import check_path, shown_path, write_whole
 
 __all__ = ["read_archive", "starting_with", "write_archive"]
 
@@ -98,14 +98,14 @@ def read_archive(
         with zipfile.ZipFile(path) as file:
             entries = {name: file.read(name) for name in file.namelist()}
     except FileNotFoundError:
-        raise InputError(f"{must}, got {str(path)!r}, which does not exist.") from None
+        raise InputError(f"{must}, got {shown_path(path)}, which does not exist.") from None
     except (OSError, zipfile.BadZipFile, EOFError, ValueError, RuntimeError, NotImplementedError, zlib.error):
-        raise InputError(f"{must}, got {str(path)!r}, which is not one or was cut short.") from None
+        raise InputError(f"{must}, got {shown_path(path)}, which is not one or was cut short.") from None
     digest = entries.pop(_DIGEST, b"").decode(errors="replace")
     if _ABOUT not in entries or not digest:
-        raise InputError(f"{must}, got {str(path)!r}, which is not one.")
+        raise InputError(f"{must}, got {shown_path(path)}, which is not one.")
     if digest != _digest(entries):
-        raise InputError(f"{must} as it was written, got {str(path)!r}, which was altered.")
+        raise InputError(f"{must} as it was written, got {shown_path(path)}, which was altered.")
     try:
         head = json.loads(entries.pop(_ABOUT))
         own_kind, own_format, about = head["kind"], head["format"], dict(head["about"])
@@ -116,11 +116,11 @@ def read_archive(
             parts = zip(shapes, np.split(numbers, ends[:-1]), strict=True)
             arrays |= {name: part.reshape(shape) for (name, shape), part in parts}
     except (KeyError, TypeError, ValueError, EOFError):
-        raise InputError(f"{must}, got {str(path)!r}, which is not one.") from None
+        raise InputError(f"{must}, got {shown_path(path)}, which is not one.") from None
     if own_kind != kind:
-        raise InputError(f"{must}, got {str(path)!r}, which is a file of {own_kind}.")
+        raise InputError(f"{must}, got {shown_path(path)}, which is a file of {own_kind}.")
     if own_format != format_number:
-        raise InputError(f"{must} of format {format_number}, got {str(path)!r}, which has format {own_format!r}.")
+        raise InputError(f"{must} of format {format_number}, got {shown_path(path)}, which has format {own_format!r}.")
     return about, arrays
 
 

@@ -15,10 +15,26 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from outofcluster._base.exceptions import InputError
+from outofcluster._base.exceptions import InputError, one_line
 from outofcluster._base.validation import short
 
-__all__ = ["check_destination", "check_outputs", "check_path", "is_standard_output", "replace_file", "write_whole"]
+__all__ = [
+    "check_destination",
+    "check_outputs",
+    "check_path",
+    "is_standard_output",
+    "replace_file",
+    "shown_path",
+    "write_whole",
+]
+
+_LONGEST_PATH = 300
+"""Characters of a path that messages show."""
+
+
+def shown_path(path: Any) -> str:
+    """A path as it is shown in a message: as it was given, unless it is longer than a line of text can be."""
+    return one_line(repr(str(path)), _LONGEST_PATH)
 
 
 def check_path(name: str, path: Any) -> Path:
@@ -60,18 +76,21 @@ def check_destination(name: str, path: str | os.PathLike[str]) -> Path:
     if not isinstance(path, str | os.PathLike):
         # The system takes a number for an open file.
         raise InputError(f"{name} must be the path of a file, got {short(path)}.")
-    must = f"{name} must be a file that can be written, got {str(path)!r}"
+    if not os.fspath(path):
+        # An empty name is no file, but the folder that it lies in is taken for one.
+        raise InputError(f"{name} must be the path of a file, got an empty text.")
+    must = f"{name} must be a file that can be written, got {shown_path(path)}"
     try:
         kind = _kind(path)
         if kind is not None and stat.S_ISDIR(kind):
-            raise InputError(f"{name} must be a file, got the folder {str(path)!r}.")
+            raise InputError(f"{name} must be a file, got the folder {shown_path(path)}.")
         if kind is not None and (is_standard_output(path) or not stat.S_ISREG(kind)):
             if stat.S_ISSOCK(kind) or not os.access(path, os.W_OK):
                 raise PermissionError(13, "Permission denied")
             return Path(path)
         target = Path(os.path.realpath(path))
         if not target.parent.is_dir():
-            raise InputError(f"{name} must lie in a folder that exists, got {str(path)!r}.")
+            raise InputError(f"{name} must lie in a folder that exists, got {shown_path(path)}.")
         if kind is not None and not os.access(target, os.W_OK):
             raise PermissionError(13, "Permission denied")
         if not _in_place(target, kind):
@@ -104,7 +123,7 @@ def check_outputs(outputs: Mapping[str, str | os.PathLike[str] | None], inputs: 
         check_destination(name, path)
         for other, place in places.items():
             if _same(path, place):
-                raise InputError(f"{name} must be another file than {other}, got {str(path)!r} for both.")
+                raise InputError(f"{name} must be another file than {other}, got {shown_path(path)} for both.")
         places[name] = os.fspath(path)
 
 

@@ -18,7 +18,20 @@ import numpy as np
 from outofcluster._base.exceptions import InputError, MissingExtraError, one_line
 from outofcluster._base.validation import short
 
-__all__ = ["check_schema", "data_frame", "flag", "number", "numbers", "plain", "read_json", "reading", "text", "whole"]
+__all__ = [
+    "check_schema",
+    "data_frame",
+    "finite",
+    "flag",
+    "number",
+    "numbers",
+    "plain",
+    "read_json",
+    "reading",
+    "share",
+    "text",
+    "whole",
+]
 
 
 def plain(value: Any) -> Any:
@@ -62,7 +75,8 @@ def check_schema(data: Any, known: int) -> None:
         raise InputError(f"data must be a dict as to_dict gives it, got {type(data).__name__}.")
     schema = data.get("schema")
     if type(schema) is not int or schema != known:
-        by = f"written by outofcluster {data['version']}" if "version" in data else "of unknown origin"
+        version = data.get("version")
+        by = f"written by outofcluster {one_line(version, 60)}" if isinstance(version, str) else "of unknown origin"
         raise InputError(
             f"data must follow schema {known}, as outofcluster {__version__} does, got {short(schema)}, {by}."
         )
@@ -96,6 +110,22 @@ def numbers(values: Any) -> tuple[float, ...]:
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise TypeError(f"{short(values)} is not a list of numbers")
     return tuple(number(value) for value in values)
+
+
+def share(value: Any) -> float:
+    """A float between 0 and 1."""
+    part = number(value)
+    if not 0 <= part <= 1:
+        raise ValueError(f"{short(value)} does not lie in [0, 1]")
+    return part
+
+
+def finite(value: Any) -> float:
+    """A float that is neither infinite nor unknown."""
+    amount = number(value)
+    if not math.isfinite(amount):
+        raise ValueError(f"{short(value)} is not finite")
+    return amount
 
 
 def whole(value: Any) -> int:

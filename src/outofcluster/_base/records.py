@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import n_rows
 from outofcluster._base.validation import short
 
-__all__ = ["check_records", "check_same_order", "refuse_masked"]
+__all__ = ["check_records", "check_same_order", "refuse_masked", "target_array"]
 
 _WITH_ROWS = ("csr", "csc")
 """Formats of sparse matrices whose rows can be taken."""
@@ -68,6 +69,38 @@ def check_records(X: Any) -> Any:
         repeated = next(name for i, name in enumerate(columns) if name in list(columns)[:i])
         raise InputError(f"X must have columns of different names, got {short(repeated)} more than once.")
     return X.tocsr() if sparse.issparse(X) and X.format not in _WITH_ROWS else X
+
+
+def target_array(y: Any) -> NDArray[Any]:
+    """A target as an array with one row per record; what it holds is for the caller to judge.
+
+    Parameters
+    ----------
+    y : array, series, data frame or list
+        One entry, or one row, per record.
+
+    Returns
+    -------
+    array of shape (n,) or (n, outputs)
+
+    Examples
+    --------
+    >>> from outofcluster._base.records import target_array
+    >>> target_array([[0, 1], [1, 1]]).shape
+    (2, 2)
+    """
+    refuse_masked("y", y)
+    if sparse.issparse(y):
+        raise InputError("y must be an array or a series, got a sparse matrix; use y.toarray().")
+    try:
+        target = np.asarray(y)
+    except Exception:
+        raise InputError(f"y must hold one target per record, got {type(y).__name__} of uneven parts.") from None
+    if target.ndim not in (1, 2) or target.size == 0:
+        raise InputError(f"y must hold one target per record, shape (n,) or (n, outputs), got shape {target.shape}.")
+    if target.dtype.kind == "c":
+        raise InputError("y must hold labels or real numbers, got complex ones.")
+    return target
 
 
 def check_same_order(**named: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from operator import index
 from typing import Any
 
@@ -127,6 +128,12 @@ def short(value: Any) -> str:
         return one_line(repr(value.item() if isinstance(value, np.number) else value), 60)
     except Exception:
         return f"a {type(value).__name__}"
+
+
+def shown(values: Iterable[Any], most: int = 6) -> str:
+    """Several values as they are shown in a message: the first few, and dots for the rest."""
+    every = list(values)
+    return ", ".join(short(value) for value in every[:most]) + (", …" if len(every) > most else "")
 
 
 def first_missing(values: Any, *, infinite: bool = False) -> int | None:

@@ -192,9 +192,18 @@ def is_per_record(leakage: Any, n_records: int, n_folds: int) -> bool:
 
     With as many folds as records, a list of that length has one rate per fold, as it always had.
     """
-    if isinstance(leakage, str | Leakage) or np.ndim(leakage) == 0:
+    if isinstance(leakage, str | Leakage):
         return False
-    if np.ndim(leakage) == 2:
+    try:
+        dimensions = np.ndim(leakage)
+    except Exception:  # Lists of uneven length, and objects that refuse to become arrays.
+        raise InputError(
+            f"leakage must be one rate, one for each of the {n_folds} folds, or a probability for each of the "
+            f"{n_records} records, got {short(leakage)}."
+        ) from None
+    if dimensions == 0:
+        return False
+    if dimensions == 2:
         return True
     several = list(leakage)
     return len(several) not in (0, 1, n_folds) and (len(several) == n_records or not isinstance(several[0], Leakage))
@@ -206,7 +215,7 @@ def read_record_rates(leakage: Any, error_model: str, folds: Sequence[Fold], n_r
         return None
     try:
         rates = np.asarray(leakage, dtype=float)
-    except (TypeError, ValueError):
+    except Exception:
         raise InputError(f"leakage must hold numbers, one for each record, got {short(leakage)}.") from None
     if rates.shape not in ((n_records,), (len(folds), n_records)):
         shape = " by ".join(map(str, rates.shape))
@@ -240,13 +249,13 @@ def read_validation_leakage(
         )
     if error_model != "records":
         raise InputError(
-            f"validation_leakage must be None for error_model={error_model!r}, got {validation_leakage!r}: it is for "
-            "single records."
+            f"validation_leakage must be None for error_model={error_model!r}, got {short(validation_leakage)}: it is "
+            "for single records."
         )
     if any(loss.kind != "per_record" or loss.measure is not None for loss in losses):
         raise InputError(
             "validation_leakage must be None for a metric that is no mean over records, got "
-            f"{validation_leakage!r}; use a loss per record."
+            f"{short(validation_leakage)}; use a loss per record."
         )
     share = check_number("validation_leakage", validation_leakage, least=0)
     check_both(share, rates)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from outofcluster._base.exceptions import InputError
+from outofcluster._base.validation import short, shown
 
 __all__ = ["named_clusterings", "named_columns"]
 
@@ -43,10 +44,10 @@ def named_columns(X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any]:
     for argument, name in named.items():
         _check(argument, name, X)
     if len(named) == 2 and y == groups:
-        raise InputError(f"y and groups must name different columns, got {y!r} for both.")
+        raise InputError(f"y and groups must name different columns, got {short(y)} for both.")
     left = [name for name in X.columns if name not in named.values()]
     if not left:
-        raise InputError(f"X must have columns besides {' and '.join(map(repr, named.values()))}, got none.")
+        raise InputError(f"X must have columns besides {' and '.join(map(short, named.values()))}, got none.")
     return X[left], X[y] if "y" in named else y, X[groups] if "groups" in named else groups
 
 
@@ -77,16 +78,16 @@ def named_clusterings(X: Any, clusterings: Any) -> tuple[Any, Any]:
 def _check(argument: str, name: str, X: Any) -> None:
     if not hasattr(X, "columns"):
         raise InputError(
-            f"{argument} must be an array, or the name of a column where X is a data frame, got {name!r} and X of type "
-            f"{type(X).__name__}."
+            f"{argument} must be an array, or the name of a column where X is a data frame, got {short(name)} and X of "
+            f"type {type(X).__name__}."
         )
     columns = [str(column) for column in X.columns]
     count = sum(column == name for column in X.columns)
     if count == 1:
         return
     if count > 1:
-        raise InputError(f"{argument} must name one column of X, got {name!r}, which {count} columns are called.")
+        raise InputError(f"{argument} must name one column of X, got {short(name)}, which {count} columns are called.")
     near = difflib.get_close_matches(name, columns, n=1, cutoff=0.5)
     near = near or [other for other in columns if other.lower() == name.lower()]
-    hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(map(repr, columns[:6]))}."
-    raise InputError(f"{argument} must be a column of X, got {name!r}{hint}")
+    hint = f"; did you mean {short(near[0])}?" if near else f"; there are {shown(columns)}."
+    raise InputError(f"{argument} must be a column of X, got {short(name)}{hint}")

@@ -47,7 +47,7 @@ from outofcluster._base.plain import data_frame, plain
 from outofcluster._base.randomness import RandomState, seed_of
 from outofcluster._base.roots import first_crossing
 from outofcluster._base.text import printable
-from outofcluster._base.validation import Array
+from outofcluster._base.validation import Array, short, shown
 from outofcluster.auditing.choices import LARGEST_RATE
 from outofcluster.auditing.columns import named_columns
 from outofcluster.auditing.findings import Finding, in_words
@@ -219,7 +219,7 @@ def compare(
             del audits[name]
     if not audits:
         name, reason = next(iter(left_out.items()))
-        raise FitError(f"No model could be audited; the first, {name!r}: {reason}", None)
+        raise FitError(f"No model could be audited; the first, {short(name)}: {reason}", None)
     return Comparison(audits, left_out)
 
 
@@ -233,8 +233,8 @@ def _check_models(estimators: Any, loss: Any, scoring: Any, y: Any) -> dict[str,
     names = dict[str, str]()
     for name, estimator in estimators.items():
         if not isinstance(name, str):
-            raise InputError(f"estimators must have strings as names, got {name!r}.")
-        check_cloneable(f"estimators[{name!r}]", estimator)
+            raise InputError(f"estimators must have strings as names, got {short(name)}.")
+        check_cloneable(f"estimators[{short(name)}]", estimator)
         if scoring is None:
             names[name] = resolve_loss(loss, estimator, y).name
         else:
@@ -503,7 +503,7 @@ class Comparison:
 
     def _audit(self, name: str) -> Audit:
         if name not in self.audits:
-            raise InputError(f"{name!r} is not one of the models {', '.join(map(repr, self.audits))}.")
+            raise InputError(f"{short(name)} is not one of the models {shown(self.audits)}.")
         return self.audits[name]
 
 

@@ -13,12 +13,14 @@ from outofcluster._base.markup import element, fragment, table
 from outofcluster._base.plain import (
     check_schema,
     data_frame,
+    finite,
     flag,
     number,
     numbers,
     plain,
     read_json,
     reading,
+    share,
     text,
     whole,
 )
@@ -150,14 +152,14 @@ class LeakageTest:
         """
         check_schema(data, _SCHEMA)
         with reading("a leakage test"):
-            difference = number(data["difference"])
+            difference = finite(data["difference"])
             statistic = data["statistic"]
             return cls(
                 statistic=copysign(inf, difference) if statistic is None else number(statistic),
                 df=number(data["df"]),
-                pvalue=number(data["pvalue"]),
+                pvalue=share(data["pvalue"]),
                 rejected=flag(data["rejected"]),
-                alpha=number(data["alpha"]),
+                alpha=share(data["alpha"]),
                 difference=difference,
                 detectable=number(data["detectable"]),
                 losses_train=np.array([numbers(row) for row in data["losses_train"]]),
@@ -168,7 +170,7 @@ class LeakageTest:
                 method=text(data["method"]),
                 units=text(data["units"]),
                 n_units=whole(data["n_units"]),
-                power=number(data["power"]),
+                power=nan if data["power"] is None else share(data["power"]),
                 greater_is_better=flag(data["greater_is_better"]),
             )
 

@@ -10,6 +10,7 @@ from outofcluster import curves
 from outofcluster._base.archive import read_archive, starting_with, write_archive
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import plain
+from outofcluster._base.validation import short
 from outofcluster.auditing.account import TableAccount
 from outofcluster.curves.base import Curve
 from outofcluster.inference.pooled import Pooled
@@ -92,7 +93,7 @@ def plain_curve(curve: Curve) -> dict[str, Any]:
     simple = all(value is None or isinstance(value, bool | int | float | str) for value in params.values())
     if not simple or not hasattr(curves, type(curve).__name__):
         raise InputError(
-            f"curve must have numbers as parameters for the audit to be saved, got {curve!r}; "
+            f"curve must have numbers as parameters for the audit to be saved, got {short(curve)}; "
             "save with_curve(…) of another one."
         )
     return {"name": type(curve).__name__, "params": params}

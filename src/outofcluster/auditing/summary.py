@@ -18,10 +18,12 @@ from typing import Any, Self, get_args
 import numpy as np
 
 from outofcluster._base.markup import Markup, element, fragment, table
-from outofcluster._base.plain import check_schema, data_frame, number, numbers, plain, read_json, reading, text
+from outofcluster._base.plain import check_schema, data_frame, number, numbers, plain, read_json, reading, text, whole
 from outofcluster._base.text import printable
+from outofcluster._base.validation import short
 from outofcluster.auditing.account import TableAccount
 from outofcluster.auditing.choices import TOLD_APART
+from outofcluster.auditing.effect_result import LeakageTest
 from outofcluster.auditing.findings import Finding, Severity
 from outofcluster.auditing.models import estimator_in_words
 from outofcluster.auditing.scope import scope
@@ -33,7 +35,6 @@ from outofcluster.auditing.summary_parts import (
     UnmixedLosses,
     read_estimate,
     read_known,
-    read_metric,
 )
 from outofcluster.inference.estimates import (
     Estimate,
@@ -219,19 +220,27 @@ class Summary:
             words = ("version", "estimator", "error_model", "units", "estimand", "curve_method")
             simple: dict[str, Any] = {name: text(data[name]) for name in words}
             simple |= {name: numbers(data[name]) for name in ("levels", "losses", "standard_errors")}
+            by_fold = tuple(FoldSummary.from_dict(fold) for fold in data["by_fold"])
+            if not by_fold or not all(1 <= fold.n_validation < 2**63 for fold in by_fold):
+                raise ValueError("a fold holds out no record, or more than there can be")
+            leakage = None if data["leakage"] is None else tuple(Leakage(**leak) for leak in data["leakage"])
+            if leakage is None and data["corrected"] is not None:
+                raise ValueError("something is corrected, but for no rate")
+            if leakage is not None and len(leakage) != len(by_fold):
+                raise ValueError(f"there are {len(leakage)} rates for {len(by_fold)} folds")
             return cls(
                 **simple,
                 confidence_level=number(data["confidence_level"]),
-                sizes=tuple(int(number(size)) for size in data["sizes"]),
-                metric=read_metric(data["metric"]),
-                leakage=None if data["leakage"] is None else tuple(Leakage(**leak) for leak in data["leakage"]),
+                sizes=tuple(whole(size) for size in data["sizes"]),
+                metric=MetricFacts.from_dict(data["metric"]),
+                leakage=leakage,
                 naive=Estimate.from_dict(data["naive"]),
                 iid=Estimate.from_dict(data["iid"]),
                 corrected=read_estimate(data["corrected"]),
                 optimism=read_estimate(data["optimism"]),
                 bias=read_known(data["bias"]),
-                test=None if data["test"] is None else {**data["test"], "sentence": text(data["test"]["sentence"])},
-                by_fold=tuple(FoldSummary.from_dict(fold) for fold in data["by_fold"]),
+                test=None if data["test"] is None else _read_test(data["test"]),
+                by_fold=by_fold,
                 findings=tuple(_read_finding(finding) for finding in data["findings"]),
                 versions={text(name): text(version) for name, version in data["versions"].items()},
                 curve=None if data["curve"] is None else FittedCurve.from_dict(data["curve"]),
@@ -568,8 +577,14 @@ def _read_range(data: Any) -> tuple[float, float]:
     return low, high
 
 
+def _read_test(data: dict[str, Any]) -> dict[str, Any]:
+    """The test for a cluster effect as plain data, read once so that nothing else can be among them."""
+    sentence = text(data["sentence"])
+    return LeakageTest.from_dict(data).to_dict() | {"sentence": sentence}
+
+
 def _read_finding(data: dict[str, Any]) -> Finding:
     finding = Finding(**{name: text(value) for name, value in data.items()})  # type: ignore[arg-type]
     if finding.severity not in get_args(Severity):
-        raise ValueError(f"{finding.severity!r} is not a severity")
+        raise ValueError(f"{short(finding.severity)} is not a severity")
     return finding

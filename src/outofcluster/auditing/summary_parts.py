@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from outofcluster._base.plain import number, numbers, text, whole
+from outofcluster._base.plain import number, numbers, whole
 from outofcluster._base.validation import Array
 from outofcluster.curves.base import Curve
 from outofcluster.curves.operator import BinomialOperator
@@ -31,7 +31,6 @@ __all__ = [
     "UnmixedLosses",
     "read_estimate",
     "read_known",
-    "read_metric",
 ]
 
 METRICS_HEADER = ("", "cross-validated as it is", "corrected", "optimism")
@@ -83,7 +82,7 @@ class MetricSummary:
         MetricSummary
         """
         estimates = [read_estimate(data[name]) for name in ("corrected", "optimism")]
-        return cls(read_metric(data["metric"]), Estimate.from_dict(data["naive"]), *estimates)
+        return cls(MetricFacts.from_dict(data["metric"]), Estimate.from_dict(data["naive"]), *estimates)
 
 
 @dataclass(frozen=True)
@@ -266,14 +265,6 @@ class UnmixedLosses:
         """
         measured = {name: numbers(data[name]) for name in ("fractions", "losses", "standard_errors")}
         return cls(**measured, clean=read_known(data["clean"]), works=read_known(data["works"]))
-
-
-def read_metric(data: dict[str, Any]) -> MetricFacts:
-    """What is measured, from plain data."""
-    facts = MetricFacts.from_dict(data)
-    for words in (facts.name, facts.label, facts.pool):
-        text(words)
-    return facts
 
 
 def read_estimate(data: dict[str, Any] | None) -> Estimate | None:

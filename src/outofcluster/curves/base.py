@@ -141,7 +141,11 @@ class LinearSystem:
     @classmethod
     def solve(cls, points: Points, design: Array) -> Self:
         """Solve by singular values; those at the level of rounding count as 0."""
-        x, _, rank, singular_values = np.linalg.lstsq(points.scaled(design), points.scaled(points.b), rcond=None)
+        matrix, right = points.scaled(design), points.scaled(points.b)
+        if not (np.isfinite(matrix).all() and np.isfinite(right).all()):
+            # LAPACK would print a complaint of its own.
+            raise ArithmeticError("numbers beyond the range of floats")
+        x, _, rank, singular_values = np.linalg.lstsq(matrix, right, rcond=None)
         return cls(points, design, x, int(rank), singular_values)
 
     @cached_property
@@ -292,7 +296,9 @@ class Curve(ABC):
         for name in params:
             if name not in names:
                 allowed = ", ".join(names) or "none at all"
-                raise InputError(f"{type(self).__name__} has no parameter {name!r}; its parameters are: {allowed}.")
+                raise InputError(
+                    f"{type(self).__name__} has no parameter {short(name)}; its parameters are: {allowed}."
+                )
         for name, value in params.items():
             setattr(self, name, value)
         return self

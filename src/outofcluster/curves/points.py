@@ -188,6 +188,11 @@ def _precision_weights(errors: Array | None) -> Array | None:
     """Weights 1/σ² with mean 1, none of them without bound where an error is 0; None where no error is known."""
     if errors is None or errors.max() == 0:
         return None
-    precision = 1 / np.maximum(errors, 0.05 * np.median(errors[errors > 0])) ** 2
+    middle = np.median(errors[errors > 0])
+    # Weights do not depend on the unit of the errors. In a power of two near the middle one, no square is too large or
+    # too small, and nothing is rounded.
+    unit = np.frexp(middle)[1]
+    own, middle = np.ldexp(errors, -unit), np.ldexp(middle, -unit)
+    precision = 1 / np.maximum(own, 0.05 * middle) ** 2
     weights: Array = precision / precision.mean()
     return weights

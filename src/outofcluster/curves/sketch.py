@@ -34,7 +34,7 @@ import numpy as np
 from scipy.linalg import clarkson_woodruff_transform
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, check_choice, check_flag, check_integer, check_number
+from outofcluster._base.validation import Array, check_choice, check_flag, check_integer, check_number, short
 from outofcluster.curves._groups import Groups, adjacent_groups, medoid_groups
 from outofcluster.curves._representation import grid
 from outofcluster.curves._solvers.trend import Shape, minimise_trend
@@ -44,6 +44,9 @@ from outofcluster.curves.points import Points
 
 __all__ = ["SketchCurve"]
 
+_MAX_ENTRIES = 4_000_000
+"""Levels times groups that S may have, which takes ten seconds or so; a sketch is of use with far fewer."""
+
 
 @dataclass(eq=False, kw_only=True)
 class SketchCurve(Curve):
@@ -52,7 +55,8 @@ class SketchCurve(Curve):
     Parameters
     ----------
     n_groups : int, default=7
-        Number of groups, not counting the first position where that is a group of its own.
+        Number of groups, not counting the first position where that is a group of its own; at most 4,000,000
+        divided by the number of levels.
     grouping : {"adjacent", "medoid"}, default="adjacent"
         Runs of adjacent positions of nearly equal length, or k-medoids of A's columns (which needs the extra
         ``medoids`` and an n of at most 5000).
@@ -140,7 +144,9 @@ class SketchCurve(Curve):
         check_choice("columns", self.columns, ("sum", "representative"))
         n_groups = check_integer("n_groups", self.n_groups, least=1 if alone else 2)
         if n_groups > points.n:
-            raise InputError(f"n_groups must be at most n = {points.n}, got {n_groups}.")
+            raise InputError(f"n_groups must be at most n = {points.n}, got {short(n_groups)}.")
+        if n_groups > (most := _MAX_ENTRIES // len(points.p)):
+            raise InputError(f"n_groups must be at most {most} for {len(points.p)} levels, got {short(n_groups)}.")
         penalty = check_number("penalty", self.penalty, least=0)
         unknowns = n_groups + alone
         if unknowns < 3 and penalty > 0:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from outofcluster._base.exceptions import InputError, MissingExtraError
-from outofcluster._base.files import replace_file
+from outofcluster._base.files import replace_file, shown_path
 from outofcluster.datasets._sources import VARIABLE, Source, read_plain_or_gzipped, verified
 
 __all__ = ["cache_folder", "fetch"]
@@ -120,6 +120,6 @@ def _write_cached(path: Path, content: bytes) -> None:
         replace_file(path, content)
     except OSError as error:
         raise InputError(
-            f"the cache folder {str(path.parent)!r} must be one that can be written, got {type(error).__name__}; get "
-            f"the files by hand and name their folder by data_home or {VARIABLE}."
+            f"the cache folder {shown_path(path.parent)} must be one that can be written, got {type(error).__name__}; "
+            f"get the files by hand and name their folder by data_home or {VARIABLE}."
         ) from error

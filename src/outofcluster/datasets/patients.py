@@ -14,11 +14,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from outofcluster._base.exceptions import InputError
 from outofcluster._base.randomness import RandomState, seed_of
-from outofcluster._base.validation import Array, check_choice, check_integer, check_number, check_share
+from outofcluster._base.validation import Array, check_choice, check_integer, check_number, check_share, short
 from outofcluster.split.simulation import cut_clusters
 
 __all__ = ["Patients", "make_patients"]
+
+_MOST_NUMBERS = 100_000_000
+"""Records times features, which take two gigabytes on the way."""
 
 _DESCR = """Simulated patients whose records were linked with errors
 
@@ -118,6 +122,11 @@ def make_patients(
     count = check_integer("n_patients", n_patients, least=2)
     fewest, most = _records_each(n_records)
     d = check_integer("n_features", n_features, least=1)
+    if count * most * d > _MOST_NUMBERS:
+        raise InputError(
+            f"n_patients times n_records times n_features must be at most {_MOST_NUMBERS}, "
+            f"got {short(count)}, {short(most)} and {short(d)}."
+        )
     share = check_share("split_share", split_share)
     check_choice("target", target, ("classification", "regression"))
     strength = check_number("signal", signal, least=0)

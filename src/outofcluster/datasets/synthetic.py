@@ -43,6 +43,10 @@ Pair = tuple[float, float]
 _STEP = 0.2
 _NEGLIGIBLE = 1e-18
 _BLOCK = 4096
+_MOST_RECORDS = 10_000_000
+"""Records of a part, which take a second and a few gigabytes."""
+_MOST_LOSSES = 1_000_000
+"""Records for which losses are computed: each is an integral, and a million take half a minute."""
 _LARGEST = 1e30
 """Sizes of slopes, widths and noise for which the integrals stay within floating-point numbers."""
 _PARTS = ("part 1", "part 2")
@@ -90,7 +94,7 @@ def partition_losses(
     >>> partition_losses(15)[:4]
     array([35.351845,  6.37784 ,  1.56771 ,  0.637952])
     """
-    size, slope, width, deviation = _checked("n", n, slopes, half_widths, noise)
+    size, slope, width, deviation = _checked("n", n, _MOST_LOSSES, slopes, half_widths, noise)
     # In blocks, so that memory does not grow with n times the points of the integral.
     blocks = np.split(np.arange(size + 1), range(_BLOCK, size + 1, _BLOCK))
     return np.concatenate([_losses(size, slope, width, deviation, block) for block in blocks])
@@ -136,8 +140,8 @@ def make_partition(
     >>> round(bunch.e0, 3)
     35.352
     """
-    n, slope, width, deviation = _checked("n_train", n_train, slopes, half_widths, noise)
-    held_out = check_integer("n_validation", n_validation, least=1)
+    n, slope, width, deviation = _checked("n_train", n_train, _MOST_RECORDS, slopes, half_widths, noise)
+    held_out = _at_most("n_validation", check_integer("n_validation", n_validation, least=1), _MOST_RECORDS)
     rng = np.random.default_rng(seed_of(random_state))
     part = np.repeat([0, 1], [n, held_out])
     x = rng.uniform(-1, 1, len(part)) * np.array(width)[part]
@@ -155,8 +159,8 @@ def make_partition(
     )
 
 
-def _checked(name: str, n: Any, slopes: Any, half_widths: Any, noise: Any) -> tuple[int, Pair, Pair, float]:
-    size = check_integer(name, n, least=3)
+def _checked(name: str, n: Any, most: int, slopes: Any, half_widths: Any, noise: Any) -> tuple[int, Pair, Pair, float]:
+    size = _at_most(name, check_integer(name, n, least=3), most)
     slope, width = _pair("slopes", slopes), _pair("half_widths", half_widths)
     if min(width) <= 0:
         raise InputError(f"half_widths must be positive, got {short(half_widths)}.")
@@ -168,6 +172,12 @@ def _checked(name: str, n: Any, slopes: Any, half_widths: Any, noise: Any) -> tu
                 f"{name} must be 0 or between {1 / _LARGEST:g} and {_LARGEST:g} in size, got {wrong[0]:g}."
             )
     return size, slope, width, deviation
+
+
+def _at_most(name: str, size: int, most: int) -> int:
+    if size > most:
+        raise InputError(f"{name} must be at most {most}, got {short(size)}.")
+    return size
 
 
 def _pair(name: str, values: Any) -> Pair:

@@ -75,6 +75,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
+from outofcluster._base.threads import one_thread
 from outofcluster._base.validation import Array
 from outofcluster.curves.base import Curve
 from outofcluster.curves.polynomial import PolynomialCurve
@@ -372,6 +373,7 @@ class Confidence:
         return Estimate(value, interval, math.sqrt(monte_carlo), math.sqrt(data), self.level)
 
 
+@one_thread()
 def resample(
     pooled: Pooled,
     curve: Curve,

@@ -54,7 +54,7 @@ from typing import Any
 import numpy as np
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, check_choice
+from outofcluster._base.validation import Array, check_choice, short
 from outofcluster.leakage.errors import LinkageErrors, count_errors
 from outofcluster.leakage.splits import Side, below_one, counted_and_other, read_split, same_index
 from outofcluster.split.folds import Clusters, Fold, Rows, check_labels
@@ -176,7 +176,10 @@ def _codes(labels: Any) -> tuple[Rows, list[Any]]:
 
 
 def _check_mask(sampled: Any, n: int) -> Any:
-    mask = np.asarray(sampled)
+    try:
+        mask = np.asarray(sampled)
+    except Exception:  # Whatever an object does that is asked for its values.
+        raise InputError(f"sampled must say True or False for each of the {n} records, got {short(sampled)}.") from None
     if mask.dtype != bool or mask.shape != (n,):
         raise InputError(
             f"sampled must say True or False for each of the {n} records, got {mask.dtype} of shape {mask.shape}."

@@ -40,7 +40,7 @@ from scipy.special import gammaln
 
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.randomness import RandomState, seed_of
-from outofcluster._base.records import check_records
+from outofcluster._base.records import check_records, target_array
 from outofcluster._base.rows import take_rows
 from outofcluster._base.threads import one_thread
 from outofcluster._base.validation import Array, check_choice, check_share
@@ -103,6 +103,8 @@ def rate_of_data(
     if discriminator is not None:
         check_classifier(discriminator)
     X = check_records(X)
+    if y is not None:
+        target_array(y)
     folds = make_folds(X, y, groups, cv)
     clusters = Clusters.of(groups, None).codes
     check_data_rate(y, folds, clusters, error_model)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from outofcluster._base.plain import data_frame, number, reading, whole
-from outofcluster._base.validation import Array
+from outofcluster._base.validation import Array, short
 from outofcluster.split.folds import Rows
 
 __all__ = ["LinkageErrors", "count_errors"]
@@ -144,7 +144,7 @@ class LinkageErrors:
         """
         with reading("linkage errors"):
             if not isinstance(data, Mapping):
-                raise TypeError(f"{data!r} is not an object")
+                raise TypeError(f"{short(data)} is not an object")
             names = [name for name in cls.__dataclass_fields__ if name not in ("sizes", "misplaced")]
             values: dict[str, Any] = {name: (whole if name.startswith("n_") else number)(data[name]) for name in names}
             # Files of earlier versions do not have it.

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, check_share, check_vector, listed, short
+from outofcluster._base.validation import Array, check_share, check_vector, listed, short, shown
 from outofcluster.leakage.blocking import BlockingRecall, capture_recapture
 from outofcluster.leakage.pairs import read_ids
 
@@ -89,7 +89,12 @@ def read_recordlinkage(probabilities: Any, clusters: Any, ids: Any, threshold: A
         # Connected components: the links of each.
         groups = _groups(names, _numbered([{name for pair in part for name in pair} for part in clusters]), alone=True)
     else:
-        groups = np.asarray(clusters)
+        try:
+            groups = np.asarray(clusters)
+        except Exception:  # Whatever an object does that is asked for its values.
+            raise InputError(
+                f"clusters must hold one label for each of the {len(names)} ids, got {short(clusters)}."
+            ) from None
         if groups.shape != (len(names),):
             raise InputError(
                 f"clusters must hold one label for each of the {len(names)} ids, got shape {groups.shape}."
@@ -138,12 +143,14 @@ def _id_column(pairs: Any, ids: Any) -> str:
 def _check_columns(name: str, table: Any, wanted: Sequence[str]) -> None:
     missing = [column for column in wanted if column not in table.columns]
     if missing:
-        raise InputError(f"{name} must have the column {missing[0]!r}, got {', '.join(map(str, table.columns))}.")
+        raise InputError(f"{name} must have the column {missing[0]!r}, got {shown(table.columns)}.")
 
 
 def _which_rules(pairs: Any, blocking_rules: Any) -> NDArray[np.bool_]:
     """Which blocking rules each pair satisfies, by the columns that are equal on both sides."""
     rules = [blocking_rules] if isinstance(blocking_rules, str) else listed("blocking_rules", blocking_rules)
+    if not rules:
+        raise InputError("blocking_rules must hold the rules that made the predictions, got none.")
     caught = []
     for rule in rules:
         equal: NDArray[np.bool_] = np.ones(len(pairs), dtype=bool)

@@ -467,12 +467,15 @@ def _doubt_names(*columns: Any) -> None:
         if "id" in name.lower().split("_"):
             raise InputError(
                 f"ids must be given, the name of every record in the data's order, since the pairs are named by "
-                f"the column {name!r}, and not by row numbers."
+                f"the column {short(name)}, and not by row numbers."
             )
 
 
 def _check_records(name: str, rows: Any, count: int, n: int) -> Rows:
-    array = np.asarray(rows)
+    try:
+        array = np.asarray(rows)
+    except Exception:  # Whatever an object does that is asked for its values.
+        raise InputError(f"{name} must hold one row number for each of {count} pairs, got {short(rows)}.") from None
     if array.dtype.kind not in "iu" or array.shape != (count,):
         raise InputError(
             f"{name} must hold one row number for each of {count} pairs, got {array.dtype} {array.shape}; "

@@ -30,7 +30,7 @@ import numpy as np
 from scipy.stats import binom
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, check_integer, check_number, check_share
+from outofcluster._base.validation import Array, check_integer, check_number, check_share, short
 from outofcluster.leakage.splits import Side
 from outofcluster.split.folds import Clusters
 
@@ -76,7 +76,9 @@ def rates_of_missed_pairs(
         own = 1.0 if mates is None else check_number("mates", mates, least=1)
         if mates is None and sizes is not None and links * precision * missed > 0:
             pairs = links * precision * missed
-            own = 2 * share * pairs / (n * leaked_by_missed_pairs(sizes, pairs, links * precision + pairs, share))
+            leaked = leaked_by_missed_pairs(sizes, pairs, links * precision + pairs, share)
+            # So few pairs that they round to none are those of single mates.
+            own = 2 * share * pairs / (n * leaked) if leaked > 0 else 1.0
         scale = 2 * share / (own * n) * links
         rate = scale * precision * missed
         if rate >= 1:
@@ -87,8 +89,13 @@ def rates_of_missed_pairs(
         std = None
         if precision_std is not None or recall_std is not None:
             by_precision = scale * missed * check_number("precision_std", precision_std or 0.0, least=0)
-            by_recall = scale * precision / recall**2 * check_number("recall_std", recall_std or 0.0, least=0)
+            by_recall = scale * precision / recall / recall * check_number("recall_std", recall_std or 0.0, least=0)
             std = math.hypot(by_precision, by_recall)
+            if not math.isfinite(std):
+                raise InputError(
+                    f"recall must leave a rate whose standard error is finite, got {recall:g} with "
+                    f"precision_std={short(precision_std)} and recall_std={short(recall_std)}."
+                )
         rates[of] = rate, std
     return rates
 

@@ -108,7 +108,7 @@ class Leakage:
             if not isinstance(getattr(self, name), kind | None):
                 raise InputError(f"{name} must be a {kind.__name__}, got {short(getattr(self, name))}.")
         if self.other is not None and (self.other.of == self.of or self.other.other is not None):
-            raise InputError(f"other must be the rate of the other side alone, got {self.other!r}.")
+            raise InputError(f"other must be the rate of the other side alone, got {short(self.other)}.")
 
     @property
     def groups(self) -> NDArray[Any] | None:
@@ -185,7 +185,7 @@ class Leakage:
         """
         with reading("a Leakage"):
             if not isinstance(data, Mapping):
-                raise TypeError(f"{data!r} is not an object")
+                raise TypeError(f"{short(data)} is not an object")
             return cls(**data)
 
     def __repr__(self) -> str:

@@ -51,6 +51,7 @@ from outofcluster._base.validation import (
     listed,
     refuse_unhashable,
     short,
+    shown,
 )
 
 __all__ = ["rate_of_review", "recalibrate"]
@@ -128,7 +129,7 @@ def _read_suspects(suspects: Any) -> tuple[dict[Any, list[int]], Array, Array]:
     columns = _columns(suspects)
     unit = _unit("suspects", columns)
     if "probability" not in columns:
-        raise InputError(f"suspects must have the column 'probability', got {', '.join(map(str, columns))}.")
+        raise InputError(f"suspects must have the column 'probability', got {shown(columns)}.")
     probability = check_vector("probability", suspects["probability"])
     if probability.min() < 0 or probability.max() > 1:
         worst = probability[(probability < 0) | (probability > 1)][0]
@@ -162,7 +163,7 @@ def _read_review(reviewed: Any, names: dict[Any, list[int]]) -> tuple[NDArray[np
         columns = _columns(reviewed)
         unit = _unit("reviewed", columns)
         if "leaked" not in columns:
-            raise InputError(f"reviewed must have the column 'leaked', got {', '.join(map(str, columns))}.")
+            raise InputError(f"reviewed must have the column 'leaked', got {shown(columns)}.")
         keys, given = refuse_unhashable(unit, listed(unit, reviewed[unit])), listed("leaked", reviewed["leaked"])
         folds = listed("fold", reviewed["fold"]) if "fold" in columns else keys
         if not len(keys) == len(folds) == len(given):
@@ -203,7 +204,7 @@ def _unit(name: str, columns: list[Any]) -> str:
     for unit in ("record", "cluster"):
         if unit in columns:
             return unit
-    raise InputError(f"{name} must have the column 'record' or 'cluster', got {', '.join(map(str, columns))}.")
+    raise InputError(f"{name} must have the column 'record' or 'cluster', got {shown(columns)}.")
 
 
 def _missing(answer: Any) -> bool:

@@ -42,7 +42,7 @@ def same_index(*named: tuple[str, Any]) -> None:
             place = int(np.flatnonzero(np.asarray(index != wanted))[0])
             own, other = index.tolist()[place], wanted.tolist()[place]
             raise InputError(
-                f"{name} must have the same index as {first}, got {own!r} for {other!r} in row {place}; "
+                f"{name} must have the same index as {first}, got {short(own)} for {short(other)} in row {place}; "
                 "align them first, or give arrays."
             )
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from outofcluster._base.archive import read_archive, starting_with, write_archive
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import data_frame, plain
-from outofcluster._base.validation import Array
+from outofcluster._base.validation import Array, short
 from outofcluster.sampling.fold_samples import FoldSamples
 from outofcluster.sampling.metrics.facts import MetricFacts
 from outofcluster.sampling.samples import LossSamples
@@ -250,7 +250,9 @@ class AuditSamples:
         for name in ("loss", "error_model", "units"):
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:
-                raise InputError(f"Audits can be merged only if their {name} is the same, got {mine!r} and {theirs!r}.")
+                raise InputError(
+                    f"Audits can be merged only if their {name} is the same, got {short(mine)} and {short(theirs)}."
+                )
         indices = [tuple(fold.index for fold in run.folds) for run in (self, other)]
         if indices[0] != indices[1]:
             raise InputError(

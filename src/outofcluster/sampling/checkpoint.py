@@ -29,7 +29,7 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 
 from outofcluster._base.exceptions import CheckpointError, CheckpointWarning
-from outofcluster._base.files import check_path
+from outofcluster._base.files import check_path, shown_path
 from outofcluster._base.locks import FileLock, lock_descriptor, unlock_descriptor
 from outofcluster._base.validation import Array
 from outofcluster.sampling.samples import differing
@@ -87,7 +87,7 @@ def check_same_problem(path: Path, stored: dict[str, Any], problem: dict[str, An
     names = differing(stored, json.loads(json.dumps(problem)))
     if names:
         raise CheckpointError(
-            f"checkpoint {str(path)!r} belongs to a different problem: {', '.join(names)} "
+            f"checkpoint {shown_path(path)} belongs to a different problem: {', '.join(names)} "
             f"{'differs' if len(names) == 1 else 'differ'}."
         )
 
@@ -106,7 +106,7 @@ class Place:
         self.usable = True
         self._lock = FileLock(f"{self.path}.lock")
         if not os.path.isdir(self.path.parent):
-            raise CheckpointError(f"checkpoint must lie in a folder that exists, got {str(path)!r}.")
+            raise CheckpointError(f"checkpoint must lie in a folder that exists, got {shown_path(path)}.")
 
     def file(self, ending: str) -> Path:
         """One of several files."""
@@ -130,7 +130,9 @@ class Place:
         if self.usable:
             self.usable = False
             warnings.warn(
-                f"checkpoint {str(self.path)!r} {why}, so this run goes on without it.", CheckpointWarning, stacklevel=2
+                f"checkpoint {shown_path(self.path)} {why}, so this run goes on without it.",
+                CheckpointWarning,
+                stacklevel=2,
             )
 
 
@@ -180,9 +182,9 @@ class Checkpoint:
             self._place.give_up(f"cannot be written ({error.strerror or error})")
             return
         if stat.S_ISDIR(kind):
-            raise CheckpointError(f"checkpoint must be a file, got the folder {str(path)!r}.")
+            raise CheckpointError(f"checkpoint must be a file, got the folder {shown_path(path)}.")
         if not stat.S_ISREG(kind):
-            raise CheckpointError(f"checkpoint must be an ordinary file, got {str(path)!r}.")
+            raise CheckpointError(f"checkpoint must be an ordinary file, got {shown_path(path)}.")
 
     def stored_problem(self) -> dict[str, Any] | None:
         """The problem that the file belongs to, or None where there is none yet."""
@@ -294,7 +296,7 @@ class Checkpoint:
         if not _MAGIC.startswith(start):
             made = "another release has written" if start.startswith(_FAMILY) else "is not one"
             raise CheckpointError(
-                f"checkpoint must be a file that a run has written, got {str(self.path)!r}, which {made}."
+                f"checkpoint must be a file that a run has written, got {shown_path(self.path)}, which {made}."
             )
         self._end, self._chain = len(start), b""
         if len(start) < len(_MAGIC):

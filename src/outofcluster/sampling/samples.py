@@ -234,7 +234,9 @@ class LossSamples:
             raise InputError("These samples were drawn without the jackknife's sums (units='none').")
         kind = self.units[0] if units is None else units
         if kind not in self.sums:
-            raise InputError(f"units must be {' or '.join(map(repr, self.sums))} for these samples, got {units!r}.")
+            raise InputError(
+                f"units must be {' or '.join(map(repr, self.sums))} for these samples, got {short(units)}."
+            )
         sums = self.sums[kind]
         E, EE = np.moveaxis(sums.validation[:, :, TRAIN_SUMS : TRAIN_SUMS + 2], 2, 0)
         return Jackknife(
@@ -276,7 +278,7 @@ class LossSamples:
         -------
         LossSamples
         """
-        if not by:
+        if not by or not self.losses:  # The first fit may fail, and then no level has been sampled.
             return self
 
         def moved(sums: Array) -> Array:

@@ -105,7 +105,7 @@ class Task:
         X = check_records(X)
         if params is not None and not isinstance(params, Mapping):
             raise InputError(f"params must be a dict of parameters of fit, got {type(params).__name__}.")
-        of_fit = {f"params[{name!r}]": value for name, value in (params or {}).items()}
+        of_fit = {f"params[{short(name)}]": value for name, value in (params or {}).items()}
         check_same_order(X=X, y=y, groups=groups, score_weight=score_weight, **of_fit)
         if scoring is None:
             first = resolve_loss(loss, estimator, y)

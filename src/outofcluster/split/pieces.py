@@ -48,7 +48,7 @@ from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import reading
-from outofcluster._base.validation import Array, check_choice, check_integer, check_share, check_vector
+from outofcluster._base.validation import Array, check_choice, check_integer, check_share, check_vector, short
 
 __all__ = ["KINDS", "AssumedCuts", "Law", "PieceLaw", "read_law"]
 
@@ -357,7 +357,7 @@ class PieceLaw:
         """
         with reading("a law of pieces"):
             if not isinstance(data, Mapping):
-                raise TypeError(f"{data!r} is not an object")
+                raise TypeError(f"{short(data)} is not an object")
             return cls(
                 tuple(tuple(cut) for cut in data["pieces"]), tuple(data["weights"]), float(data["validation_share"])
             )

@@ -13,7 +13,9 @@ it by a term of order 1/R.)
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+import math
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -26,6 +28,9 @@ from outofcluster._base.validation import check_choice, check_number, check_shar
 from outofcluster.split.folds import Clusters, Rows
 
 __all__ = ["SimulatedLeakage", "cut_clusters", "simulate_leakage"]
+
+_LARGEST_LABEL = 2**52
+"""Numbers of clusters up to which the next ones are other numbers, for floats too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +110,9 @@ def simulate_leakage(
     check_choice("direction", direction, ("to_train", "to_validation"))
     check_choice("unit", unit, ("records", "fragments"))
     clusters = Clusters.of(groups, None)
+    infinite = [name for name in clusters.names if isinstance(name, float) and math.isinf(name)]
+    if infinite:
+        raise InputError(f"groups must hold finite numbers or other labels, got {infinite[0]}.")
     held_out = _held_out(clusters, validation_groups)
     if of not in ("moved", direction.removeprefix("to_")):
         raise InputError(
@@ -201,7 +209,7 @@ def _held_out(clusters: Clusters, validation_groups: Any) -> NDArray[np.bool_]:
     held_out = np.zeros(len(place), dtype=bool)
     single = isinstance(validation_groups, str | bytes) or not isinstance(validation_groups, Iterable)
     # The members of a set are in no order that counts.
-    several = sorted(validation_groups, key=repr) if isinstance(validation_groups, set) else validation_groups
+    several = sorted(validation_groups, key=short) if isinstance(validation_groups, Set) else validation_groups
     wanted = [validation_groups] if single else listed("validation_groups", several)
     for name in refuse_unhashable("validation_groups", wanted):
         if name not in place:
@@ -219,9 +227,12 @@ def _held_out(clusters: Clusters, validation_groups: Any) -> NDArray[np.bool_]:
 
 def _new_names(names: list[Any], cut: Rows, kind: str) -> list[Any]:
     """A label that is not in use yet for each cluster that was cut: the next number, or a name like "patient 7 (2)"."""
-    if kind in "biuf":
-        return [max(names) + 1 + i for i in range(len(cut))]
     used, fresh = set(names), []
+    if kind in "biuf":
+        # Beyond what a float can count, and an integer can hold, a larger number would be one that is there already.
+        most = max(names)
+        following = itertools.count(most + 1 if abs(most) < _LARGEST_LABEL else 0)
+        return list(itertools.islice((number for number in following if number not in used), len(cut)))
     for c in cut:
         number = 2
         while (name := f"{names[c]} ({number})") in used:

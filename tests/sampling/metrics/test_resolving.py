@@ -160,6 +160,30 @@ def test_refused(scoring, estimator, y, message):
     assert "\n" not in str(refusal.value)
 
 
+class Unreadable:
+    """An object that cannot be shown."""
+
+    def __repr__(self):
+        raise RuntimeError("no\nname")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"loss": Unreadable()}, "or a scorer, got a Unreadable"),
+        ({"scoring": Unreadable()}, "a scorer or a function, got a Unreadable"),
+        ({"scoring": {Unreadable()}}, "a scorer or a function, got a Unreadable"),
+        ({"scoring": "x" * 5000}, "got 'xxx"),
+        ({"loss": "x" * 5000}, "got 'xxx"),
+        ({"scoring": "roc_auc", "pos_label": Unreadable()}, "pos_label must be one of the classes .*, got a Unread"),
+    ],
+)
+def test_values_are_shown_in_short_or_by_their_type(options, message):
+    with pytest.raises(InputError, match=message) as refusal:
+        Task.check(LogisticRegression(), X, two, **options)
+    assert len(str(refusal.value)) < 500
+
+
 def test_more_refusals():
     with pytest.raises(InputError, match="loss and scoring must not be given together, got loss='brier' and scoring"):
         Task.check(LogisticRegression(), X, two, loss="brier", scoring="roc_auc")

@@ -44,6 +44,8 @@ _TARGET_GAP = 1e-10
 _ACCEPTED_GAP = 1e-7
 _MAX_PIVOTS = 50
 _MAX_NEWTON = 40
+_LOST = 1e-2
+"""Gradient on the passive set, where it should be 0, from which the signs of z mean nothing, relative to that at 0."""
 _LONGEST_STEP = 5.0
 """Longest step in log μ: Newton's steps are long where μd/r is nearly flat, which it is near its limits."""
 
@@ -164,6 +166,9 @@ def _squared(B: Array, b: Array, E: Array, H: Array, mu: float, bounded: Mask, p
             z = solution.z - solution.solve(solution.gradient)
             gradient = B.T @ (B @ z - b) + mu * (E.T @ (E @ z))
             solution = _Squared(z, gradient, passive, inverse)
+        if not np.abs(solution.gradient[passive]).max(initial=0.0) <= _LOST * np.abs(right).max():
+            # Pivots by signs that are rounding errors nearly always go on to the last, at the cost of a fit each.
+            raise SolverError("The active-set method met a matrix that is singular up to rounding.")
         negative = passive & bounded & (solution.z < -1e-13 * np.abs(solution.z).max())
         pulling = ~passive & (solution.gradient < -1e-12 * np.abs(right).max())
         wrong = negative | pulling

@@ -18,6 +18,7 @@ chained
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -172,34 +173,54 @@ def _chained(problem: _Problem) -> Array:
     representation, shape = problem.representation, problem.shape
     order = representation.order
     sizes = [representation.size - i for i in range(order + 1)]
+    starts = _starts(sizes)
     unit = _RISE / (representation.size * float(np.mean(representation.steps[0])))
 
-    def place(blocks: dict[int, Any]) -> Any:
-        """One row of blocks over the unknowns c⁽⁰⁾, …, c⁽ᵏ⁾."""
-        height = next(iter(blocks.values())).shape[0]
-        return sparse.hstack([blocks.get(i, sparse.csr_matrix((height, size))) for i, size in enumerate(sizes)])
+    def place(i: int, block: Any) -> sparse.coo_matrix:
+        """A block that multiplies c⁽ⁱ⁾, among the columns of all unknowns c⁽⁰⁾, …, c⁽ᵏ⁾."""
+        entries = sparse.coo_matrix(block)
+        return sparse.coo_matrix(
+            (entries.data, (entries.row, entries.col + starts[i])), shape=(entries.shape[0], sum(sizes))
+        )
 
-    balance = np.sqrt(representation.size)
-    ties = [
-        balance * place({i: differences(sizes[i]), i + 1: -unit * sparse.diags(step)})
-        for i, step in enumerate(representation.steps)
-    ]
-    rows = [sparse.csr_matrix((0, sum(sizes)))]
+    rows = [sparse.coo_matrix((0, sum(sizes)))]
     if shape.monotone:
-        rows.append(place({1: -sparse.identity(sizes[1])}))
+        rows.append(place(1, -sparse.identity(sizes[1])))
     if shape.convex:
-        rows.append(place({2: sparse.identity(sizes[2])}))
+        rows.append(place(2, sparse.identity(sizes[2])))
     if shape.nonnegative:
-        rows.append(place({0: _nonnegative_rows(sizes[0], shape)}))
+        rows.append(place(0, _nonnegative_rows(sizes[0], shape)))
     unknowns = minimise_norms_conic(
-        place({0: sparse.csr_matrix(problem.design)}),
+        place(0, problem.design),
         problem.b,
-        place({order: representation.root * unit**order}),
+        place(order, representation.root * unit**order),
         problem.penalty,
         sparse.vstack(rows),
-        sparse.vstack(ties),
+        _ties(representation.steps, sizes, unit, np.sqrt(representation.size)),
     )
     return unknowns[: sizes[0]]
+
+
+def _ties(steps: Sequence[Array], sizes: Sequence[int], unit: float, balance: float) -> sparse.coo_matrix:
+    """The equations that tie each derivative to the differences of the one before.
+
+    They are written entry by entry: putting sparse blocks together would take longer than the solver does, and
+    intervals need hundreds of solutions.
+    """
+    own = np.concatenate([start + np.arange(len(step)) for start, step in zip(_starts(sizes), steps, strict=False)])
+    place = np.arange(len(own))
+    derivative = np.concatenate(
+        [start + np.arange(len(step)) for start, step in zip(_starts(sizes)[1:], steps, strict=True)]
+    )
+    ones = np.full(len(own), balance)
+    values = np.concatenate([-ones, ones, balance * (-unit * np.concatenate(steps))])
+    columns = np.concatenate([own, own + 1, derivative])
+    return sparse.coo_matrix((values, (np.tile(place, 3), columns)), shape=(len(own), sum(sizes)))
+
+
+def _starts(sizes: Sequence[int]) -> list[int]:
+    """Where each of several blocks of unknowns starts."""
+    return [sum(sizes[:i]) for i in range(len(sizes))]
 
 
 def _nonnegative_rows(size: int, shape: Shape) -> sparse.spmatrix:

@@ -14,6 +14,8 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
+from outofcluster._base.plain import flag, text
+
 __all__ = ["SOME_LOSS", "MetricFacts", "known_facts", "known_names"]
 
 Value = TypeVar("Value", float, np.ndarray)
@@ -136,11 +138,11 @@ class MetricFacts:
         """
         low, high = data["range"]
         return cls(
-            name=data["name"],
-            label=data["label"],
-            greater_is_better=bool(data["greater_is_better"]),
+            name=text(data["name"]),
+            label=text(data["label"]),
+            greater_is_better=flag(data["greater_is_better"]),
             range=(-math.inf if low is None else float(low), math.inf if high is None else float(high)),
-            pool=data["pool"],
+            pool=text(data["pool"]),
         )
 
 

@@ -24,11 +24,10 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.records import refuse_masked
-from outofcluster._base.validation import LARGEST, Array, first_missing
+from outofcluster._base.records import target_array
+from outofcluster._base.validation import LARGEST, Array, first_missing, short
 from outofcluster.sampling.metrics.facts import MetricFacts, known_facts
 from outofcluster.sampling.metrics.partitions import Measure, NotDefinedError, Partition, unit_effects
 from outofcluster.sampling.metrics.predictions import Predictions, check_same_kind
@@ -244,10 +243,10 @@ def named_loss(name: str, estimator: Any, target: NDArray[Any]) -> Loss:
         from sklearn.metrics import get_scorer_names
 
         hint = f"; for scikit-learn's scorer pass scoring={name!r}" if name in get_scorer_names() else ""
-        raise InputError(f"loss must be one of {listed_losses()}, a function or a scorer, got {name!r}{hint}.")
+        raise InputError(f"loss must be one of {listed_losses()}, a function or a scorer, got {short(name)}{hint}.")
     if name in ("squared_error", "absolute_error"):
         if not is_numeric(target):
-            raise InputError(f"y must hold numbers for loss {name!r}, got y[0] = {target.ravel()[0]!r}.")
+            raise InputError(f"y must hold numbers for loss {name!r}, got y[0] = {short(target.ravel()[0])}.")
         function = _squared_error if name == "squared_error" else _absolute_error
         return Loss(name, "per_record", "predict", (0.0, np.inf), function)
     if target.dtype.kind == "f" and (target != np.floor(target)).any():
@@ -372,25 +371,15 @@ def check_targets(y: Any) -> NDArray[Any]:
     """Targets as an array of one type, without missing or infinite values."""
     if y is None:
         raise InputError("y must hold the targets, got None.")
-    refuse_masked("y", y)
-    if sparse.issparse(y):
-        raise InputError("y must be an array or a series, got a sparse matrix; use y.toarray().")
-    try:
-        row = first_missing(y)
-        target = np.asarray(y)
-    except Exception:
-        raise InputError(f"y must hold one target per record, got {type(y).__name__} of uneven parts.") from None
+    target = target_array(y)
+    row = first_missing(y)
     # In a list, a number next to a string would become a string.
     if not hasattr(y, "dtype") and target.dtype.kind in "US":
         target = np.asarray(y, dtype=object)
-    if target.ndim not in (1, 2) or target.size == 0:
-        raise InputError(f"y must hold one target per record, shape (n,) or (n, outputs), got shape {target.shape}.")
     if row is not None:
         raise InputError(f"y must not have missing values, got y[{row}] = {target[row]}.")
     if target.dtype.kind == "f" and np.isinf(target).any():
         raise InputError(f"y must be finite, got {target[np.isinf(target)][0]}.")
-    if target.dtype.kind == "c":
-        raise InputError("y must hold labels or real numbers, got complex ones.")
     if target.dtype.kind == "O":
         kinds = sorted({"number" if isinstance(each, Number) else type(each).__name__ for each in target.flat})
         if len(kinds) > 1:

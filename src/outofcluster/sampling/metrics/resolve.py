@@ -17,7 +17,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, Literal
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, check_choice, check_numbers
+from outofcluster._base.validation import Array, check_choice, check_numbers, short, shown
 from outofcluster.sampling.metrics.facts import MetricFacts, known_facts
 from outofcluster.sampling.metrics.losses import (
     LOSSES,
@@ -104,7 +104,7 @@ def resolve_loss(loss: Any, estimator: Any, y: Any) -> Loss:
         return resolve_scorer(loss, estimator, y)
     if not callable(loss) or isinstance(loss, type):
         raise InputError(
-            f"loss must be one of {listed_losses()}, a function of (y_true, y_pred) or a scorer, got {loss!r}."
+            f"loss must be one of {listed_losses()}, a function of (y_true, y_pred) or a scorer, got {short(loss)}."
         )
     return _function(loss, target)
 
@@ -181,7 +181,7 @@ def resolve_scoring(
     if isinstance(scoring, Mapping):
         asked = [(str(name), metric) for name, metric in scoring.items()]
     elif isinstance(scoring, list | tuple | set | frozenset):
-        asked = [("", metric) for metric in (sorted(scoring, key=str) if isinstance(scoring, set) else scoring)]
+        asked = [("", metric) for metric in (sorted(scoring, key=short) if isinstance(scoring, Set) else scoring)]
     else:
         asked = [("", scoring)]
     if not asked:
@@ -198,7 +198,7 @@ def resolve_scoring(
     repeated = [name for name in names if names.count(name) > 1]
     if repeated:
         raise InputError(
-            f"scoring must hold each metric once, got {repeated[0]!r} more than once; name them by a dict."
+            f"scoring must hold each metric once, got {short(repeated[0])} more than once; name them by a dict."
         )
     return tuple(losses)
 
@@ -342,7 +342,7 @@ class _Problem:
             return 1
         places = np.flatnonzero([each == label for each in classes.tolist()])
         if len(places) == 0:
-            raise InputError(f"pos_label must be one of the classes {classes.tolist()}, got {label!r}.")
+            raise InputError(f"pos_label must be one of the classes [{shown(classes.tolist())}], got {short(label)}.")
         return int(places[0])
 
     def need(self, methods: tuple[str, ...], name: str) -> None:
@@ -362,7 +362,7 @@ def _resolve(metric: Any, problem: _Problem) -> Loss:
     if is_scorer(metric):
         return _of_scorer(metric, problem, "")
     if not callable(metric) or isinstance(metric, type):
-        raise InputError(f"scoring must be the name of a metric, a scorer or a function, got {metric!r}.")
+        raise InputError(f"scoring must be the name of a metric, a scorer or a function, got {short(metric)}.")
     known = _names_of_functions().get(metric) if getattr(metric, "__hash__", None) else None
     name = function_name(metric)
     if known is not None:
@@ -401,7 +401,7 @@ def _of_name(name: str, problem: _Problem) -> Loss:
         }
         near = list(dict.fromkeys(full[each] for each in difflib.get_close_matches(lowered, full, n=3)))
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ", which is not the name of a metric."
-        raise InputError(f"scoring must be the name of a metric, got {name!r}{hint}")
+        raise InputError(f"scoring must be the name of a metric, got {short(name)}{hint}")
     return _of_scorer(get_scorer(name), problem, name)
 
 
@@ -571,7 +571,7 @@ def _check_numbers(name: str, problem: _Problem) -> None:
     if not is_numeric(problem.target):
         label = problem.target.ravel()[:1].tolist()[0]
         raise InputError(
-            f"scoring must be a metric of classes for labels such as {label!r}, got {name!r}, which takes numbers."
+            f"scoring must be a metric of classes for labels such as {short(label)}, got {name!r}, which takes numbers."
         )
 
 

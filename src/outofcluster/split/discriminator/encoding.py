@@ -170,9 +170,9 @@ def _column(values: Any) -> Floats:
             number = np.where(np.isnat(array), np.nan, array.astype(np.int64).astype(np.float64))
         else:
             if array.dtype.kind == "O":
-                array = np.array(
-                    [np.nan if type(value).__name__ in _MISSING else value for value in array], dtype=object
-                )
+                # In place of a new array of the values, which would have more columns where values are arrays.
+                array = array.copy()
+                array[[type(value).__name__ in _MISSING for value in array]] = np.nan
             number = array.astype(np.float64)
     except (TypeError, ValueError):
         _, codes, counts = np.unique([str(value) for value in values], return_inverse=True, return_counts=True)
