@@ -162,6 +162,7 @@ def test_row_sketch_is_reproducible_and_near_the_full_fit():
         ({"n_groups": 1}, 10, "penalty must be 0 with fewer than 3 groups"),
         ({"grouping": "medoid"}, 10**6, "n must be at most 5000 for grouping='medoid'"),
         ({"row_sketch": 3}, 100, "row_sketch must be a whole number between 8 and 20, got 3"),
+        ({"row_sketch": 9, "random_state": {}}, 100, "random_state must be a whole number at least 0, got {}"),
         (
             {"penalty": 0},
             10**9,

@@ -164,6 +164,12 @@ DEDUPED = [(("a", "b"), (0.9, 0.9))]
             "probabilities must be a Series with an index of two levels, the records of each pair, got Series",
         ),
         (
+            lambda: Leakage.from_splink(PREDICTIONS, pd.concat([CLUSTERS, CLUSTERS]), ids=[]),
+            "ids must name at least one record, got none",
+        ),
+        (lambda: Leakage.from_recordlinkage(series(), CLUSTER, ids=[]), "ids must name at least one record"),
+        (lambda: Leakage.from_dedupe(dedupe_scores(), DEDUPED, ids=[]), "ids must name at least one record"),
+        (
             lambda: Leakage.from_splink(PREDICTIONS, CLUSTERS, ids=IDS, blocking_rules=()),
             "blocking_rules must hold the rules that made the predictions, got none",
         ),

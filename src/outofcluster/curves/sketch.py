@@ -34,6 +34,7 @@ import numpy as np
 from scipy.linalg import clarkson_woodruff_transform
 
 from outofcluster._base.exceptions import InputError
+from outofcluster._base.randomness import seed_of
 from outofcluster._base.validation import Array, check_choice, check_flag, check_integer, check_number, short
 from outofcluster.curves._groups import Groups, adjacent_groups, medoid_groups
 from outofcluster.curves._representation import grid
@@ -176,7 +177,7 @@ class SketchCurve(Curve):
         if rows is not None:
             both = np.column_stack([points.scaled(S), points.scaled(b)])
             # The third argument is called seed in older versions of scipy and rng in newer ones.
-            both = clarkson_woodruff_transform(both, rows, np.random.default_rng(self.random_state))
+            both = clarkson_woodruff_transform(both, rows, np.random.default_rng(seed_of(self.random_state)))
             S, b, weights = both[:, :-1], both[:, -1], None
         if penalty == 0:
             system = LinearSystem.solve(points, design)

@@ -504,6 +504,8 @@ def read_ids(ids: Any, n: int | None) -> dict[Any, int]:
     dict
     """
     names = _names("ids", ids, n)
+    if not names:
+        raise InputError("ids must name at least one record, got none.")
     places = {name: row for row, name in enumerate(names)}
     if len(places) < len(names):
         twice = next(name for row, name in enumerate(names) if places[name] != row)
