@@ -148,6 +148,7 @@ def test_means_over_the_folds_of_a_cross_validation(world):
         ({"groups": None}, "groups must give the cluster of every record"),
         ({"y": csr_matrix(np.ones((480, 1)))}, "y must be an array or a series, got a sparse matrix"),
         ({"y": np.ma.masked_array(np.zeros(480), np.arange(480) == 3)}, "y must be an array without a mask"),
+        ({"y": pd.Series([[0, 1], *range(479)])}, "y must hold labels such as numbers or strings"),
         ({"y": [[0, 1], *range(479)]}, "y must hold one target per record, got list of uneven parts"),
         ({"y": np.full(480, 1j)}, "y must hold labels or real numbers, got complex ones"),
     ],

@@ -117,13 +117,16 @@ def test_dedupe():
 
 
 class Unreadable:
-    """An object that refuses to be shown and to become an array."""
+    """An object that refuses to be shown, to become an array, and to be gone through."""
 
     def __repr__(self):
         raise RuntimeError("no\nname")
 
     def __array__(self, *args, **options):
         raise RuntimeError("no\nvalues")
+
+    def __iter__(self):
+        raise RuntimeError("no\nparts")
 
 
 PREDICTIONS, CLUSTERS = splink_frames()
@@ -176,6 +179,10 @@ DEDUPED = [(("a", "b"), (0.9, 0.9))]
         (
             lambda: Leakage.from_recordlinkage(series(), Unreadable(), ids=IDS),
             "clusters must hold one label for each of the 5 ids, got a Unreadable",
+        ),
+        (
+            lambda: Leakage.from_dedupe(dedupe_scores(), Unreadable(), ids=IDS),
+            "clusters must be pairs of record names and confidences, as deduper.cluster gives them, got a Unreadable",
         ),
         (
             lambda: Leakage.from_pair_probabilities(Unreadable(), [1], [0.5], groups=[0, 1]),

@@ -46,7 +46,7 @@ def check_path(name: str, path: Any) -> Path:
         with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             # A name that no file can have, too long or with a zero in it, is refused here and not by the first write.
             os.lstat(target)
-    except (TypeError, ValueError, OSError):
+    except Exception:
         raise InputError(f"{name} must be the path of a file, got {short(path)}.") from None
     return target
 

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import n_rows
-from outofcluster._base.validation import short
+from outofcluster._base.validation import refuse_unhashable, short
 
 __all__ = ["check_records", "check_same_order", "refuse_masked", "target_array"]
 
@@ -100,6 +100,8 @@ def target_array(y: Any) -> NDArray[Any]:
         raise InputError(f"y must hold one target per record, shape (n,) or (n, outputs), got shape {target.shape}.")
     if target.dtype.kind == "c":
         raise InputError("y must hold labels or real numbers, got complex ones.")
+    if target.dtype.kind == "O":
+        refuse_unhashable("y", target.ravel().tolist())
     return target
 
 

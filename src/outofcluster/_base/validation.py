@@ -56,7 +56,7 @@ def check_integer(name: str, value: Any, *, least: int, most: int | None = None)
         if isinstance(value, bool | np.bool_):
             raise TypeError
         number = int(value) if isinstance(value, float) and value.is_integer() else index(value)
-    except TypeError:
+    except Exception:
         raise InputError(f"{name} must be a whole number {allowed}, got {short(value)}.") from None
     if number < least or (most is not None and number > most):
         raise InputError(f"{name} must be a whole number {allowed}, got {short(number)}.")

@@ -113,7 +113,7 @@ def read_dedupe(scores: Any, clusters: Any, ids: Any) -> Linked:
     names = list(read_ids(ids, None))
     try:
         members = [set(_listed(cluster)) for cluster, _ in clusters]
-    except (TypeError, ValueError):
+    except Exception:
         raise InputError(
             "clusters must be pairs of record names and confidences, as deduper.cluster gives them, "
             f"got {short(clusters)}."

@@ -261,7 +261,7 @@ def run(
 
 
 def _stacked(by_level: list[Array]) -> Array:
-    """The sums of all levels; those that are 0 everywhere take no memory."""
+    """The sums of all levels that were sampled; those that are 0 everywhere take no memory."""
     if by_level and all(sums.strides == (0, 0) for sums in by_level):
         return np.broadcast_to(np.zeros(1), (len(by_level), *by_level[0].shape))
     return np.array(by_level)

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.ordering import in_increasing_order, order_of_codes
 from outofcluster._base.plain import plain
-from outofcluster._base.validation import Array, check_integer
+from outofcluster._base.validation import Array, check_integer, short
 from outofcluster.sampling.kernels import draw_records
 from outofcluster.sampling.unmixing import RatioWeights
 from outofcluster.split.pieces import KINDS, AssumedCuts, Law, PieceLaw
@@ -358,5 +358,5 @@ def make_injection(
 ) -> Injection:
     """The strategy for a problem; refuses what it cannot do."""
     if error_model not in INJECTIONS:
-        raise InputError(f"error_model must be {' or '.join(map(repr, INJECTIONS))}, got {error_model!r}.")
+        raise InputError(f"error_model must be {' or '.join(map(repr, INJECTIONS))}, got {short(error_model)}.")
     return INJECTIONS[error_model](n_train, train, validation, groups, replace, law)

@@ -13,7 +13,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, check_choice, check_flag, check_integer, check_number, check_vector
+from outofcluster._base.validation import (
+    Array,
+    check_choice,
+    check_flag,
+    check_integer,
+    check_number,
+    check_vector,
+    short,
+)
 from outofcluster.design.extrapolation import allocate, extrapolation_design, largest_level
 from outofcluster.sampling.checkpoint import Checkpoint
 from outofcluster.sampling.engine import Identity, run
@@ -151,7 +159,9 @@ def prepare(
     if len(validation) < 2:
         raise InputError(f"validation must hold at least 2 rows, got {len(validation)}.")
     if task.classifier and len(labels := np.unique(np.asarray(task.y)[train])) < 2:
-        raise InputError(f"y must hold at least two classes among the training rows, got only {labels.tolist()[0]!r}.")
+        raise InputError(
+            f"y must hold at least two classes among the training rows, got only {short(labels.tolist()[0])}."
+        )
     check_flag("replace", settings.replace)
     if not isinstance(settings.kernel, str) or settings.kernel != "auto":
         check_flag("kernel", settings.kernel)

@@ -261,7 +261,7 @@ def _check_fold(i: int, pair: Any, clusters: Clusters) -> Fold:
     shared = np.flatnonzero(trains & held_out)
     if len(shared):
         raise InputError(
-            f"cv must keep every cluster on one side, got records of cluster {clusters.names[shared[0]]!r} on both "
+            f"cv must keep every cluster on one side, got records of cluster {short(clusters.names[shared[0]])} on both "
             f"sides of fold {i}; use a splitter for groups such as GroupKFold."
         )
     if len(train) + len(validation) == n and (n < 2 or (train[1:] > train[:-1]).all()):
@@ -278,7 +278,7 @@ def _marked(codes: Rows, n: int) -> NDArray[np.bool_]:
 def _check_rows(i: int, side: str, rows: Any, n: int) -> Rows:
     try:
         array = np.asarray(rows)
-    except ValueError:
+    except Exception:
         raise InputError(f"cv must give row indices, whole numbers, got {short(rows)} in fold {i}.") from None
     if array.ndim != 1 or len(array) == 0:
         raise InputError(f"cv must give at least one {side} row per fold, got shape {array.shape} in fold {i}.")

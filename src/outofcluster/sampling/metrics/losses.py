@@ -310,7 +310,7 @@ def check_losses(name: str, losses: Any, n: int) -> Array:
     """
     try:
         values = np.asarray(losses, dtype=float)
-    except (TypeError, ValueError):
+    except Exception:
         raise InputError(f"loss must give numbers, got {type(losses).__name__} from {name}.") from None
     if values.shape != (n,):
         raise InputError(wrong_shape(name, (n,), values.shape))
