@@ -261,8 +261,8 @@ def _check_fold(i: int, pair: Any, clusters: Clusters) -> Fold:
     shared = np.flatnonzero(trains & held_out)
     if len(shared):
         raise InputError(
-            f"cv must keep every cluster on one side, got records of cluster {short(clusters.names[shared[0]])} on both "
-            f"sides of fold {i}; use a splitter for groups such as GroupKFold."
+            f"cv must keep every cluster on one side, got records of cluster {short(clusters.names[shared[0]])} on "
+            f"both sides of fold {i}; use a splitter for groups such as GroupKFold."
         )
     if len(train) + len(validation) == n and (n < 2 or (train[1:] > train[:-1]).all()):
         return Fold.holding_out(i, validation, n)
