@@ -22,7 +22,7 @@ from outofcluster.auditing.summary import Summary
 from outofcluster.auditing.summary_parts import MetricSummary
 from outofcluster.inference.estimates import Estimate, Sensitivity
 from outofcluster.inference.pooled import Pooled
-from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
+from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes, RandomFolds
 from outofcluster.sampling.metrics.facts import MetricFacts, known_facts
 
 rng = np.random.default_rng(0)
@@ -684,3 +684,11 @@ def test_fragments_follow_the_theme(result):
     style = html[html.index("<style>") + 7 : html.index("</style>")]
     selectors = [rule.split("{")[0] for rule in style.replace("@media (prefers-color-scheme:dark){", "").split("}")]
     assert all(".outofcluster" in part for rule in selectors if rule for part in rule.split(","))
+
+
+def test_a_rounding_error_beyond_the_range_turns_no_interval_around(result):
+    """The weighted losses of a model that is always wrong have a mean that may be 1 and a bit."""
+    beyond = RandomFolds(np.arange(50), np.full(50, np.nextafter(1.0, 2.0)))
+    samples = replace(result.samples, random_folds=beyond, metric=known_facts("zero_one"))
+    estimate = replace(result, pooled=replace(result.pooled, samples=samples)).iid
+    assert (estimate.value, estimate.interval) == (1.0, (1.0, 1.0))

@@ -17,7 +17,9 @@ def walk() -> Iterator[tuple[str, str]]:
     from outofcluster.cli import _group
 
     def each(command: Any, name: str, parent: Any) -> Iterator[tuple[str, str]]:
-        with click.Context(command, info_name=name, parent=parent, terminal_width=_WIDTH) as context:
+        with click.Context(
+            command, info_name=name, parent=parent, terminal_width=_WIDTH, **command.context_settings
+        ) as context:
             path = context.command_path
             yield path, command.get_help(context)
             if isinstance(command, click.Group):
@@ -28,5 +30,5 @@ def walk() -> Iterator[tuple[str, str]]:
 
 
 def page() -> str:
-    """A section a command."""
+    """One section per command."""
     return "\n".join(f"## `{name}`\n\n```text\n{text}\n```\n" for name, text in walk())

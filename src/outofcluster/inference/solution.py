@@ -73,9 +73,11 @@ class Solution:
     def iid(self) -> Estimate:
         """The loss over random folds, which ignore clusters; records are the units of its interval."""
         losses = self.pooled.samples.random_folds.losses
-        value, spread = float(losses.mean()), float(losses.std(ddof=1)) / math.sqrt(len(losses))
-        reach = float(ndtri(0.5 + self.confidence_level / 2)) * spread
         low, high = self.pooled.samples.loss_range
+        # The mean of weighted losses can leave the range by a rounding error.
+        value = min(max(float(losses.mean()), low), high)
+        spread = float(losses.std(ddof=1)) / math.sqrt(len(losses))
+        reach = float(ndtri(0.5 + self.confidence_level / 2)) * spread
         interval = (max(value - reach, low), min(value + reach, high))
         return Estimate(value, interval, 0.0, spread, self.confidence_level)
 
