@@ -11,6 +11,8 @@ from sklearn.svm import LinearSVC
 
 import outofcluster as ooc
 from outofcluster._base.exceptions import FitError, InputError
+from outofcluster.sampling.baselines import random_fold_losses
+from outofcluster.sampling.task import Task
 
 patients = ooc.datasets.make_patients(random_state=0)
 groups = np.asarray(patients.groups)
@@ -227,6 +229,12 @@ def test_a_fold_without_a_calibration_slope_is_named_and_the_others_go_on():
     assert [fold.index for fold in result.samples.folds] == [0, 1, 3]
     texts = [str(finding) for finding in result.findings]
     assert any("Fold 2" in text and "calibration_slope is not defined" in text for text in texts)
+
+
+def test_random_folds_that_define_no_calibration_slope_are_named():
+    task = Task.check(DummyClassifier(), X, y, groups=groups, scoring="calibration_slope")
+    with pytest.raises(FitError, match="not defined for any of the 4 random folds, since the predictions are all the"):
+        random_fold_losses(task, 4, seed=np.random.SeedSequence(0))
 
 
 def test_constant_predictions_have_no_calibration_slope_and_no_effect():

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outofcluster._base.exceptions import FitError
 from outofcluster._base.rows import take_rows
 from outofcluster._base.threads import one_thread
 from outofcluster._base.validation import Array
@@ -65,18 +66,19 @@ def random_fold_losses(
     Returns
     -------
     tuple of RandomFolds
-        A fold for which a metric is not defined is left out of its losses.
+        A fold for which a metric is not defined is left out of its losses; if it is defined for none, that is an error.
     """
     parts = np.array_split(np.random.default_rng(seed).permutation(task.n_records), n_folds)
     folds = [Fold.holding_out(i, np.sort(part), task.n_records) for i, part in enumerate(parts)]
     by_metric = fold_losses(task, folds, seed=seed.spawn(1)[0], n_jobs=n_jobs, kind="random fold")
-    return tuple(_random_folds(loss, folds, own) for loss, own in zip(task.losses, by_metric, strict=True))
+    return tuple(_random_folds(task, loss, folds, own) for loss, own in zip(task.losses, by_metric, strict=True))
 
 
-def _random_folds(loss: Loss, folds: Sequence[Fold], by_fold: Sequence[Losses]) -> RandomFolds:
+def _random_folds(task: Task, loss: Loss, folds: Sequence[Fold], by_fold: Sequence[Losses]) -> RandomFolds:
     kept = [(fold.validation, own) for fold, own in zip(folds, by_fold, strict=True) if len(own["own"])]
     if not kept:
-        return RandomFolds(np.zeros(0, dtype=np.int64), np.zeros(0))
+        why = loss.undefined(np.asarray(take_rows(task.y, folds[0].validation))) or loss.no_value
+        raise FitError(f"{loss.facts.name} is not defined for any of the {len(folds)} random folds, since {why}.")
     rows = np.concatenate([own_rows for own_rows, _ in kept])
     if loss.facts.pool == "records":
         return RandomFolds(rows, np.concatenate([own.get("pooled_records", own["own"]) for _, own in kept]))
