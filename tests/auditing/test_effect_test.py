@@ -385,6 +385,7 @@ def test_records_and_labels_of_any_kind(records):
         ({"alpha": 1.5}, "alpha must lie between 0 and 1, got 1.5."),
         ({"random_state": -1}, "random_state must be a whole number at least 0, got -1."),
         ({"n_jobs": 0}, "n_jobs must be None or a whole number other than 0, got 0."),
+        ({"n_jobs": 2**63}, "n_jobs must be at most 10,000, got 9223372036854775808."),
         ({"groups": None}, "groups must give the cluster of every record, got None."),
         ({"groups": np.zeros(400)}, "groups must hold at least two clusters, got 1 over 400 records."),
         ({"y": None}, "y must hold the targets, got None."),

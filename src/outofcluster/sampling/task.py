@@ -27,6 +27,8 @@ __all__ = ["Task", "check_n_jobs", "digest"]
 
 Codes = NDArray[np.int64]
 
+_MOST_WORKERS = 10_000
+"""Workers on one machine; larger numbers are mistakes, and would end in errors of the system."""
 _CHUNK = 1 << 18
 """Numbers that are looked at in one go."""
 
@@ -196,9 +198,13 @@ class Task:
 
 
 def check_n_jobs(n_jobs: Any) -> None:
-    """Refuse what is neither None nor a whole number other than 0."""
-    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0):
+    """Refuse what is neither None nor a whole number other than 0, and more workers than any machine can start."""
+    if n_jobs is None:
+        return
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0:
         raise InputError(f"n_jobs must be None or a whole number other than 0, got {short(n_jobs)}.")
+    if abs(int(n_jobs)) > _MOST_WORKERS:
+        raise InputError(f"n_jobs must be at most {_MOST_WORKERS:,}, got {short(n_jobs)}.")
 
 
 def digest(data: Any) -> str:
