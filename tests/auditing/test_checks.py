@@ -63,6 +63,7 @@ def test_few_clusters_and_what_the_interval_is_about():
         codes(groups=one, units="clusters", cv=[(np.arange(800), np.arange(800, 1000))])
 
 
+@pytest.mark.slow
 def test_a_rate_that_is_a_lower_bound_says_so_everywhere(tmp_path):
     options = {"groups": clusters, "error_model": "records", "n_fits": 300, "random_state": 0}
     estimated = ooc.audit(Ridge(), X, target, leakage=ooc.Leakage(0.1, std=0.02), **options)

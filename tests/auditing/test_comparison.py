@@ -217,6 +217,7 @@ def test_models_are_compared_by_any_metric_in_its_own_sign(scored):
     assert 0 <= scored.chance_of_change <= 1
 
 
+@pytest.mark.slow
 def test_several_metrics_are_several_comparisons(scored):
     assert list(scored.metrics) == ["roc_auc", "neg_brier_score"]
     brier = scored.metrics["neg_brier_score"]

@@ -148,6 +148,7 @@ def test_only_drawn_records_of_memory_mapped_data_are_read(tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [Ridge(), KNeighborsRegressor(3)], ids=str)
 def test_a_file_that_is_mapped_into_memory_is_audited_as_an_array(tmp_path, model):
     X, y, groups = patients(60)
@@ -160,6 +161,7 @@ def test_a_file_that_is_mapped_into_memory_is_audited_as_an_array(tmp_path, mode
     assert (tmp_path / "records.npy").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_table_in_parquet_becomes_a_mapped_file_piece_by_piece(tmp_path, monkeypatch):
     """The example of the page on clusters, which needs the memory of one piece only."""
     import pandas as pd

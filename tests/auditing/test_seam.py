@@ -48,6 +48,7 @@ def no_fits(monkeypatch):
 # --- saved and read -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["result", "fragments"])
 def test_a_saved_audit_gives_the_same_answers(kind, request, tmp_path, monkeypatch):
     one = request.getfixturevalue(kind)

@@ -88,6 +88,7 @@ def test_plain_data(result):
     assert data["advice"] == result.advice
 
 
+@pytest.mark.slow
 def test_a_threshold_that_cannot_be_audited_does_not_lose_the_others():
     everything = np.zeros(240, dtype=int)
     found = swept(LINKED | {0.1: everything, 0.3: giant}, leakage=0.1, error_model="fragments")

@@ -68,6 +68,7 @@ def numbers(path):
 # --- the answer ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("records")
 def test_the_numbers_are_those_of_python(run, tmp_path):
     options = ("--leakage", "0.1", "--leakage-std", "0.02", "--fits", "120", "--drop", "score", "--seed", "3")

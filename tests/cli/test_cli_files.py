@@ -230,6 +230,7 @@ def test_a_closed_pipe_changes_nothing(run, tmp_path, monkeypatch):
 # --- what names may hold ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_control_characters_are_shown_nowhere(run, tmp_path):
     evil = "a\x1b[31m\x07ge\u202e"
     frame = table().rename(columns={"age": evil, "ill": f"ill{evil}"})

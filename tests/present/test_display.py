@@ -344,6 +344,7 @@ def test_in_axes_of_the_user_legends_sit_inside_and_names_of_axes_are_folded(res
         assert figure.bbox.y0 - 1 <= ax.xaxis.label.get_window_extent().y0
 
 
+@pytest.mark.slow
 def test_computing_imports_no_plotting():
     code = (
         "import sys, numpy as np, outofcluster as ooc; assert 'outofcluster.present.display' not in sys.modules\n"

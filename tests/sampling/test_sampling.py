@@ -58,6 +58,7 @@ def test_batches_do_not_change_a_bit(monkeypatch):
     assert same(one, sample(n_jobs=2, n_fits=500))
 
 
+@pytest.mark.slow
 def test_a_backend_that_cannot_return_generators(monkeypatch):
     from joblib._parallel_backends import LokyBackend
 
