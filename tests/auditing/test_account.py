@@ -161,3 +161,19 @@ def test_the_account_in_words():
     assert lines[1].startswith("The target has 9 classes: ")
     assert lines[1].endswith("%), ….")
     assert lines[2] == "2 features: age, dose; values are missing in age (25 %)."
+
+
+def test_large_matrices_are_read_in_parts_to_the_same_end(monkeypatch):
+    rng = np.random.default_rng(0)
+    label, groups = np.arange(1200) % 2, np.arange(1200) // 4
+    nearly = label + 0.1 * rng.random(1200)
+    nearly[-1] = -1.0  # It separates the first records, but not all of them.
+    X = np.column_stack([rng.standard_normal(1200), label + 0.1 * rng.random(1200), nearly])
+    X[[3, 700, 1199], 0] = np.nan
+    accounts = []
+    for rows in (7, 10_000):
+        monkeypatch.setattr("outofcluster.auditing.account._ROWS_AT_ONCE", rows)
+        accounts.append(TableAccount.of(X, label, groups, classes=True))
+    assert accounts[0] == accounts[1]
+    assert accounts[0].gaps == (("column 0", 3),)
+    assert accounts[0].determining == ("column 1",)

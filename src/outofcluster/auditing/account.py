@@ -407,6 +407,7 @@ def _gives_away(values: NDArray[Any], target: NDArray[Any], codes: NDArray[np.in
 
 
 def _separates(values: NDArray[Any], codes: NDArray[np.int64]) -> bool:
+    # What does not separate the first records cannot separate all: most columns of a large file need not be read.
     first = codes[:_FIRST]
     if len(codes) > _FIRST and 0 < first.sum() < _FIRST and not _separates(values[:_FIRST], first):
         return False
