@@ -11,12 +11,13 @@ from sklearn.neighbors import KNeighborsRegressor
 import outofcluster as ooc
 from outofcluster._base.exceptions import InputError
 from outofcluster.datasets import make_patients
+from outofcluster.evidence import entities
+from outofcluster.evidence.entities import likely_pieces, match_clusters
+from outofcluster.problem import folds
+from outofcluster.problem.folds import Fold, make_folds, renumbered, some_records
+from outofcluster.problem.problem import Task
 from outofcluster.sampling import effect, prepare, training_variation
-from outofcluster.sampling.injection import make_injection
-from outofcluster.sampling.task import Task
-from outofcluster.split import entities, folds
-from outofcluster.split.entities import likely_pieces, match_clusters
-from outofcluster.split.folds import Fold, make_folds, renumbered, some_records
+from outofcluster.sampling.resamplers import make_injection
 
 
 def patients(n=300):

@@ -8,19 +8,6 @@ from __future__ import annotations
 
 import pickle
 
-__all__ = [
-    "CheckpointError",
-    "CheckpointWarning",
-    "FitError",
-    "InputError",
-    "MissingExtraError",
-    "NotFittedError",
-    "SolverError",
-    "described",
-    "one_line",
-    "portable",
-]
-
 _MOST = 300
 """Characters of another package's message that ours quote."""
 

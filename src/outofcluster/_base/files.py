@@ -15,18 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from outofcluster._base.arguments import short
 from outofcluster._base.exceptions import InputError, one_line
-from outofcluster._base.validation import short
-
-__all__ = [
-    "check_destination",
-    "check_outputs",
-    "check_path",
-    "is_standard_output",
-    "replace_file",
-    "shown_path",
-    "write_whole",
-]
 
 _LONGEST_PATH = 300
 """Characters of a path that messages show."""

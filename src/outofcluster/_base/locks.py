@@ -11,8 +11,6 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["FileLock", "lock_descriptor", "unlock_descriptor"]
-
 if sys.platform == "win32":
     import msvcrt
 

@@ -29,9 +29,7 @@ from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import flag, number, text, whole
 from outofcluster.auditing.findings import Finding
 from outofcluster.inference.estimates import Estimate
-from outofcluster.sampling.metrics.facts import MetricFacts
-
-__all__ = ["TableAccount", "id_like", "look_at_table", "looks_like_dates"]
+from outofcluster.metrics.facts import MetricFacts
 
 _ID_NAME = re.compile(
     r"(^|[_\W])(id|ids|uuid|guid|rowid|row|index|key)$|[a-z](Id|ID|UUID)$|^unnamed: 0$|^(id|uuid|guid)[_\W]",

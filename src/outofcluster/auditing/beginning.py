@@ -15,10 +15,8 @@ from typing import Any
 
 from outofcluster._base.rows import take_rows
 from outofcluster.auditing.account import TableAccount
-from outofcluster.sampling.task import Task
-from outofcluster.split.folds import Fold
-
-__all__ = ["Beginning", "announce", "before_fits"]
+from outofcluster.problem.folds import Fold
+from outofcluster.problem.problem import Task
 
 
 @dataclass(frozen=True)

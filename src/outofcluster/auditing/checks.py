@@ -16,15 +16,13 @@ from outofcluster.auditing.choices import LARGEST_RATE, TOLD_APART, enough_clust
 from outofcluster.auditing.findings import Finding
 from outofcluster.curves.base import Curve
 from outofcluster.curves.shape import ShapeCheck, diagnose_points
+from outofcluster.evidence.suspects import RateCheck
 from outofcluster.inference.intervals import Uncertainty, uncertainty
 from outofcluster.inference.optimism import Optimism
 from outofcluster.inference.pooled import Pooled
 from outofcluster.leakage.rate import Leakage
+from outofcluster.metrics.facts import MetricFacts
 from outofcluster.sampling.audit_samples import AuditSamples
-from outofcluster.sampling.metrics.facts import MetricFacts
-from outofcluster.split.rate_check import RateCheck
-
-__all__ = ["look_at_choices", "look_at_estimate", "look_at_rate", "look_at_samples", "look_at_sides"]
 
 _LOW_LEVEL = 0.25
 """Largest level below which a curve cannot be followed; five folds of equal size reach 0.4."""

@@ -11,8 +11,6 @@ from typing import Literal
 
 from outofcluster._base.text import printable
 
-__all__ = ["CODES", "Finding", "in_words", "not_muted"]
-
 Severity = Literal["info", "warning", "severe"]
 
 CODES = {

@@ -10,8 +10,6 @@ from __future__ import annotations
 from outofcluster.auditing.summary import Summary
 from outofcluster.inference.estimates import Estimate, between, decimals, fixed, percent
 
-__all__ = ["methods_text"]
-
 _ERRORS = {
     "records": "single records of a held-out cluster can be among the training records",
     "fragments": "a cluster can be split, so that a whole piece of it is among the training records",

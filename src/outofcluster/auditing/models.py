@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-__all__ = ["estimator_in_words", "model_in_words"]
-
 _NAMES = {
     "LogisticRegression": "logistic regression",
     "LogisticRegressionCV": "logistic regression",

@@ -13,25 +13,15 @@ from typing import Any, Self
 
 import numpy as np
 
+from outofcluster._base.arguments import Array
 from outofcluster._base.plain import number, numbers, whole
-from outofcluster._base.validation import Array
 from outofcluster.curves.base import Curve
 from outofcluster.curves.operator import BinomialOperator
 from outofcluster.curves.unmixing import injected_of_mass
 from outofcluster.inference.estimates import Estimate, between, decimals, fixed
 from outofcluster.inference.pooled import Pooled
-from outofcluster.sampling.fold_samples import FoldSamples
-from outofcluster.sampling.metrics.facts import MetricFacts
-
-__all__ = [
-    "METRICS_HEADER",
-    "FittedCurve",
-    "FoldSummary",
-    "MetricSummary",
-    "UnmixedLosses",
-    "read_estimate",
-    "read_known",
-]
+from outofcluster.metrics.facts import MetricFacts
+from outofcluster.sampling.audit_samples import FoldSamples
 
 METRICS_HEADER = ("", "cross-validated as it is", "corrected", "optimism")
 """Names of the columns of `MetricSummary.words`."""

@@ -5,7 +5,7 @@ p0·r, at most 1. Which held-out cluster it resembles is the cluster of its near
 features.
 
 Where entities were split, the suspects are training clusters that probably are pieces of held-out entities
-(:mod:`outofcluster.split.entities`).
+(:mod:`outofcluster.evidence.entities`).
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
+from outofcluster._base.arguments import Array
 from outofcluster._base.plain import data_frame
-from outofcluster._base.validation import Array
+from outofcluster.evidence.entities import EntitySuspects
+from outofcluster.problem.folds import Fold, Rows
+from outofcluster.problem.problem import Task
 from outofcluster.sampling.audit_samples import AuditSamples
-from outofcluster.sampling.task import Task
-from outofcluster.split.entities import EntitySuspects
-from outofcluster.split.folds import Fold, Rows
-
-__all__ = ["entity_suspects_frame", "nearest_clusters", "suspects_frame"]
 
 _UNKNOWN = -1
 _MOST_COMPARED, _MOST_FOR_SCALE = 5_000, 100_000
@@ -106,7 +104,7 @@ def entity_suspects_frame(suspects: Mapping[int, EntitySuspects], cluster_names:
     Parameters
     ----------
     suspects : mapping of int to EntitySuspects
-        What `outofcluster.split.entities.entity_suspects` gives for each fold, by the fold's index.
+        What `outofcluster.evidence.entities.entity_suspects` gives for each fold, by the fold's index.
     cluster_names : sequence
         Name of every approximate cluster, by its number.
 

@@ -13,8 +13,6 @@ from outofcluster.auditing.beginning import Beginning
 from outofcluster.auditing.models import model_in_words
 from outofcluster.cli._table import Records
 
-__all__ = ["account_printer"]
-
 _LONG_FIT = 2.0
 """Seconds of a first fit from which it is not timed again."""
 _QUICK = 10.0

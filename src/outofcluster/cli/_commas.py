@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["read_decimal_commas", "with_decimal_commas"]
-
 _NUMBER = r"\s*[-+]?(?:\d+(?:,\d*)?|,\d+)(?:[eE][-+]?\d+)?\s*"
 _NEARLY_ALL = 0.9
 """Share of numbers from which a column of text was probably meant as numbers."""

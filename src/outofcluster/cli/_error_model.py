@@ -8,9 +8,7 @@ from typing import Any
 from outofcluster._base.exceptions import InputError
 from outofcluster.auditing.choices import choose_error_model
 from outofcluster.cli._options import Problem
-from outofcluster.split.folds import Clusters, make_folds
-
-__all__ = ["check_data_rate", "chosen_error_model"]
+from outofcluster.problem.folds import Clusters, make_folds
 
 
 def chosen_error_model(problem: Problem, groups: Any, error_model: str, folds: int) -> tuple[str, str]:

@@ -12,8 +12,6 @@ from outofcluster._base.exceptions import InputError
 from outofcluster.auditing.account import TableAccount
 from outofcluster.cli._table import Records
 
-__all__ = ["REMEDIES", "Guarded", "guard"]
-
 REMEDIES = {
     "singleton-clusters": "Check that --groups is the column of the clusters, and not one of record numbers.",
     "id-like-feature": "Leave them out with --drop, unless they are meant.",

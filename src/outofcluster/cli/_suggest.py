@@ -11,8 +11,6 @@ import click
 
 from outofcluster._base.exceptions import InputError
 
-__all__ = ["SuggestingGroup", "nearest", "read_share"]
-
 _SYNONYMS = {
     "auc": "roc_auc",
     "rocauc": "roc_auc",

@@ -13,13 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from outofcluster._base.validation import check_integer
+from outofcluster._base.arguments import check_integer
 from outofcluster.auditing.result import Audit
 from outofcluster.datasets import Patients, make_patients
 from outofcluster.leakage.rate import Leakage
-from outofcluster.split.folds import make_folds
-
-__all__ = ["Demo", "run_demo"]
+from outofcluster.problem.folds import make_folds
 
 _PATIENTS, _LOOKED_UP, _NEW = 800, 150, 3000
 _LAW = {"n_records": (3, 7), "n_features": 6, "signal": 0.7, "record_noise": 0.25}

@@ -42,11 +42,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.special import betainc, betaincc
 
+from outofcluster._base.arguments import Array, check_integer, check_numbers, check_vector, short
 from outofcluster._base.exceptions import InputError, described
-from outofcluster._base.validation import Array, check_integer, check_numbers, check_vector, short
 from outofcluster.curves.points import check_indices, check_levels, check_size
-
-__all__ = ["BinomialOperator", "binomial_pmf", "legendre_image", "legendre_sequence"]
 
 _LOG_TAIL = math.log(2e18)
 """A window leaves out at most 1e-18 of its row's mass, on both sides together."""

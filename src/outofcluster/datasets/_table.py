@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from outofcluster._base.validation import Array
-
-__all__ = ["MISSING", "feature_matrix", "read_numbers", "read_rows"]
+from outofcluster._base.arguments import Array
 
 MISSING = "missing"
 """The category of values that were not recorded."""

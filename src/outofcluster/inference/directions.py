@@ -34,11 +34,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from outofcluster._base.validation import Array
-from outofcluster.sampling.fold_samples import FoldSamples
+from outofcluster._base.arguments import Array
+from outofcluster.sampling.audit_samples import FoldSamples
 from outofcluster.sampling.samples import LossSamples
-
-__all__ = ["Both", "TrainSide", "rescaled_masses"]
 
 _DEGREE, _LEVELS_OF_DEGREE = 2, 4
 """Degree of S_T in a, and the number of levels from which on it is a parabola and not a line."""

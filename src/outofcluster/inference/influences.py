@@ -14,11 +14,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.validation import Array
-from outofcluster.sampling.fold_samples import FoldSamples
+from outofcluster._base.arguments import Array
+from outofcluster.sampling.audit_samples import FoldSamples
 from outofcluster.sampling.samples import LossSamples, PoolJackknife
-
-__all__ = ["FoldInfluences", "Moments", "unmixed_place"]
 
 
 @dataclass(frozen=True)

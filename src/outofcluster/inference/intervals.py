@@ -17,7 +17,7 @@ that the correction is taken back gradually (the leakage rate may move x across 
 unreliable.
 
 Where resamples do not draw the training clusters anew (fragments), this counts 1 + φ times, with φ what training
-clusters add (:mod:`outofcluster.sampling.training_variation`).
+clusters add (:mod:`outofcluster.sampling.baselines`).
 
 *The choice of a curve*, where a method averages curves: their variance, which belongs in every interval.
 
@@ -75,15 +75,13 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
+from outofcluster._base.arguments import Array
 from outofcluster._base.threads import one_thread
-from outofcluster._base.validation import Array
 from outofcluster.curves.base import Curve
 from outofcluster.curves.polynomial import PolynomialCurve
 from outofcluster.inference.estimates import Estimate
 from outofcluster.inference.optimism import Optimism
 from outofcluster.inference.pooled import Pooled
-
-__all__ = ["Confidence", "Uncertainty", "optimism_uncertainty", "paired_uncertainty", "resample", "uncertainty"]
 
 _RELIABLE = 0.25
 """Share of the variance between units that must be left once Monte-Carlo noise is taken out."""

@@ -12,11 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from outofcluster._base.validation import Array
+from outofcluster._base.arguments import Array
 from outofcluster.curves.base import Curve
 from outofcluster.curves.unmixing import Unmixed
-
-__all__ = ["Fall", "Problem"]
 
 
 @dataclass(frozen=True)

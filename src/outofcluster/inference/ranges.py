@@ -23,8 +23,6 @@ import numpy as np
 from outofcluster.curves.unmixing import mass_of_injected
 from outofcluster.inference.pooled import Pooled
 
-__all__ = ["loss_range"]
-
 _LEAST_CLEAN = 0.05
 """Share of clean sets below which a size tells nothing about them."""
 _REMOVED = 1.5

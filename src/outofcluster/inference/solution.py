@@ -2,26 +2,28 @@
 
 Everything here is a loss, of which lower values are better; whoever shows a value turns its sign where a metric needs
 it. A number is solved when it is first read. Without a leakage rate there are the cross-validated losses alone.
+
+Where a function changes its sign, found by scipy once a grid has shown between which points.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import ndtri
 
-from outofcluster._base.validation import Array
+from outofcluster._base.arguments import Array
 from outofcluster.curves.base import Curve
 from outofcluster.inference.estimates import Estimate
 from outofcluster.inference.intervals import Confidence, Uncertainty, optimism_uncertainty, resample, uncertainty
 from outofcluster.inference.optimism import Optimism
 from outofcluster.inference.pooled import Pooled
 from outofcluster.inference.ranges import loss_range
-
-__all__ = ["Solution"]
 
 _FEW_DRAWS = 50
 """Draws of a rough interval."""
@@ -172,3 +174,33 @@ class Solution:
         optimism = self.pooled.solve(self.curve_method, rates)
         draws = resample(self.pooled, self.curve_method, rates, np.zeros_like(rates), optimism, n_draws=_FEW_DRAWS)
         return self._confidence.from_few_draws(self.pooled.naive + optimism.value, draws)
+
+
+def first_crossing(function: Callable[[float], float], grid: Array) -> float | None:
+    """The first place on a grid's range where a function changes the sign that it starts with.
+
+    Parameters
+    ----------
+    function : callable
+        A function of one number.
+    grid : array
+        Increasing points at which the function is looked at; a change of sign and back between two of them is missed.
+
+    Returns
+    -------
+    float or None
+        None where the sign never changes.
+
+    Examples
+    --------
+    >>> from outofcluster.inference.solution import first_crossing
+    >>> round(first_crossing(lambda x: x**2 - 2, np.linspace(0, 2, 5)), 6)
+    1.414214
+    >>> first_crossing(lambda x: x + 1, np.linspace(0, 2, 5)) is None
+    True
+    """
+    values = np.array([function(float(point)) for point in grid])
+    crossed = np.flatnonzero(np.sign(values) * np.sign(values[0]) < 0)
+    if not len(crossed):
+        return None
+    return float(brentq(function, grid[crossed[0] - 1], grid[crossed[0]], xtol=1e-9))

@@ -21,7 +21,7 @@ bound then held in 97 to 98 %.
 
 **The estimate.** With F = b/n_V the share of V̂ in the region, the ratio (a/n_T)/F is p0 where the region holds no
 record of T's own, and too high by those that it holds. The ceiling ε of the stack
-(:mod:`outofcluster.split.discriminator.stack`) allows for them, but where the sides separate completely every ε from 0
+(:mod:`outofcluster.evidence.sides`) allows for them, but where the sides separate completely every ε from 0
 to p0 fits equally well. So
 
 .. math:: \hat p_0 = (1 - F^2)\,\min(ε, \text{ratio}) + F^2\,\text{ratio} .
@@ -38,18 +38,15 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
+from outofcluster._base.arguments import Array, check_choice, check_share
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.randomness import RandomState, seed_of
-from outofcluster._base.records import check_records, target_array
-from outofcluster._base.rows import take_rows
+from outofcluster._base.rows import check_records, take_rows, target_array
+from outofcluster._base.seeds import RandomState, seed_of
 from outofcluster._base.threads import one_thread
-from outofcluster._base.validation import Array, check_choice, check_share
-from outofcluster.split.discriminator import Sides, tell_sides_apart
-from outofcluster.split.discriminator.encoding import is_discrete
-from outofcluster.split.discriminator.members import check_classifier
-from outofcluster.split.folds import Clusters, Fold, Rows, looks_linked, make_folds
-
-__all__ = ["DataRate", "check_data_rate", "estimate_rate", "over_folds", "rate_of_data"]
+from outofcluster.evidence.encoding import is_discrete
+from outofcluster.evidence.members import check_classifier
+from outofcluster.evidence.sides import Sides, tell_sides_apart
+from outofcluster.problem.folds import Clusters, Fold, Rows, looks_linked, make_folds
 
 _THRESHOLDS = 40
 """Thresholds that are tried: quantiles of V̂'s scores."""

@@ -58,9 +58,7 @@ from scipy.optimize import brentq
 from scipy.sparse.csgraph import shortest_path
 from scipy.special import expit, logit
 
-from outofcluster._base.exceptions import InputError
-from outofcluster._base.ordering import order_of_codes
-from outofcluster._base.validation import (
+from outofcluster._base.arguments import (
     Array,
     check_number,
     check_share,
@@ -69,12 +67,12 @@ from outofcluster._base.validation import (
     refuse_unhashable,
     short,
 )
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.rows import order_of_codes
 from outofcluster.leakage.precision_recall import leaked_by_missed_pairs
 from outofcluster.leakage.review import recalibrate
 from outofcluster.leakage.splits import Side, below_one, counted_and_other, read_split, same_index
-from outofcluster.split.folds import Clusters, Fold, Rows, check_labels
-
-__all__ = ["Candidates", "PairRates", "Pairs", "rates_of_pairs", "read_ids"]
+from outofcluster.problem.folds import Clusters, Fold, Rows, check_labels
 
 # Nodes and weights on (0, 1) that stay exact for odds from tiny to huge: u = expit(π sinh s) (double exponential),
 # with -log(u) in place of u so that nothing is lost near 1.

@@ -4,7 +4,7 @@ With q_j the probability that record j of T̂ belongs to a held-out cluster, the
 Which records leaked is chance, so that the share that did differs from it with the variance
 :math:`\sum_j q_j(1-q_j)/n^2`.
 
-*What the records themselves add.* With r the density ratio of V̂ to T̂ (:mod:`outofcluster.split.discriminator`) and
+*What the records themselves add.* With r the density ratio of V̂ to T̂ (:mod:`outofcluster.evidence.sides`) and
 ε the rate that the data show (:mod:`outofcluster.leakage.data`), a leaked record is :math:`Λ = r(1-ε)/(1-εr)` times as
 likely as a clean one to have such features and target. Where q knows nothing of these, such as that of a linkage tool
 which compares names, Bayes' rule gives the probability given both,
@@ -35,13 +35,11 @@ import math
 import numpy as np
 from scipy.special import expit
 
-from outofcluster._base.validation import Array
+from outofcluster._base.arguments import Array
+from outofcluster.evidence.sides import Sides
+from outofcluster.evidence.suspects import RateCheck
 from outofcluster.leakage.data import estimate_rate
 from outofcluster.leakage.rate import Leakage
-from outofcluster.split.discriminator import Sides
-from outofcluster.split.rate_check import RateCheck
-
-__all__ = ["check_record_rates", "informed_rates", "rate_of_records"]
 
 _TOLD_APART = 0.75
 """AUC from which the likelihood ratio is good enough to judge probabilities by it."""

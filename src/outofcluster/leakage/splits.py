@@ -8,11 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from outofcluster._base.arguments import check_choice, check_integer, short
 from outofcluster._base.exceptions import InputError, described
-from outofcluster._base.validation import check_choice, check_integer, short
-from outofcluster.split.folds import DEFAULT_FOLDS, Clusters, Fold, Rows, is_splitter, read_folds
-
-__all__ = ["Side", "below_one", "check_side", "counted_and_other", "read_sides", "read_split", "same_index"]
+from outofcluster.problem.folds import DEFAULT_FOLDS, Clusters, Fold, Rows, is_splitter, read_folds
 
 Side = Literal["train", "validation"]
 

@@ -13,8 +13,6 @@ from typing import Any
 from outofcluster._base.exceptions import InputError
 from outofcluster.auditing.run import audit
 
-__all__ = ["LeakageCheck"]
-
 
 @dataclass(eq=False)
 class LeakageCheck:

@@ -28,8 +28,6 @@ from typing import Any, Protocol, TypeVar
 
 from outofcluster._base.rows import is_plain_array
 
-__all__ = ["WorkersLost", "all_calls", "count_workers", "in_order"]
-
 _LARGE = 1_000_000
 """Bytes from which on an array is sent by itself."""
 _TRIES = 2

@@ -16,8 +16,6 @@ from outofcluster._base.text import printable
 from outofcluster.auditing.summary import Summary
 from outofcluster.present.report.view import view
 
-__all__ = ["render_html", "write_html"]
-
 _LISTED = 10
 """Suspicious records that a report lists."""
 

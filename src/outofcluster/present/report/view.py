@@ -22,8 +22,6 @@ from outofcluster.present.report.chart import (
 )
 from outofcluster.present.words import added, capitalized, share_of
 
-__all__ = ["headline", "view"]
-
 _SEVERITIES = {"severe": "Severe", "warning": "Warning", "info": "Note"}
 _SIDES = {"train": "training", "validation": "held-out"}
 _TO_NONE = {
