@@ -15,17 +15,6 @@ _MOST = 300
 def one_line(text: object, most: int | None = None) -> str:
     r"""A text on one line: whitespace becomes single spaces, and characters that cannot be printed are left out.
 
-    Parameters
-    ----------
-    text : object
-        A text, or anything that can be turned into one.
-    most : int, optional
-        Number of characters that are kept; three dots stand for the rest.
-
-    Returns
-    -------
-    str
-
     Examples
     --------
     >>> from outofcluster._base.exceptions import one_line

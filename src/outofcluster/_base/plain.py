@@ -169,21 +169,7 @@ def write_archive(
     about: Mapping[str, Any],
     arrays: Mapping[str, NDArray[Any]],
 ) -> None:
-    """Write arrays and plain data to a file, which is complete or not there at all.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-    kind : str
-        What the file holds, in words; a file of another kind is refused when it is read.
-    format_number : int
-        Version of the layout.
-    about : dict
-        Plain data that JSON can hold.
-    arrays : dict of array
-        Arrays of numbers, by name.
-    """
+    """Write arrays and plain data to a file, which is complete or not there at all."""
     by_type = dict[str, list[tuple[str, NDArray[Any]]]]()
     for name, array in arrays.items():
         by_type.setdefault(array.dtype.str.lstrip("<|=>"), []).append((name, array))
@@ -205,24 +191,7 @@ def write_archive(
 def read_archive(
     path: str | os.PathLike[str], kind: str, format_number: int
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The plain data and the arrays that `write_archive` wrote.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-    kind : str
-        What the file must hold.
-    format_number : int
-        The layout that can be read.
-
-    Returns
-    -------
-    about : dict
-        The plain data.
-    arrays : dict of array
-        The arrays by name.
-    """
+    """The plain data and the arrays that `write_archive` wrote."""
     must = f"path must be a file of {kind}"
     check_path("path", path)
     try:
@@ -256,19 +225,7 @@ def read_archive(
 
 
 def starting_with(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    """The arrays whose names start with a prefix, by the rest of their names.
-
-    Parameters
-    ----------
-    arrays : dict of array
-        Arrays by name.
-    prefix : str
-        What the names start with.
-
-    Returns
-    -------
-    dict of array
-    """
+    """The arrays whose names start with a prefix, by the rest of their names."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 

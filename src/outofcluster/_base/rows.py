@@ -19,19 +19,7 @@ from outofcluster._base.exceptions import InputError
 
 
 def n_rows(name: str, data: Any) -> int:
-    """Number of records of an array, a sparse matrix, a data frame or a list.
-
-    Parameters
-    ----------
-    name : str
-        The argument that held the data, for the message.
-    data : array, sparse matrix, data frame, series or list
-        One entry per record.
-
-    Returns
-    -------
-    int
-    """
+    """Number of records of an array, a sparse matrix, a data frame or a list."""
     shape = getattr(data, "shape", None)
     if isinstance(shape, tuple) and shape and isinstance(shape[0], int | np.integer):
         return int(shape[0])
@@ -46,33 +34,12 @@ def n_rows(name: str, data: Any) -> int:
 
 
 def is_plain_array(data: Any) -> bool:
-    """Whether data are an array of numpy itself, in memory or mapped from a file, and not one of another meaning.
-
-    Parameters
-    ----------
-    data : object
-        Anything.
-
-    Returns
-    -------
-    bool
-    """
+    """Whether data are an array of numpy itself, in memory or mapped from a file, and not one of another meaning."""
     return type(data) in (np.ndarray, np.memmap)
 
 
 def bytes_per_row(data: Any) -> int:
-    """Memory of one record of an array, a sparse matrix, a data frame or a list, roughly.
-
-    Parameters
-    ----------
-    data : array, sparse matrix, data frame, series or list
-        One entry per record.
-
-    Returns
-    -------
-    int
-        Texts and other objects count as their addresses.
-    """
+    """Memory of one record of an array, a sparse matrix, a data frame or a list, roughly."""
     shape = getattr(data, "shape", (1,))
     itemsize = getattr(getattr(data, "dtype", None), "itemsize", 8)
     if sparse.issparse(data):
@@ -81,20 +48,7 @@ def bytes_per_row(data: Any) -> int:
 
 
 def take_rows(data: Any, rows: NDArray[np.int64]) -> Any:
-    """Rows of an array, a sparse matrix, a data frame or a series (pandas or polars), or a list.
-
-    Parameters
-    ----------
-    data : array, sparse matrix, data frame, series or list
-        One entry per record.
-    rows : array of int
-        Row numbers.
-
-    Returns
-    -------
-    same type as data
-        These rows.
-    """
+    """Rows of an array, a sparse matrix, a data frame or a series (pandas or polars), or a list."""
     if hasattr(data, "iloc"):
         return data.iloc[rows]
     if isinstance(data, list | tuple):
@@ -111,15 +65,7 @@ _WITH_ROWS = ("csr", "csc")
 
 
 def refuse_masked(name: str, data: Any) -> None:
-    """Refuse a masked array, whose mask would be lost on the way to a model.
-
-    Parameters
-    ----------
-    name : str
-        The argument that held the data.
-    data : object
-        Anything.
-    """
+    """Refuse a masked array, whose mask would be lost on the way to a model."""
     if isinstance(data, np.ma.MaskedArray):
         raise InputError(
             f"{name} must be an array without a mask, got a masked array; fill what is masked or leave it out."
@@ -128,16 +74,6 @@ def refuse_masked(name: str, data: Any) -> None:
 
 def check_records(X: Any) -> Any:
     """Records that a model can be fitted to; whether the model takes them as they are is for the model to say.
-
-    Parameters
-    ----------
-    X : array, sparse matrix, data frame or list
-        One row per record.
-
-    Returns
-    -------
-    array, sparse matrix, data frame or list
-        The same, except that sparse matrices without rows to take are turned into compressed rows.
 
     Examples
     --------
@@ -166,15 +102,6 @@ def check_records(X: Any) -> Any:
 def target_array(y: Any) -> NDArray[Any]:
     """A target as an array with one row per record; what it holds is for the caller to judge.
 
-    Parameters
-    ----------
-    y : array, series, data frame or list
-        One entry, or one row, per record.
-
-    Returns
-    -------
-    array of shape (n,) or (n, outputs)
-
     Examples
     --------
     >>> from outofcluster._base.rows import target_array
@@ -198,13 +125,7 @@ def target_array(y: Any) -> NDArray[Any]:
 
 
 def check_same_order(**named: Any) -> None:
-    """Refuse tables with the same labels in their indexes but in another order: rows are matched by position.
-
-    Parameters
-    ----------
-    **named : object
-        The arguments by name; those without an index do not matter.
-    """
+    """Refuse tables with the same labels in their indexes but in another order: rows are matched by position."""
     indexes = [(name, data.index) for name, data in named.items() if hasattr(data, "iloc")]
     for name, index in indexes[1:]:
         first, other = indexes[0]
@@ -229,15 +150,6 @@ def order_of_codes(codes: Codes) -> Codes:
     Codes are small whole numbers from 0 on, such as those of clusters, so they can be counted instead of compared. That
     is what the transposition of a sparse matrix does, and several times faster than a sort of many records.
 
-    Parameters
-    ----------
-    codes : array of int of shape (n,)
-        Numbers from 0 on, few of which are missing.
-
-    Returns
-    -------
-    array of int of shape (n,)
-
     Examples
     --------
     >>> import numpy as np
@@ -255,15 +167,6 @@ def order_of_codes(codes: Codes) -> Codes:
 
 def in_increasing_order(rows: Codes) -> Codes:
     """Distinct row numbers in increasing order: ``numpy.sort(rows)``, by marks instead of comparisons.
-
-    Parameters
-    ----------
-    rows : array of int of shape (n,)
-        Row numbers from 0 on, each at most once.
-
-    Returns
-    -------
-    array of int of shape (n,)
 
     Examples
     --------

@@ -14,17 +14,6 @@ _END = 2**32  # Every library takes a seed below this.
 def seed_of(random_state: RandomState) -> int | None:
     """Turn an argument ``random_state`` into a seed.
 
-    Parameters
-    ----------
-    random_state : int, RandomState, Generator or None
-        A whole number of at least 0 is the seed itself. A ``RandomState`` or ``Generator`` of numpy gives one number
-        that is drawn from it, so the next call draws another one.
-
-    Returns
-    -------
-    int or None
-        None for None: the caller then takes a fresh seed from the operating system.
-
     Examples
     --------
     >>> from outofcluster._base.seeds import seed_of

@@ -29,15 +29,6 @@ _UNWANTED = re.compile(f"{_SEQUENCES}|{_CHARACTERS}")
 def printable(text: str) -> str:
     r"""The text without escape sequences and control characters.
 
-    Parameters
-    ----------
-    text : str
-        Any text.
-
-    Returns
-    -------
-    str
-
     Examples
     --------
     >>> from outofcluster._base.text import printable
@@ -48,17 +39,7 @@ def printable(text: str) -> str:
 
 
 def printable_data(value: Any) -> Any:
-    """Plain data with the same done to every string in it.
-
-    Parameters
-    ----------
-    value : dict, list, str, number or None
-        Plain data.
-
-    Returns
-    -------
-    dict, list, str, number or None
-    """
+    """Plain data with the same done to every string in it."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, dict):

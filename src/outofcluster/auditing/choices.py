@@ -54,15 +54,7 @@ def choose_error_model(error_model: Any, leakage: Any, folds: Sequence[Fold], cl
 
 
 def enough_clusters(held_out: Sequence[Rows], trained: Sequence[int]) -> bool:
-    """Whether there are enough clusters on both sides for an interval about new clusters of the population.
-
-    Parameters
-    ----------
-    held_out : sequence of array
-        The cluster of every held-out record, for each fold.
-    trained : sequence of int
-        Number of training clusters of each fold.
-    """
+    """Whether there are enough clusters on both sides for an interval about new clusters of the population."""
     fewest = min(count_clusters(clusters) for clusters in held_out)
     return fewest >= 2 and min(trained) >= 2 and count_clusters(np.concatenate(held_out)) >= _LEAST_CLUSTERS
 

@@ -536,19 +536,7 @@ def _chance_below_zero(value: float, variance: float) -> float:
 
 
 def chance_of_change(gaps: Array, variances: Array) -> float:
-    """The chance that not all true gaps between neighbours of an order are positive (see the module's head).
-
-    Parameters
-    ----------
-    gaps : array of shape (M - 1,)
-        Estimated gaps between neighbours.
-    variances : array of shape (M, M)
-        Variances of the differences of all pairs, in that order.
-
-    Returns
-    -------
-    float
-    """
+    """The chance that not all true gaps between neighbours of an order are positive (see the module's head)."""
     if not np.isfinite(variances).all():
         return math.nan
     if len(gaps) == 1:

@@ -438,19 +438,6 @@ def detectable_effect(
 ) -> float:
     """Difference of the mean losses that the paper's test finds with a wanted probability (noncentral t distribution).
 
-    Parameters
-    ----------
-    n_train_folds, n_validation_folds : int
-        Number of losses of either kind, at least 2.
-    deviation_train, deviation_validation : float
-        Their standard deviations.
-    alpha, power : float
-        Level of the test, and wanted probability, above the level.
-
-    Returns
-    -------
-    float
-
     Examples
     --------
     >>> from outofcluster.auditing.effect_test import detectable_effect
@@ -487,23 +474,7 @@ def _detectable(error: float, df: float, alpha: float, power: float) -> float:
 def evaluate_effect(
     losses: EffectLosses, loss: str, *, alpha: float = ALPHA, greater_is_better: bool = False
 ) -> LeakageTest:
-    """The test for a cluster effect on losses that were sampled for it.
-
-    Parameters
-    ----------
-    losses : EffectLosses
-        Losses of models trained on other clusters, and on the held-out clusters themselves.
-    loss : str
-        Name of the loss or metric.
-    alpha : float, default=0.05
-        Level of the test.
-    greater_is_better : bool, default=False
-        Whether the losses are those of a metric of which more is better, with the sign turned.
-
-    Returns
-    -------
-    LeakageTest
-    """
+    """The test for a cluster effect on losses that were sampled for it."""
     z, zv = losses.train, losses.validation
     k, m = z.shape
     paired = len(losses.numbers) > 0

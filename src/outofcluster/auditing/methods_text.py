@@ -29,22 +29,7 @@ _LEFT_OUT = {
 
 
 def methods_text(summary: Summary, *, n_records: int, n_clusters: int, left_out: bool) -> str:
-    """Three short paragraphs for a paper: methods, results and limitations.
-
-    Parameters
-    ----------
-    summary : Summary
-        The numbers of an audit.
-    n_records, n_clusters : int
-        Records that were held out in some fold, and their clusters as the clustering has them.
-    left_out : bool
-        Whether models were also fitted without records or clusters that look leaked.
-
-    Returns
-    -------
-    str
-        Paragraphs with an empty line between them.
-    """
+    """Three short paragraphs for a paper: methods, results and limitations."""
     parts = {
         "Methods": _methods(summary, n_records, n_clusters, left_out=left_out),
         "Results": _results(summary),

@@ -727,15 +727,7 @@ _KIND, _FORMAT = "an audit", 2
 
 
 def write_audits(path: str | os.PathLike[str], audits: Sequence[tuple[AuditSamples, Mapping[str, Any]]]) -> None:
-    """Write samples and choices, one pair per metric, complete or not at all.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-    audits : sequence of (AuditSamples, dict)
-        The samples of each metric, and the arguments of `Audit` besides them; a curve in the form of `plain_curve`.
-    """
+    """Write samples and choices, one pair per metric, complete or not at all."""
     about, arrays = dict[str, Any](), dict[str, Any]()
     for place, (samples, choices) in enumerate(audits):
         facts, own = samples.to_arrays()
@@ -747,17 +739,7 @@ def write_audits(path: str | os.PathLike[str], audits: Sequence[tuple[AuditSampl
 
 
 def read_audits(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """The arguments of every `Audit` in a file, the first metric first.
-
-    Parameters
-    ----------
-    path : path
-        A file of `write_audits`.
-
-    Returns
-    -------
-    list of dict
-    """
+    """The arguments of every `Audit` in a file, the first metric first."""
     about, arrays = read_archive(path, _KIND, _FORMAT)
     audits = []
     for place in range(len(about)):
@@ -782,17 +764,7 @@ def read_audits(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 
 def plain_curve(curve: Curve) -> dict[str, Any]:
-    """A curve method as its name and its parameters; refuses one that cannot be made from these.
-
-    Parameters
-    ----------
-    curve : Curve
-        The method.
-
-    Returns
-    -------
-    dict
-    """
+    """A curve method as its name and its parameters; refuses one that cannot be made from these."""
     params = curve.get_params()
     simple = all(value is None or isinstance(value, bool | int | float | str) for value in params.values())
     if not simple or not hasattr(curves, type(curve).__name__):

@@ -600,18 +600,6 @@ _ABOUT = {
 def scope(units: str, confidence_level: float = 0.95) -> str:
     """What the intervals of an audit cover.
 
-    Parameters
-    ----------
-    units : {"clusters", "records"}
-        What counts as one independent unit.
-    confidence_level : float, default=0.95
-        Confidence level of the intervals.
-
-    Returns
-    -------
-    str
-        Two sentences.
-
     Examples
     --------
     >>> from outofcluster.auditing.summary import scope

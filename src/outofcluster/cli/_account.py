@@ -74,17 +74,7 @@ def account_printer(
 
 
 def columns_like_clusters(records: Records) -> list[str]:
-    """Features that may be clusters of another linkage: they split or join the given clusters, and have about as many.
-
-    Parameters
-    ----------
-    records : Records
-        The records.
-
-    Returns
-    -------
-    list of str
-    """
+    """Features that may be clusters of another linkage: they split or join these clusters, and have about as many."""
     import pandas as pd
 
     given = [_codes(labels) for labels in (records.groups, *records.more_groups.values())]

@@ -74,17 +74,6 @@ class Demo:
 def run_demo(*, n_fits: int = 200, seed: int = 0) -> Demo:
     """Simulate patients and audit a nearest-neighbour model on them.
 
-    Parameters
-    ----------
-    n_fits : int, default=200
-        Models to fit to resamples, at least 60.
-    seed : int, default=0
-        Seed of everything.
-
-    Returns
-    -------
-    Demo
-
     Examples
     --------
     >>> from outofcluster.cli.demonstration import run_demo

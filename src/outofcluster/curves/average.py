@@ -282,24 +282,7 @@ class AverageSolution(Solution):
 def shape_shares(
     rungs: tuple[Rung, ...], filtered: Filtered, amplification: Array, possible: NDArray[np.bool_]
 ) -> Array:
-    """π: how much each shape counts, by its fit, its amplification, and whether it is possible at all.
-
-    Parameters
-    ----------
-    rungs : tuple of Rung
-        The losses of every size.
-    filtered : Filtered
-        What they say about each shape.
-    amplification : array
-        α of each shape.
-    possible : array of bool
-        Shapes that start within the range of the loss.
-
-    Returns
-    -------
-    array
-        What their sum lacks to 1 is the share of the line without a fall.
-    """
+    """π: how much each shape counts, by its fit, its amplification, and whether it is possible at all."""
     prior = log_prior() - _CAUTION * np.log(amplification)
     score = np.where(possible, filtered.score + prior - logsumexp(prior), -np.inf)
     level = sum(float(rung.precision @ (rung.b - rung.mean) ** 2) for rung in rungs)

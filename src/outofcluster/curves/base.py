@@ -538,13 +538,7 @@ class Bezier:
 
     @staticmethod
     def check_degree(n: int) -> None:
-        """Refuse a degree whose control points would not fit in memory.
-
-        Parameters
-        ----------
-        n : int
-            The degree.
-        """
+        """Refuse a degree whose control points would not fit in memory."""
         if n >= _MAX_CONTROL_POINTS:
             raise InputError(
                 f"n must be below {_MAX_CONTROL_POINTS} for a Bézier form, which has n + 1 control points, got {n}."

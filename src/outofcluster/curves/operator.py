@@ -378,20 +378,6 @@ def binomial_pmf(j: ArrayLike, n: int, p: ArrayLike) -> Array:
     log P = S(n) - S(j) - S(n-j) - D(j, np) - D(n-j, nq) + log(n / (2π j (n-j))) / 2. For large n it is
     more accurate than ``scipy.stats.binom.pmf``.
 
-    Parameters
-    ----------
-    j : array of int
-        Positions, from 0 to n.
-    n : int
-        Number of draws.
-    p : float or array
-        Probabilities, of a shape that broadcasts with that of j.
-
-    Returns
-    -------
-    array
-        The probabilities P(J = j).
-
     Examples
     --------
     >>> from outofcluster.curves.operator import binomial_pmf

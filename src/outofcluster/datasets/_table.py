@@ -30,21 +30,6 @@ def feature_matrix(
 ) -> tuple[Array, tuple[str, ...]]:
     """Numbers as they are, and one column of 0 and 1 for each value that a categorical column takes.
 
-    Parameters
-    ----------
-    columns : sequence of (name, values)
-        In the order that the matrix shall have.
-    categories : dict
-        The categorical columns. Each has a dict that names its values, or None if the values are their own names;
-        ``?`` becomes ``missing``. Columns follow the dict's order, or that of the alphabet; ``missing`` comes last.
-
-    Returns
-    -------
-    matrix : array of shape (n, features)
-        The features.
-    names : tuple of str
-        The names of its columns.
-
     Examples
     --------
     >>> from outofcluster.datasets._table import feature_matrix

@@ -61,25 +61,7 @@ class Encoded:
 
 
 def encode(X: Any, y: Any, rows: Ints, *, estimator: Any = None, discrete: bool | None = None) -> Encoded:
-    """Encode some of the records.
-
-    Parameters
-    ----------
-    X : array, sparse matrix or frame of records
-        Features.
-    y : array of shape (n,) or (n, outputs), or None
-        Target.
-    rows : array of int
-        The records to encode.
-    estimator : estimator, optional
-        Where this is a pipeline, its steps before the last are fitted to these rows and applied first.
-    discrete : bool, optional
-        Whether the target holds classes; by default as `is_discrete` says.
-
-    Returns
-    -------
-    Encoded
-    """
+    """Encode some of the records."""
     target = np.zeros(len(rows)) if y is None else np.asarray(take_rows(y, rows))
     features = _components(_numeric(_preprocessed(estimator, take_rows(X, rows), target, len(rows))))
     if not features.shape[1]:

@@ -126,24 +126,6 @@ class EntityPairs:
 def match_clusters(X: Any, y: Any, clusters: Ints, *, seed: Any, discrete: bool | None = None) -> EntityPairs:
     """Candidate pairs of approximate clusters, and how well each pair fits one entity.
 
-    Parameters
-    ----------
-    X : array, sparse matrix or frame of n records
-        Features: numbers or categories, with missing values or without.
-    y : array of shape (n,) or (n, outputs), or None
-        Target.
-    clusters : array of int of shape (n,)
-        Number of the approximate cluster of every record, from 0.
-    seed : SeedSequence, int or None
-        Where the randomness comes from; results are the same for the same seed.
-    discrete : bool, optional
-        Whether the target holds classes; by default that is judged by its values.
-
-    Returns
-    -------
-    EntityPairs
-        Without pairs where fewer than 20 clusters have two records: then nothing can be learned.
-
     Examples
     --------
     >>> from outofcluster.datasets import make_patients
@@ -218,27 +200,6 @@ def entity_suspects(
 ) -> EntitySuspects:
     """The training clusters of a split that are probably pieces of held-out entities.
 
-    Parameters
-    ----------
-    X : array, sparse matrix or frame of n records
-        Features: numbers or categories, with missing values or without.
-    y : array of shape (n,) or (n, outputs), or None
-        Target.
-    fold : Fold
-        The split.
-    clusters : array of int of shape (n,)
-        Number of the approximate cluster of every record, from 0.
-    seed : SeedSequence, int or None
-        Where the randomness comes from; results are the same for the same seed.
-    discrete : bool, optional
-        Whether the target holds classes; by default that is judged by its values.
-    pairs : EntityPairs, optional
-        What `match_clusters` gives for these records, where it is known: it does not depend on the split.
-
-    Returns
-    -------
-    EntitySuspects
-
     Examples
     --------
     >>> from outofcluster.datasets import make_patients
@@ -279,20 +240,6 @@ def entity_suspects(
 
 def likely_pieces(pairs: EntityPairs, fold: Any, clusters: Ints) -> LikelyPieces:
     """The training clusters to leave out, so that a model trains on less of the held-out entities.
-
-    Parameters
-    ----------
-    pairs : EntityPairs
-        What `match_clusters` gives.
-    fold : Fold
-        The split.
-    clusters : array of int of shape (n,)
-        Number of the approximate cluster of every record, from 0.
-
-    Returns
-    -------
-    LikelyPieces
-        Without clusters where features do not tell entities apart.
 
     Examples
     --------

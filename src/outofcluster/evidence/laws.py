@@ -121,21 +121,7 @@ class PieceLaw:
 
     @classmethod
     def of(cls, entity: Any, cluster: Any, weight: Any, validation_share: float) -> PieceLaw:
-        """The law of audited records.
-
-        Parameters
-        ----------
-        entity, cluster : array of int of shape (n,)
-            Number of the true and of the approximate cluster of every audited record.
-        weight : array of float
-            How many entities each entity stands for, by its number.
-        validation_share : float
-            Share of the clusters that is held out.
-
-        Returns
-        -------
-        PieceLaw
-        """
+        """The law of audited records."""
         piece, sizes = np.unique(np.stack([entity, cluster], axis=1), axis=0, return_counts=True)
         counted: dict[tuple[int, ...], float] = {}
         starts = np.flatnonzero(np.diff(piece[:, 0], prepend=-1))
@@ -173,18 +159,6 @@ class PieceLaw:
 
     def probabilities(self, size: int, *, by: str = "clusters") -> Array:
         """Probabilities of the sizes 1, …, size - 1 of the leaked piece.
-
-        Parameters
-        ----------
-        size : int
-            Records of the cluster that is cut, two or more.
-        by : {"clusters", "records"}, default="clusters"
-            "clusters": as often as clusters are cut so. "records": as often as held-out records, those of the kept
-            piece, see such a piece in training.
-
-        Returns
-        -------
-        array of shape (size - 1,)
 
         Examples
         --------
@@ -229,18 +203,6 @@ class PieceLaw:
     def draw(self, rng: np.random.Generator, size: int) -> int:
         """Size of the leaked piece of one cluster.
 
-        Parameters
-        ----------
-        rng : Generator
-            Source of the random number; one is used.
-        size : int
-            Records of the cluster, two or more.
-
-        Returns
-        -------
-        int
-            Between 1 and ``size - 1``; the other records of the cluster are the piece that stays held out.
-
         Examples
         --------
         >>> import numpy as np
@@ -253,17 +215,6 @@ class PieceLaw:
 
     def draw_many(self, rng: np.random.Generator, sizes: Any) -> NDArray[np.int64]:
         """Sizes of the leaked pieces of many clusters.
-
-        Parameters
-        ----------
-        rng : Generator
-            Source of the random numbers; one is used per cluster, in their order.
-        sizes : array of int
-            Records of each cluster. A cluster of a single record has no piece, and 0 stands for it.
-
-        Returns
-        -------
-        array of int
 
         Examples
         --------
@@ -283,16 +234,6 @@ class PieceLaw:
 
     def cut_chances(self, sizes: Any) -> Array:
         """How often clusters of these sizes stand for cut entities, relative to the size that does so most often.
-
-        Parameters
-        ----------
-        sizes : array of int
-            Records of each cluster.
-
-        Returns
-        -------
-        array
-            Between 0 and 1, one number per cluster; all 1 where no cut entity was audited.
 
         Examples
         --------
@@ -320,17 +261,6 @@ class PieceLaw:
     def leaked_share(self, size: int, *, by: str = "clusters") -> float:
         """Mean share of a cut cluster's records that are in the leaked piece.
 
-        Parameters
-        ----------
-        size : int
-            Records of the cluster, two or more.
-        by : {"clusters", "records"}, default="clusters"
-            Whether each cluster counts once, or each record that stays held out.
-
-        Returns
-        -------
-        float
-
         Examples
         --------
         >>> from outofcluster.evidence.laws import PieceLaw
@@ -342,17 +272,6 @@ class PieceLaw:
     def single_share(self, size: int, *, by: str = "records") -> float:
         """Probability that the leaked piece of a cut cluster is a single record.
 
-        Parameters
-        ----------
-        size : int
-            Records of the cluster, two or more.
-        by : {"clusters", "records"}, default="records"
-            Whether each cluster counts once, or each record that stays held out.
-
-        Returns
-        -------
-        float
-
         Examples
         --------
         >>> from outofcluster.evidence.laws import PieceLaw
@@ -363,17 +282,7 @@ class PieceLaw:
 
     @classmethod
     def from_dict(cls, data: Any) -> PieceLaw:
-        """A law from plain data, as `plain` of it gives.
-
-        Parameters
-        ----------
-        data : mapping
-            The fields by name.
-
-        Returns
-        -------
-        PieceLaw
-        """
+        """A law from plain data, as `plain` of it gives."""
         with reading("a law of pieces"):
             if not isinstance(data, Mapping):
                 raise TypeError(f"{short(data)} is not an object")
@@ -407,31 +316,11 @@ class AssumedCuts:
         check_choice("kind", self.kind, ("both", "single", "uniform"))
 
     def of_replicate(self, replicate: int) -> AssumedCuts:
-        """The law by which a replicate cuts all its clusters.
-
-        Parameters
-        ----------
-        replicate : int
-            Number of the replicate.
-
-        Returns
-        -------
-        AssumedCuts
-        """
+        """The law by which a replicate cuts all its clusters."""
         return AssumedCuts(KINDS[replicate % len(KINDS)]) if self.kind == "both" else self
 
     def probabilities(self, size: int) -> Array:
-        """Probabilities of the sizes 1, …, size - 1 of the leaked piece, as often as clusters are cut so.
-
-        Parameters
-        ----------
-        size : int
-            Records of the cluster that is cut, two or more.
-
-        Returns
-        -------
-        array of shape (size - 1,)
-        """
+        """Probabilities of the sizes 1, …, size - 1 of the leaked piece, as often as clusters are cut so."""
         size = check_integer("size", size, least=2)
         uniform, single = np.full(size - 1, 1 / (size - 1)), np.zeros(size - 1)
         single[[0, -1]] += 0.5 if size > 2 else 1.0
@@ -439,38 +328,13 @@ class AssumedCuts:
         return law
 
     def draw(self, rng: np.random.Generator, size: int) -> int:
-        """Size of the leaked piece of one cluster, for one of the two kinds.
-
-        Parameters
-        ----------
-        rng : Generator
-            Source of the random number; one is used.
-        size : int
-            Records of the cluster, two or more.
-
-        Returns
-        -------
-        int
-            Between 1 and ``size - 1``.
-        """
+        """Size of the leaked piece of one cluster, for one of the two kinds."""
         if self.kind == "single":
             return 1 if rng.random() < 0.5 else size - 1
         return int(rng.integers(1, size))
 
     def draw_many(self, rng: np.random.Generator, sizes: Any) -> NDArray[np.int64]:
-        """Sizes of the leaked pieces of many clusters, for one of the two kinds.
-
-        Parameters
-        ----------
-        rng : Generator
-            Source of the random numbers.
-        sizes : array of int
-            Records of each cluster. A cluster of a single record has no piece, and what stands for it means nothing.
-
-        Returns
-        -------
-        array of int
-        """
+        """Sizes of the leaked pieces of many clusters, for one of the two kinds."""
         most: NDArray[np.int64] = np.maximum(np.asarray(sizes, dtype=np.int64), 2)
         if self.kind == "single":
             return np.where(rng.random(len(most)) < 0.5, 1, most - 1)
@@ -484,17 +348,7 @@ Law = PieceLaw | AssumedCuts
 
 
 def read_law(data: Any) -> Law | None:
-    """A law from plain data; None where there is none.
-
-    Parameters
-    ----------
-    data : mapping or None
-        The fields of a law by name.
-
-    Returns
-    -------
-    PieceLaw, AssumedCuts or None
-    """
+    """A law from plain data; None where there is none."""
     if data is None:
         return None
     return AssumedCuts(**data) if "kind" in data else PieceLaw.from_dict(data)
@@ -522,20 +376,6 @@ _LARGEST_ODDS = 4.0
 
 def scored_rate(sizes: NDArray[np.int64], rate: float, law: Law | None = None) -> float:
     """The share of leaked records among those that sampling scores.
-
-    Parameters
-    ----------
-    sizes : array of int
-        Records in each approximate cluster of V̂.
-    rate : float
-        rho0, the share of V̂'s records whose cluster also trains, below 1.
-    law : PieceLaw or AssumedCuts, optional
-        How entities are cut; by default the size of the kept piece is uniform.
-
-    Returns
-    -------
-    float
-        The rate at which the scored records leak.
 
     Examples
     --------

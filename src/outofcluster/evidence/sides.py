@@ -82,17 +82,7 @@ class Stack:
 
 
 def fit_stack(by_member: Floats, side: Ints, fold: Ints, order: Floats) -> Stack:
-    """Fit the stack to all records, and once without each fold.
-
-    Parameters
-    ----------
-    by_member : array of shape (n, members)
-        Out-of-fold log ratios.
-    side, fold : array of int of shape (n,)
-        0 for T̂ and 1 for V̂, and the fold of every record.
-    order : array of shape (n,)
-        Random numbers: records with the smallest ones teach, where not all can.
-    """
+    """Fit the stack to all records, and once without each fold."""
     everyone = np.arange(len(side))
     # Each stack has starts of its own: one that began at the fit to all records would know of those it scores.
     taught = [everyone, *(np.flatnonzero(fold != k) for k in range(int(fold.max()) + 1))]
@@ -205,31 +195,6 @@ def tell_sides_apart(
     parts: bool = True,
 ) -> Sides:
     """Cross-fit the density ratio of V̂ to T̂ over both sides.
-
-    Parameters
-    ----------
-    X : array, sparse matrix or frame of n records
-        Features: numbers, categories, with missing values or without.
-    y : array of shape (n,) or (n, outputs), or None
-        Target.
-    train, validation : array of int
-        Rows of T̂ and of V̂.
-    clusters : array of shape (n,)
-        Approximate cluster of every record.
-    seed : SeedSequence, int or None
-        Where the randomness comes from; results are the same for the same seed.
-    classifier : classifier, optional
-        A classifier with ``predict_proba``, which replaces the ensemble. It is given encoded features and target.
-    estimator : estimator, optional
-        The user's model. Where it is a pipeline, its preprocessing is applied to the features first.
-    discrete : bool, optional
-        Whether the target holds classes; by default that is judged by its values.
-    parts : bool, default=True
-        Whether ``ratio_by_part`` is needed, which takes about half of the time; without, it has no rows.
-
-    Returns
-    -------
-    Sides
 
     Examples
     --------

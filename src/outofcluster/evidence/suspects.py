@@ -94,17 +94,7 @@ class RateCheck:
 
     @classmethod
     def pooled(cls, checks: Sequence[RateCheck]) -> RateCheck | None:
-        """Those of all folds together, whose held-out clusters are different ones; None without any.
-
-        Parameters
-        ----------
-        checks : sequence of RateCheck
-            Those of the folds.
-
-        Returns
-        -------
-        RateCheck or None
-        """
+        """Those of all folds together, whose held-out clusters are different ones; None without any."""
         if not checks:
             return None
         known = sum(check.known for check in checks) / len(checks)

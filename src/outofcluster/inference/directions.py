@@ -59,17 +59,7 @@ class Both:
 
     @classmethod
     def at(cls, rate: float, reverse: float) -> Both:
-        """Those of a fold.
-
-        Parameters
-        ----------
-        rate, reverse : float
-            The rates p0 and r0.
-
-        Returns
-        -------
-        Both
-        """
+        """Those of a fold."""
         left = 1 - rate - reverse
         return cls((1 - rate) / left, reverse / left)
 
@@ -92,19 +82,7 @@ class TrainSide:
 
     @classmethod
     def of(cls, fold: FoldSamples, below: Array) -> TrainSide:
-        """That of a fold.
-
-        Parameters
-        ----------
-        fold : FoldSamples
-            The fold, with losses on training records.
-        below : array
-            Injected fractions of the columns below the leakage rate.
-
-        Returns
-        -------
-        TrainSide
-        """
+        """That of a fold."""
         scores = fold.train_scores
         assert scores is not None
         by_size = {run.size: run for run in scores.runs}
@@ -145,18 +123,6 @@ def _rows(run: LossSamples, at: Array) -> Array:
 
 
 def rescaled_masses(masses: Array, rate: float, reverse: float) -> Array:
-    """Masses μ̃ that stand for the same levels where nothing leaks the other way.
-
-    Parameters
-    ----------
-    masses : array
-        Removed masses μ; negative ones were added.
-    rate, reverse : float
-        The rates p0 and r0.
-
-    Returns
-    -------
-    array
-    """
+    """Masses μ̃ that stand for the same levels where nothing leaks the other way."""
     odds = masses / (1 - masses) * (1 - rate - reverse) / (1 - rate)
     return np.asarray(odds / (1 + odds))

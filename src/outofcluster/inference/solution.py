@@ -144,32 +144,12 @@ class Solution:
         return self.pooled.solve(self.curve_method, np.full(self.pooled.n_folds, 0.1), derive=False).exact
 
     def loss_at(self, rate: float) -> float:
-        """The corrected loss at another leakage rate, the same in every fold, without an interval.
-
-        Parameters
-        ----------
-        rate : float
-            The rate.
-
-        Returns
-        -------
-        float
-        """
+        """The corrected loss at another leakage rate, the same in every fold, without an interval."""
         rates = np.full(self.pooled.n_folds, rate)
         return self.pooled.naive + self.pooled.solve(self.curve_method, rates, derive=False).value
 
     def roughly_at(self, rate: float) -> Estimate:
-        """The corrected loss at another leakage rate that is taken as known, with an interval from 50 draws.
-
-        Parameters
-        ----------
-        rate : float
-            The rate.
-
-        Returns
-        -------
-        Estimate
-        """
+        """The corrected loss at another leakage rate that is taken as known, with an interval from 50 draws."""
         rates = np.full(self.pooled.n_folds, rate)
         optimism = self.pooled.solve(self.curve_method, rates)
         draws = resample(self.pooled, self.curve_method, rates, np.zeros_like(rates), optimism, n_draws=_FEW_DRAWS)
@@ -178,18 +158,6 @@ class Solution:
 
 def first_crossing(function: Callable[[float], float], grid: Array) -> float | None:
     """The first place on a grid's range where a function changes the sign that it starts with.
-
-    Parameters
-    ----------
-    function : callable
-        A function of one number.
-    grid : array
-        Increasing points at which the function is looked at; a change of sign and back between two of them is missed.
-
-    Returns
-    -------
-    float or None
-        None where the sign never changes.
 
     Examples
     --------

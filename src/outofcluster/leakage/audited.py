@@ -271,11 +271,6 @@ class LinkageErrors:
     def to_frame(self) -> Any:
         """All measures as a table.
 
-        Returns
-        -------
-        pandas.DataFrame
-            One row, and one column per measure.
-
         Examples
         --------
         >>> import outofcluster as ooc
@@ -289,11 +284,6 @@ class LinkageErrors:
 
     def piece_sizes(self) -> Any:
         """The pieces of the entities by size, as a table.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns ``entity_size``, ``piece_size`` and ``pieces``, how many there are of these sizes.
 
         Examples
         --------
@@ -310,17 +300,7 @@ class LinkageErrors:
 
     @classmethod
     def from_dict(cls, data: Any) -> LinkageErrors:
-        """Errors from plain data, as `plain` of them gives.
-
-        Parameters
-        ----------
-        data : mapping
-            The fields by name.
-
-        Returns
-        -------
-        LinkageErrors
-        """
+        """Errors from plain data, as `plain` of them gives."""
         with reading("linkage errors"):
             if not isinstance(data, Mapping):
                 raise TypeError(f"{short(data)} is not an object")
@@ -332,23 +312,7 @@ class LinkageErrors:
 
 
 def count_errors(entity: Rows, cluster: Rows, of_record: Array, of_entity: Array, misplaced: float) -> LinkageErrors:
-    """Splits and merges of audited records.
-
-    Parameters
-    ----------
-    entity, cluster : array of int of shape (n,)
-        Number of the true and of the linked cluster of every record.
-    of_record : array of shape (n,)
-        How much each record counts.
-    of_entity : array
-        How many entities each entity stands for, by its number.
-    misplaced : float
-        Share of the training records that are misplaced.
-
-    Returns
-    -------
-    LinkageErrors
-    """
+    """Splits and merges of audited records."""
     piece, piece_of, in_piece = np.unique(
         np.stack([entity, cluster], axis=1), axis=0, return_inverse=True, return_counts=True
     )

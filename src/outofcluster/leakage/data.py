@@ -123,19 +123,7 @@ def rate_of_data(
 
 
 def check_data_rate(y: Any, folds: Sequence[Fold], clusters: Rows, error_model: Any = "records") -> None:
-    """Refuse folds for which no rate can come from the data, before anything is fitted.
-
-    Parameters
-    ----------
-    y : array of shape (n,) or (n, outputs), or None
-        Target of all records.
-    folds : sequence of Fold
-        The folds.
-    clusters : array of int of shape (n,)
-        Approximate cluster of every record.
-    error_model : {"auto", "records", "fragments"}, default="records"
-        "auto" stands for fragments where the held-out clusters are many and small.
-    """
+    """Refuse folds for which no rate can come from the data, before anything is fitted."""
     check_choice("error_model", error_model, ("auto", "records", "fragments"))
     linked = error_model == "auto" and looks_linked([clusters[fold.validation] for fold in folds])
     if linked or error_model == "fragments":
@@ -161,19 +149,7 @@ def check_data_rate(y: Any, folds: Sequence[Fold], clusters: Rows, error_model: 
 
 
 def estimate_rate(sides: Sides, *, alpha: float = 0.05) -> DataRate:
-    """Estimate p0 and bound it from above, from out-of-fold scores.
-
-    Parameters
-    ----------
-    sides : Sides
-        The cross-fitted scores of both sides.
-    alpha : float, default=0.05
-        Probability, at most, with which the true share exceeds the bound. Half of it is used: see the module's head.
-
-    Returns
-    -------
-    DataRate
-    """
+    """Estimate p0 and bound it from above, from out-of-fold scores."""
     alpha = check_share("alpha", alpha, "(0, 1)")
     a = b = 0
     for k in range(int(max(sides.fold_train.max(), sides.fold_validation.max())) + 1):

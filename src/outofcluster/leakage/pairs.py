@@ -488,19 +488,7 @@ def _check_records(name: str, rows: Any, count: int, n: int) -> Rows:
 
 
 def read_ids(ids: Any, n: int | None) -> dict[Any, int]:
-    """The row of every record by its name; names that are missing or occur twice are refused.
-
-    Parameters
-    ----------
-    ids : sequence
-        The name of every record, in the data's order.
-    n : int or None
-        Number of records, if known.
-
-    Returns
-    -------
-    dict
-    """
+    """The row of every record by its name; names that are missing or occur twice are refused."""
     names = _names("ids", ids, n)
     if not names:
         raise InputError("ids must name at least one record, got none.")

@@ -101,20 +101,6 @@ def rates_of_missed_pairs(
 def leaked_by_missed_pairs(sizes: Array, missed: float, true_pairs: float, share: float) -> float:
     """The share of the records that leak where so many true pairs of records are missed.
 
-    Parameters
-    ----------
-    sizes : array
-        Records of each approximate cluster.
-    missed, true_pairs : float
-        True pairs across clusters, and all true pairs.
-    share : float
-        Probability that another piece of a record's entity is on the other side.
-
-    Returns
-    -------
-    float
-        Below 1.
-
     Examples
     --------
     Pairs of records, a tenth of which are missed: all their records leak if the other piece is on the other side.

@@ -781,21 +781,7 @@ def rate_in_words(rate: float, std: float | None, *, at_least: bool) -> str:
 
 
 def certainty_in_words(interval: tuple[float, float] | None, bound: float | None, *, at_least: bool) -> str:
-    """What is known about the uncertainty of a rate, to stand behind it.
-
-    Parameters
-    ----------
-    interval : tuple of float or None
-        The 95 % interval; None where the standard error is unknown.
-    bound : float or None
-        A 95 % upper bound that is known by other means.
-    at_least : bool
-        Whether the rate is a lower bound, so that only the lower end of the interval counts.
-
-    Returns
-    -------
-    str
-    """
+    """What is known about the uncertainty of a rate, to stand behind it."""
     if at_least:
         return "" if interval is None else f" (95% lower bound {100 * interval[0]:.3g}%)"
     if bound is not None:
@@ -813,19 +799,7 @@ def cut_in_words(pieces: PieceLaw) -> str:
 
 
 def rate_interval(rate: float, std: float, confidence_level: float) -> tuple[float, float]:
-    """Lower and upper end of the interval that holds the true rate with the given confidence.
-
-    Parameters
-    ----------
-    rate, std : float
-        The rate, and its standard error.
-    confidence_level : float
-        Between 0 and 1.
-
-    Returns
-    -------
-    tuple of float
-    """
+    """Lower and upper end of the interval that holds the true rate with the given confidence."""
     most = min(1.0, rate - math.log((1 - confidence_level) / 2) * std)
     if rate == 0:
         return 0.0, most
@@ -837,17 +811,5 @@ def rate_interval(rate: float, std: float, confidence_level: float) -> tuple[flo
 
 
 def lower_end(rate: float, std: float, confidence_level: float) -> float:
-    """Lower end of a one-sided interval, for a rate that is a lower bound: all that may err is on the lower side.
-
-    Parameters
-    ----------
-    rate, std : float
-        The rate, and its standard error.
-    confidence_level : float
-        Between 0 and 1.
-
-    Returns
-    -------
-    float
-    """
+    """Lower end of a one-sided interval, for a rate that is a lower bound: all that may err is on the lower side."""
     return rate_interval(rate, std, 2 * confidence_level - 1)[0] if confidence_level > 0.5 else rate

@@ -51,15 +51,6 @@ _LEAST_CLEAN = 0.05
 def rate_of_records(probabilities: Array) -> Leakage:
     """The rate of a fold whose training records leak with these probabilities, independently.
 
-    Parameters
-    ----------
-    probabilities : array
-        One probability per training record.
-
-    Returns
-    -------
-    Leakage
-
     Examples
     --------
     >>> import numpy as np
@@ -72,19 +63,7 @@ def rate_of_records(probabilities: Array) -> Leakage:
 
 
 def check_record_rates(probabilities: Array, sides: Sides) -> RateCheck:
-    """Compare the probabilities of a fold's training records with how much they look like held-out records.
-
-    Parameters
-    ----------
-    probabilities : array
-        One probability per training record.
-    sides : Sides
-        What tells the two sides apart.
-
-    Returns
-    -------
-    RateCheck
-    """
+    """Compare the probabilities of a fold's training records with how much they look like held-out records."""
     known = _known(probabilities, expit(sides.score_train), float(expit(sides.score_validation).mean()))
     if known > 0:
         return RateCheck(0.0, 0.0, known)
@@ -115,22 +94,7 @@ def _by_regression(q: Array, f: Array, of_held_out: Array) -> RateCheck:
 
 
 def informed_rates(probabilities: Array, sides: Sides, known: float) -> Array:
-    """The probabilities of having leaked once features and target are taken into account as well.
-
-    Parameters
-    ----------
-    probabilities : array
-        One probability per training record.
-    sides : Sides
-        What tells the two sides apart.
-    known : float
-        How much the probabilities know of features and target already.
-
-    Returns
-    -------
-    array of shape (parts, records)
-        One row per part of V̂, by models that did not see this part.
-    """
+    """The probabilities of having leaked once features and target are taken into account as well."""
     return _updated(probabilities, sides.ratio_by_part, estimate_rate(sides).rate, 1 - known)
 
 

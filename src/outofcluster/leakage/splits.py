@@ -46,19 +46,7 @@ def same_index(*named: tuple[str, Any]) -> None:
 
 
 def read_split(cv: Any, clusters: Clusters) -> float | tuple[Fold, ...]:
-    """The validation share where ``cv`` is a number of folds or a splitter, or the splits themselves where it has rows.
-
-    Parameters
-    ----------
-    cv : int, splitter, iterable of pairs (train, test), or None
-        None stands for 5 folds.
-    clusters : Clusters
-        The approximate clusters that are split.
-
-    Returns
-    -------
-    float or tuple of Fold
-    """
+    """The validation share where ``cv`` is a number of folds or a splitter; the splits where it has rows."""
     if cv is None or isinstance(cv, int | float | np.number | np.bool_):
         return 1 / (DEFAULT_FOLDS if cv is None else check_integer("cv", cv, least=2))
     if not is_splitter(cv):

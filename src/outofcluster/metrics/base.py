@@ -151,25 +151,7 @@ class Loss:
     def score(
         self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]
     ) -> tuple[float, list[Array]]:
-        """The loss of all records together, without the shift, and every unit's effect on it for each partition.
-
-        Parameters
-        ----------
-        predictions : Predictions
-            What a fitted model says about the records.
-        weight : array or None
-            Weights of the records.
-        partitions : sequence of Partition
-            The kinds of units.
-
-        Returns
-        -------
-        loss : float
-            The loss.
-        effects : list of array
-            E, one entry per unit: what :mod:`outofcluster.metrics.predictions` derives. The effect of a unit on
-            a mean over records is the sum of its records' deviations from it, divided by their number.
-        """
+        """The loss of all records together, without the shift, and every unit's effect on it for each partition."""
         if self.measure is None:
             records = self._unshifted(predictions, predictions.X, predictions.y)
             t = float(records.mean())
@@ -193,21 +175,7 @@ class Loss:
 
 
 def shared_predictions(losses: Sequence[Loss], model: Any, X: Any, y: Any, *, salt: int = 0) -> Predictions:
-    """What a fitted model says about records, for several losses.
-
-    Parameters
-    ----------
-    losses : sequence of Loss
-        The losses.
-    model, X, y : estimator, array, array
-        The fitted model, the records and their targets.
-    salt : int
-        A number of its own for every replicate.
-
-    Returns
-    -------
-    Predictions
-    """
+    """What a fitted model says about records, for several losses."""
     classes = next((loss.classes for loss in losses if loss.classes is not None), None)
     probable = any(
         loss.method == "predict_proba" and (loss.measure is None or loss.measure.uses != "scores") for loss in losses
@@ -281,21 +249,7 @@ def asked(model: Any, X: Any, y: Any, classes: NDArray[Any] | None = None) -> Pr
 
 
 def check_losses(name: str, losses: Any, n: int) -> Array:
-    """One finite number per record: the only place through which a loss of a record comes in.
-
-    Parameters
-    ----------
-    name : str
-        Name of the loss.
-    losses : object
-        What the function of the loss gave.
-    n : int
-        Number of records.
-
-    Returns
-    -------
-    array of shape (n,)
-    """
+    """One finite number per record: the only place through which a loss of a record comes in."""
     try:
         values = np.asarray(losses, dtype=float)
     except Exception:

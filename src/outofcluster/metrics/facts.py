@@ -77,41 +77,15 @@ class MetricFacts:
         return "too high" if self.greater_is_better else "too low"
 
     def shown(self, loss: Value) -> Value:
-        """The value of a loss as a user knows it; and the loss of such a value, since both differ by the sign only.
-
-        Parameters
-        ----------
-        loss : float or array
-            A loss, lower is better.
-
-        Returns
-        -------
-        float or array
-            In the metric's own sign. Adding zero turns -0.0 into 0.0.
-        """
+        """The value of a loss as a user knows it; and the loss of such a value, since both differ by the sign only."""
         return 0.0 - loss if self.greater_is_better else loss
 
     def shown_interval(self, low: float, high: float) -> tuple[float, float]:
-        """An interval of losses as an interval of the metric, its lower end first.
-
-        Parameters
-        ----------
-        low, high : float
-            Ends of the interval, as losses.
-
-        Returns
-        -------
-        tuple of float
-        """
+        """An interval of losses as an interval of the metric, its lower end first."""
         return (self.shown(high), self.shown(low)) if self.greater_is_better else (low, high)
 
     def to_dict(self) -> dict[str, Any]:
-        """The facts as plain data; an end of the range that is not finite is None.
-
-        Returns
-        -------
-        dict
-        """
+        """The facts as plain data; an end of the range that is not finite is None."""
         ends = [end if math.isfinite(end) else None for end in self.range]
         return {
             "name": self.name,
@@ -123,17 +97,7 @@ class MetricFacts:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The facts that `to_dict` was called on.
-
-        Parameters
-        ----------
-        data : dict
-            The plain data.
-
-        Returns
-        -------
-        MetricFacts
-        """
+        """The facts that `to_dict` was called on."""
         low, high = data["range"]
         return cls(
             name=text(data["name"]),
@@ -217,26 +181,10 @@ _KNOWN: dict[str, tuple[str, bool, tuple[float, float], str]] = {
 
 
 def known_names() -> tuple[str, ...]:
-    """The names of all losses and metrics that have one.
-
-    Returns
-    -------
-    tuple of str
-    """
+    """The names of all losses and metrics that have one."""
     return tuple(_KNOWN)
 
 
 def known_facts(name: str) -> MetricFacts | None:
-    """The facts of a loss of this package or a scorer of scikit-learn, by its name.
-
-    Parameters
-    ----------
-    name : str
-        The name, as ``loss=`` or ``scoring=`` takes it.
-
-    Returns
-    -------
-    MetricFacts or None
-        None where there is no such name.
-    """
+    """The facts of a loss of this package or a scorer of scikit-learn, by its name."""
     return MetricFacts(name, *_KNOWN[name]) if name in _KNOWN else None

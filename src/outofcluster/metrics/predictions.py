@@ -183,17 +183,7 @@ class Predictions:
         return places.astype(np.int64)
 
     def stored(self, kinds: Sequence[str]) -> StoredPredictions:
-        """The predictions of some kinds without the model and the records.
-
-        Parameters
-        ----------
-        kinds : sequence of str
-            Names of kinds.
-
-        Returns
-        -------
-        StoredPredictions
-        """
+        """The predictions of some kinds without the model and the records."""
         arrays = {kind: getattr(self, kind) for kind in kinds}
         return StoredPredictions(self.target, self.all_classes, arrays)
 
@@ -218,32 +208,12 @@ class StoredPredictions(Predictions):
 
     @classmethod
     def joined(cls, parts: Sequence[StoredPredictions]) -> StoredPredictions:
-        """Those of several folds, one after the other.
-
-        Parameters
-        ----------
-        parts : sequence of StoredPredictions
-            The folds.
-
-        Returns
-        -------
-        StoredPredictions
-        """
+        """Those of several folds, one after the other."""
         arrays = {kind: np.concatenate([part._arrays[kind] for part in parts]) for kind in parts[0]._arrays}
         return cls(np.concatenate([part.y for part in parts]), parts[0].all_classes, arrays)
 
     def rows(self, rows: NDArray[np.int64]) -> StoredPredictions:
-        """Those of some records.
-
-        Parameters
-        ----------
-        rows : array of int
-            Places of the records.
-
-        Returns
-        -------
-        StoredPredictions
-        """
+        """Those of some records."""
         arrays = {kind: array[rows] for kind, array in self._arrays.items()}
         return StoredPredictions(self.y[rows], self.all_classes, arrays)
 
@@ -339,22 +309,7 @@ class Measure(Protocol):
 
 
 def unit_effects(loss: float, without: Array, partition: Partition) -> Array:
-    """E: what each unit adds to the loss.
-
-    Parameters
-    ----------
-    loss : float
-        The loss of all scored records.
-    without : array of shape (units,)
-        The loss without each unit.
-    partition : Partition
-        The units.
-
-    Returns
-    -------
-    array of shape (units,)
-        They sum to 0.
-    """
+    """E: what each unit adds to the loss."""
     sizes = partition.sizes
     n = len(partition.of)
     moved = (n - sizes) * (loss - without)
@@ -363,20 +318,6 @@ def unit_effects(loss: float, without: Array, partition: Partition) -> Array:
 
 
 def pseudo_losses(loss: float, effects: Array, partition: Partition) -> Array:
-    """The pseudo loss of every record, whose mean is the loss.
-
-    Parameters
-    ----------
-    loss : float
-        The loss of all scored records.
-    effects : array of shape (units,)
-        E, from `unit_effects`.
-    partition : Partition
-        The units.
-
-    Returns
-    -------
-    array of shape (scored records,)
-    """
+    """The pseudo loss of every record, whose mean is the loss."""
     per_record = effects * (len(partition.of) / np.maximum(partition.sizes, 1))
     return np.asarray(loss + per_record[partition.of])

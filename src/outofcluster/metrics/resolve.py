@@ -62,21 +62,6 @@ _SMALLEST = float(np.finfo(float).eps)
 def resolve_loss(loss: Any, estimator: Any, y: Any) -> Loss:
     """The loss that an argument stands for, checked against the estimator and the targets before anything is fitted.
 
-    Parameters
-    ----------
-    loss : None, str, callable or scorer
-        None: "zero_one" for classifiers, "squared_error" for regressors. One of "zero_one", "squared_error",
-        "absolute_error", "log_loss", "brier". A function of (y_true, y_pred) that gives one loss per record. Or a
-        scikit-learn scorer, as ``make_scorer`` and ``get_scorer`` make them, the same as in ``scoring``.
-    estimator : estimator
-        Not fitted, and not changed.
-    y : array of shape (n,) or (n, outputs)
-        Targets.
-
-    Returns
-    -------
-    Loss
-
     Examples
     --------
     >>> from sklearn.linear_model import Ridge
@@ -147,26 +132,6 @@ def resolve_scoring(
 ) -> tuple[Loss, ...]:
     """The losses that an argument ``scoring`` stands for.
 
-    Parameters
-    ----------
-    scoring : str, scorer, callable, or a list or dict of these
-        A name such as "roc_auc", a scorer, a function of (estimator, X, y) of which a greater value is better, or
-        several of them; the names of a dict are those of the results.
-    estimator : estimator
-        Not fitted, and not changed.
-    y : array
-        Targets.
-    pos_label : label, optional
-        The positive one of two classes; the last in sorted order by default.
-    pool : {"records", "folds"}, optional
-        How folds are pooled; by default as is usual for each metric.
-    has_weight : bool
-        Whether records have weights in scoring.
-
-    Returns
-    -------
-    tuple of Loss
-
     Examples
     --------
     >>> from sklearn.linear_model import LogisticRegression
@@ -201,21 +166,7 @@ def resolve_scoring(
 
 
 def chosen_losses(losses: Sequence[Loss], *, pool: Any, has_weight: bool) -> tuple[Loss, ...]:
-    """The same losses with weights in scoring, and pooled over folds as the caller wants.
-
-    Parameters
-    ----------
-    losses : sequence of Loss
-        The losses.
-    pool : {"records", "folds"}, optional
-        How folds are pooled; by default as is usual for each metric.
-    has_weight : bool
-        Whether records have weights in scoring.
-
-    Returns
-    -------
-    tuple of Loss
-    """
+    """The same losses with weights in scoring, and pooled over folds as the caller wants."""
     if pool is not None:
         check_choice("pool", pool, ("records", "folds"))
     if has_weight:
@@ -232,36 +183,12 @@ def chosen_losses(losses: Sequence[Loss], *, pool: Any, has_weight: bool) -> tup
 
 
 def resolve_scorer(scorer: Any, estimator: Any, y: Any) -> Loss:
-    """The loss of a scorer of scikit-learn.
-
-    Parameters
-    ----------
-    scorer : scorer
-        As ``make_scorer`` and ``get_scorer`` make them.
-    estimator, y : estimator, array
-        As in `resolve_scoring`.
-
-    Returns
-    -------
-    Loss
-    """
+    """The loss of a scorer of scikit-learn."""
     return _of_scorer(scorer, _Problem.of(estimator, y, None), "")
 
 
 def check_weight(weight: Any, n_records: int) -> Array | None:
-    """Weights in scoring: one number per record that is not negative, and not all of them 0.
-
-    Parameters
-    ----------
-    weight : array or None
-        The weights.
-    n_records : int
-        Number of records.
-
-    Returns
-    -------
-    array or None
-    """
+    """Weights in scoring: one number per record that is not negative, and not all of them 0."""
     if weight is None:
         return None
     values = check_numbers("score_weight", weight)
@@ -275,17 +202,7 @@ def check_weight(weight: Any, n_records: int) -> Array | None:
 
 
 def weighted(loss: Loss) -> Loss:
-    """The same loss where records have weights in scoring: a mean becomes a weighted mean.
-
-    Parameters
-    ----------
-    loss : Loss
-        A loss.
-
-    Returns
-    -------
-    Loss
-    """
+    """The same loss where records have weights in scoring: a mean becomes a weighted mean."""
     if loss.measure is not None:
         if isinstance(loss.measure, OfModel):
             raise InputError(f"score_weight needs a metric that takes weights, got {loss.facts.name}.")

@@ -29,18 +29,6 @@ def named_columns(X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any]:
 
     A column that is named is no feature any more.
 
-    Parameters
-    ----------
-    X : array, sparse matrix, or data frame
-        The records; a data frame (pandas or polars) where a column is named.
-    y, groups : array or str
-        Targets and clusters, or the names of their columns.
-
-    Returns
-    -------
-    tuple
-        The records without the named columns, the targets, and the clusters.
-
     Examples
     --------
     >>> import pandas as pd
@@ -64,20 +52,7 @@ def named_columns(X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any]:
 
 
 def named_clusterings(X: Any, clusterings: Any) -> tuple[Any, Any]:
-    """Records, and clusters by threshold, of which some may be given as names of columns of the records.
-
-    Parameters
-    ----------
-    X : array, sparse matrix, or data frame
-        The records.
-    clusterings : dict, or anything else
-        Clusters, or names of columns, by threshold.
-
-    Returns
-    -------
-    tuple
-        The records without the named columns, and the clusters.
-    """
+    """Records, and clusters by threshold, of which some may be given as names of columns of the records."""
     if not isinstance(clusterings, Mapping) or not any(isinstance(name, str) for name in clusterings.values()):
         return X, clusterings
     named = [name for name in clusterings.values() if isinstance(name, str)]
@@ -112,18 +87,6 @@ _NAME = re.compile(r"(?:[A-Za-z]+_)*(-?\d+(?:[._]\d+)?)")
 def read_clusterings(groups_by_threshold: Any, n: int | None) -> dict[float, NDArray[Any]]:
     """The groups by threshold, from the lowest to the highest.
 
-    Parameters
-    ----------
-    groups_by_threshold : mapping or data frame
-        The approximate cluster of every record, by threshold.
-    n : int or None
-        Number of records, where it is known.
-
-    Returns
-    -------
-    dict of array
-        Labels by threshold. They are nested: clusters at a higher threshold lie inside those at a lower one.
-
     Examples
     --------
     >>> from outofcluster.problem.columns import read_clusterings
@@ -154,20 +117,7 @@ def read_clusterings(groups_by_threshold: Any, n: int | None) -> dict[float, NDA
 
 
 def by_threshold(name: str, values: Mapping[Any, Any]) -> dict[float, Any]:
-    """The values of a mapping whose keys are thresholds, each threshold once.
-
-    Parameters
-    ----------
-    name : str
-        What the mapping is called in an error.
-    values : mapping
-        Anything by threshold: a number, or a text that ends with one.
-
-    Returns
-    -------
-    dict
-        By threshold, as a number.
-    """
+    """The values of a mapping whose keys are thresholds, each threshold once."""
     read = dict[float, Any]()
     for key, value in values.items():
         threshold = _number(name, key)

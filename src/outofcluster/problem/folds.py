@@ -58,19 +58,7 @@ class Fold:
         self._kept: dict[str, Any] = {}
 
     def once(self, name: str, compute: Callable[[], T]) -> T:
-        """What is computed once for the fold and shared by everything that samples it.
-
-        Parameters
-        ----------
-        name : str
-            What it is called.
-        compute : callable
-            Computes it the first time.
-
-        Returns
-        -------
-        object
-        """
+        """What is computed once for the fold and shared by everything that samples it."""
         if name not in self._kept:
             self._kept[name] = compute()
         value: T = self._kept[name]
@@ -85,35 +73,11 @@ class Fold:
 
     @classmethod
     def holding_out(cls, index: int, validation: Rows, n: int) -> Fold:
-        """The fold that trains on all of n records but those that it holds out.
-
-        Parameters
-        ----------
-        index : int
-            Place among the folds.
-        validation : array of int
-            Rows of V̂.
-        n : int
-            Number of records.
-
-        Returns
-        -------
-        Fold
-        """
+        """The fold that trains on all of n records but those that it holds out."""
         return cls(index, n, validation)
 
     def without(self, left_out: NDArray[np.bool_]) -> Fold:
-        """The same fold without some of its training records.
-
-        Parameters
-        ----------
-        left_out : array of bool
-            Whether each record of the data is left out.
-
-        Returns
-        -------
-        Fold
-        """
+        """The same fold without some of its training records."""
         if isinstance(self._train, int):
             trains = ~left_out
             trains[self.validation] = False
@@ -139,22 +103,6 @@ class Fold:
 
 def make_folds(X: Any, y: Any, groups: Any, cv: Any = None) -> tuple[Fold, ...]:
     """Folds that keep every observed cluster on one side.
-
-    Parameters
-    ----------
-    X : array, sparse matrix or frame of n records
-        Only its number of rows is used, except by a splitter that looks at it.
-    y : array of shape (n,) or (n, outputs), or None
-        Targets, for splitters that stratify.
-    groups : array of shape (n,)
-        Observed cluster of every record: numbers, strings, anything that can be told apart.
-    cv : int, splitter or iterable, optional
-        Number of folds of a ``GroupKFold``, a scikit-learn splitter (called with X, y and groups), or pairs of row
-        indices (train, test). By default a ``GroupKFold`` with 5 folds, or as many as there are clusters if fewer.
-
-    Returns
-    -------
-    tuple of Fold
 
     Examples
     --------
@@ -328,21 +276,6 @@ def some_records(rows: Rows, codes: Rows, most: int, rng: np.random.Generator) -
     """These rows, or where there are too many of them a random part, in increasing order.
 
     The part is made of whole clusters where a thousand of them or more fit in, else of single records.
-
-    Parameters
-    ----------
-    rows : array of int
-        Rows, increasing.
-    codes : array of int
-        Cluster of every record of the data.
-    most : int
-        How many rows are enough.
-    rng : Generator
-        Source of random numbers; none is used where all rows are kept.
-
-    Returns
-    -------
-    array of int
     """
     if len(rows) <= most:
         return rows
@@ -423,17 +356,7 @@ class ClusterSizes:
 
     @classmethod
     def of(cls, codes: NDArray[np.int64]) -> ClusterSizes:
-        """The sizes of clusters.
-
-        Parameters
-        ----------
-        codes : array of int of shape (n,)
-            Number of every record's cluster.
-
-        Returns
-        -------
-        ClusterSizes
-        """
+        """The sizes of clusters."""
         counts = np.bincount(codes)
         return cls(len(codes), int((counts > 0).sum()), int(counts.max()))
 

@@ -75,27 +75,7 @@ class Task:
         score_weight: Any = None,
         params: Any = None,
     ) -> Self:
-        """Check the arguments against each other.
-
-        Parameters
-        ----------
-        estimator, X, y : estimator, array, array
-            The arguments of the public functions.
-        groups : array, optional
-            Observed cluster of every record.
-        loss : None, str, callable or scorer
-            As `resolve_loss` takes it.
-        scoring, pos_label, pool : optional
-            As `resolve_scoring` takes them; not together with ``loss``.
-        score_weight : array, optional
-            Weight of every record in scoring.
-        params : dict, optional
-            Parameters of ``fit``.
-
-        Returns
-        -------
-        Task
-        """
+        """Check the arguments against each other."""
         if loss is not None and scoring is not None:
             raise InputError(
                 f"loss and scoring must not be given together, got loss={short(loss)} and scoring={short(scoring)}."
@@ -171,17 +151,7 @@ class Task:
         return True
 
     def numbers(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Some of the records as a matrix, where they are one.
-
-        Parameters
-        ----------
-        rows : array of int
-            Row numbers.
-
-        Returns
-        -------
-        array of float
-        """
+        """Some of the records as a matrix, where they are one."""
         part = take_rows(self.X, rows)
         return np.ascontiguousarray(part.to_numpy() if hasattr(part, "to_numpy") else part, dtype=float)
 

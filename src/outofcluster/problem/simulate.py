@@ -157,26 +157,7 @@ def simulate_leakage(
 def cut_clusters(
     codes: Rows, can_be_cut: NDArray[np.bool_], probability: float, rng: np.random.Generator
 ) -> tuple[Rows, NDArray[np.bool_]]:
-    """Cut clusters in two, as a linkage does that misses a match.
-
-    Parameters
-    ----------
-    codes : array of int of shape (n,)
-        Number of the cluster of every record, from 0.
-    can_be_cut : array of bool of shape (clusters,)
-        Which clusters can be cut; each of them has at least two records.
-    probability : float
-        With which each of these is cut.
-    rng : Generator
-        Source of randomness.
-
-    Returns
-    -------
-    codes : array of int of shape (n,)
-        As before, except that one piece of every cut cluster, chosen at random, has a new number.
-    cut : array of bool of shape (clusters,)
-        Which clusters were cut; the new numbers follow their order.
-    """
+    """Cut clusters in two, as a linkage does that misses a match."""
     sizes = np.bincount(codes)
     cut = can_be_cut & (rng.random(len(sizes)) < probability)
     piece = np.where(cut, rng.integers(1, np.maximum(sizes, 2)), 0)

@@ -158,18 +158,7 @@ class AuditSamples:
         return read_law(self.folds[0].samples.problem.get("law"))
 
     def by_cuts(self, kind: str) -> Self:
-        """The samples of those replicates alone that cut clusters by one of the assumed laws.
-
-        Parameters
-        ----------
-        kind : {"single", "uniform"}
-            Which of the two.
-
-        Returns
-        -------
-        AuditSamples
-            Only the losses are those of that law; the sums are not.
-        """
+        """The samples of those replicates alone that cut clusters by one of the assumed laws."""
 
         def alone(samples: LossSamples | None) -> Any:
             if samples is None:
@@ -214,13 +203,7 @@ class AuditSamples:
         return np.concatenate([of_fold[of_fold > 0] for of_fold in counts])
 
     def to_frame(self) -> Any:
-        """All losses of resamples as a table.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row per fit, with the columns fold, size, second_piece, injected, replicate and loss.
-        """
+        """All losses of resamples as a table."""
         rows: dict[str, list[Any]] = {
             name: [] for name in ("fold", "size", "second_piece", "injected", "replicate", "loss")
         }
@@ -240,15 +223,6 @@ class AuditSamples:
 
         The losses of the user's own models and of the random folds are averaged over both runs; the test for a cluster
         effect stays that of the first.
-
-        Parameters
-        ----------
-        other : AuditSamples
-            The other run: the same data, folds, estimator, loss and error model.
-
-        Returns
-        -------
-        AuditSamples
         """
         for name in ("loss", "error_model", "units"):
             mine, theirs = getattr(self, name), getattr(other, name)
@@ -269,40 +243,16 @@ class AuditSamples:
         return replace(self, folds=folds, random_folds=RandomFolds(rows, np.average(random, axis=0, weights=weights)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a file, a zip of arrays and JSON without pickles, which is complete or not there at all.
-
-        Parameters
-        ----------
-        path : path
-            The file.
-        """
+        """Write a file, a zip of arrays and JSON without pickles, which is complete or not there at all."""
         write_archive(path, _KIND, _FORMAT, *self.to_arrays())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a file that `save` wrote; nothing in it is unpickled.
-
-        Parameters
-        ----------
-        path : path
-            The file.
-
-        Returns
-        -------
-        AuditSamples
-        """
+        """Read a file that `save` wrote; nothing in it is unpickled."""
         return cls.from_arrays(*read_archive(path, _KIND, _FORMAT))
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Plain data and arrays that hold everything; `from_arrays` reads them.
-
-        Returns
-        -------
-        about : dict
-            What JSON can hold.
-        arrays : dict of array
-            The numbers, by name.
-        """
+        """Plain data and arrays that hold everything; `from_arrays` reads them."""
         arrays: dict[str, NDArray[Any]] = {
             "random_rows": self.random_folds.rows,
             "random_losses": self.random_folds.losses,
@@ -331,19 +281,7 @@ class AuditSamples:
 
     @classmethod
     def from_arrays(cls, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The samples that `to_arrays` was called on.
-
-        Parameters
-        ----------
-        about : dict
-            The plain data.
-        arrays : dict of array
-            The numbers.
-
-        Returns
-        -------
-        AuditSamples
-        """
+        """The samples that `to_arrays` was called on."""
         folds = tuple(
             FoldSamples.from_arrays(of_fold, starting_with(arrays, f"fold{place}_"))
             for place, of_fold in enumerate(about["folds"])
@@ -424,17 +362,7 @@ class TrainScores:
     runs: tuple[LossSamples, ...]
 
     def units(self, kind: str) -> Codes:
-        """The unit of every training record: its cluster, or its row.
-
-        Parameters
-        ----------
-        kind : {"clusters", "records"}
-            Kind of units.
-
-        Returns
-        -------
-        array of int
-        """
+        """The unit of every training record: its cluster, or its row."""
         return self.clusters if kind == "clusters" else self.rows
 
 
@@ -521,49 +449,16 @@ class FoldSamples:
         return sum(samples.n_fits for samples in self.all_samples)
 
     def scored_units(self, units: str) -> Codes:
-        """The unit of every held-out record: its cluster, or its row.
-
-        Parameters
-        ----------
-        units : {"clusters", "records"}
-            Kind of units.
-
-        Returns
-        -------
-        array of int
-        """
+        """The unit of every held-out record: its cluster, or its row."""
         return self.clusters if units == "clusters" else self.rows
 
     def losses_by(self, units: str, of: Literal["fold", "parts", "pooled"] = "fold") -> Array:
-        """Losses of the held-out records of the user's own model, or pseudo losses for a kind of units.
-
-        Parameters
-        ----------
-        units : {"clusters", "records"}
-            Kind of units.
-        of : {"fold", "parts", "pooled"}
-            Whether their mean is the metric of the fold, the mean of those of the parts of V̂, or, over all folds, one
-            metric of all held-out records.
-
-        Returns
-        -------
-        array
-        """
+        """Losses of the held-out records of the user's own model, or pseudo losses for a kind of units."""
         fold = self.pseudo.get("records", self.own_losses) if units == "records" else self.own_losses
         return fold if of == "fold" else self.pseudo.get(f"{of}_{units}", fold)
 
     def merge(self, other: Self) -> Self:
-        """One fold with the replicates of two runs of other seeds; losses of the user's own models are averaged.
-
-        Parameters
-        ----------
-        other : FoldSamples
-            The same fold of the other run.
-
-        Returns
-        -------
-        FoldSamples
-        """
+        """One fold with the replicates of two runs of other seeds; losses of the user's own models are averaged."""
         names = differing(self.samples.problem, other.samples.problem)
         if names:
             raise InputError(
@@ -588,15 +483,7 @@ class FoldSamples:
         )
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Plain data and arrays that hold everything; `from_arrays` reads them.
-
-        Returns
-        -------
-        about : dict
-            What JSON can hold.
-        arrays : dict of array
-            The numbers, by name.
-        """
+        """Plain data and arrays that hold everything; `from_arrays` reads them."""
         runs, arrays = list[dict[str, Any]](), dict[str, NDArray[Any]]()
         for run, samples in enumerate(self.all_samples):
             of_run, own = samples.to_arrays()
@@ -622,19 +509,7 @@ class FoldSamples:
 
     @classmethod
     def from_arrays(cls, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The fold that `to_arrays` was called on.
-
-        Parameters
-        ----------
-        about : dict
-            The plain data.
-        arrays : dict of array
-            The numbers.
-
-        Returns
-        -------
-        FoldSamples
-        """
+        """The fold that `to_arrays` was called on."""
         runs = [
             LossSamples.from_arrays(of_run, starting_with(arrays, f"run{run}_"))
             for run, of_run in enumerate(about["runs"])

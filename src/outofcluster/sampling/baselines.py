@@ -72,24 +72,7 @@ Losses = dict[str, Array]
 def random_fold_losses(
     task: Task, n_folds: int, *, seed: np.random.SeedSequence, n_jobs: int | None = None
 ) -> tuple[RandomFolds, ...]:
-    """Losses over folds of records at random, by every metric.
-
-    Parameters
-    ----------
-    task : Task
-        The checked estimator, records and metrics.
-    n_folds : int
-        Number of folds.
-    seed : SeedSequence
-        Source of all random numbers.
-    n_jobs : int, optional
-        Workers, as in joblib.
-
-    Returns
-    -------
-    tuple of RandomFolds
-        A fold for which a metric is not defined is left out of its losses; if it is defined for none, that is an error.
-    """
+    """Losses over folds of records at random, by every metric."""
     parts = np.array_split(np.random.default_rng(seed).permutation(task.n_records), n_folds)
     folds = [Fold.holding_out(i, np.sort(part), task.n_records) for i, part in enumerate(parts)]
     by_metric = fold_losses(task, folds, seed=seed.spawn(1)[0], n_jobs=n_jobs, kind="random fold")
@@ -119,29 +102,7 @@ def fold_losses(
     n_jobs: int | None = None,
     kind: str = "fold",
 ) -> list[list[Losses]]:
-    """Losses of the validation records of each fold, of a model fitted to all its training records.
-
-    Parameters
-    ----------
-    task : Task
-        The checked estimator, records and metrics.
-    folds : sequence of Fold
-        The folds.
-    seed : SeedSequence
-        Source of all random numbers.
-    parts : dict of array, optional
-        For some folds, by their index, the part of every validation record.
-    n_jobs : int, optional
-        Workers, as in joblib.
-    kind : str
-        What a fold is called where a model fails.
-
-    Returns
-    -------
-    list of list of dict of array
-        For every metric one dict per fold, of arrays in the order of its validation rows; they are empty where the
-        metric is not defined for the records of the fold.
-    """
+    """Losses of the validation records of each fold, of a model fitted to all its training records."""
     seeds = seed.spawn(len(folds))
     with lost_workers("the models of all folds were fitted"):
         calls = ((fold, child, (parts or {}).get(fold.index)) for fold, child in zip(folds, seeds, strict=True))
@@ -157,24 +118,7 @@ def fold_losses(
 def train_losses(
     task: Task, folds: Sequence[Fold], *, seed: np.random.SeedSequence, n_jobs: int | None = None
 ) -> list[list[Array]]:
-    """Losses of the training records of each fold, each by a model fitted to the other nine tenths of them.
-
-    Parameters
-    ----------
-    task : Task
-        The checked estimator, records and metrics, which are means over records.
-    folds : sequence of Fold
-        The folds.
-    seed : SeedSequence
-        Source of all random numbers.
-    n_jobs : int, optional
-        Workers, as in joblib.
-
-    Returns
-    -------
-    list of list of array
-        For every metric one array per fold, in the order of its training rows.
-    """
+    """Losses of the training records of each fold, each by a model fitted to the other nine tenths of them."""
     deal, fits = seed.spawn(2)
     rng = np.random.default_rng(deal)
     parts = [np.array_split(rng.permutation(len(fold.train)), min(_PARTS_OF_TRAIN, len(fold.train))) for fold in folds]
@@ -302,26 +246,7 @@ def training_shares(
     seed: np.random.SeedSequence,
     n_jobs: int | None = None,
 ) -> Array:
-    """φ for every metric: what training clusters add to the variance, as a share of that of the evaluation.
-
-    Parameters
-    ----------
-    task : Task
-        The checked estimator, records and metrics.
-    folds : sequence of Fold
-        The folds.
-    own : list of list of dict of array
-        Losses of the user's own models, as `fold_losses` gives them.
-    seed : SeedSequence
-        Source of all random numbers.
-    n_jobs : int, optional
-        Workers, as in joblib.
-
-    Returns
-    -------
-    array of shape (metrics,)
-        0 where the models cannot be fitted without a group.
-    """
+    """φ for every metric: what training clusters add to the variance, as a share of that of the evaluation."""
     assert task.clusters is not None
     clusters = task.clusters
     group_seed, fit_seed = seed.spawn(2)

@@ -98,24 +98,7 @@ _BALANCED_OF = 10
 def sample_effect(
     task: Task, folds: tuple[Fold, ...], *, seed: np.random.SeedSequence, n_jobs: int | None = None
 ) -> list[EffectLosses | str]:
-    """Draw arms and halves, fit the models and score them.
-
-    Parameters
-    ----------
-    task : Task
-        The checked estimator, records and metrics.
-    folds : tuple of Fold
-        The splits of the cross-validation.
-    seed : SeedSequence
-        Source of all random numbers.
-    n_jobs : int, optional
-        Workers, as in joblib.
-
-    Returns
-    -------
-    list of EffectLosses or str
-        One for each metric; a string says why there is none.
-    """
+    """Draw arms and halves, fit the models and score them."""
     assert task.clusters is not None
     drawing_seed, *seeds = seed.spawn(1 + _DRAWINGS)
     rng = np.random.default_rng(drawing_seed)
@@ -341,23 +324,7 @@ _SHARES = (1.0, 0.97, 0.94, 0.9, 0.8, 0.7, 0.6, 0.5, 0.35, 0.25)
 def sample_disjoint_folds(
     task: Task, folds: Folds, *, seed: np.random.SeedSequence, n_jobs: int | None = None
 ) -> EffectLosses:
-    """Draw the folds, fit the models and score them.
-
-    Parameters
-    ----------
-    task : Task
-        The checked estimator, records and loss.
-    folds : tuple of Fold
-        The splits of the cross-validation.
-    seed : SeedSequence
-        Source of all random numbers.
-    n_jobs : int, optional
-        Workers, as in joblib.
-
-    Returns
-    -------
-    EffectLosses
-    """
+    """Draw the folds, fit the models and score them."""
     target, labels = np.asarray(task.y), None
     if task.classifier and (target.ndim == 1 or target.shape[1] == 1):
         labels = np.unique(target, return_inverse=True)[1].ravel()

@@ -444,17 +444,7 @@ class Failed:
 
 
 def returns_failures(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, which returns its errors.
-
-    Parameters
-    ----------
-    function : callable
-        A function of a module, which worker processes can import by its name.
-
-    Returns
-    -------
-    callable
-    """
+    """The same function, which returns its errors."""
 
     @wraps(function)
     def attempt(*args: Any) -> Any:
@@ -467,19 +457,7 @@ def returns_failures(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def succeeded(results: Sequence[Any], names: Sequence[str]) -> list[Any]:
-    """The results, if no call has failed; otherwise a FitError that names the first one that did.
-
-    Parameters
-    ----------
-    results : sequence
-        What the calls returned.
-    names : sequence of str
-        Where each of them belongs, such as "fold 3".
-
-    Returns
-    -------
-    list
-    """
+    """The results, if no call has failed; otherwise a FitError that names the first one that did."""
     for name, result in zip(names, results, strict=True):
         if isinstance(result, Failed):
             raise FitError(f"The estimator failed in {name}: {described(result.error)}") from result.error
@@ -488,15 +466,7 @@ def succeeded(results: Sequence[Any], names: Sequence[str]) -> list[Any]:
 
 @contextmanager
 def lost_workers(doing: str, samples: Callable[[], Any] = lambda: None) -> Iterator[None]:
-    """Turn the loss of a worker process into a FitError.
-
-    Parameters
-    ----------
-    doing : str
-        What the workers were doing, in words that go on after "while".
-    samples : callable, optional
-        What was computed so far.
-    """
+    """Turn the loss of a worker process into a FitError."""
     try:
         yield
     except BrokenExecutor as error:

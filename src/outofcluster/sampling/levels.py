@@ -133,22 +133,6 @@ def largest_level(n_train: int, n_validation: int, replace: bool = True, keep: f
     The answer is the largest a ≤ 1 at which the expected unused share is at least ``keep`` and the expected unused
     number is at least 5 (at least 1 where V̂ has no more than 5 records).
 
-    Parameters
-    ----------
-    n_train : int
-        Size n of a resampled training set.
-    n_validation : int
-        Number of records of V̂, at least 2.
-    replace : bool, default=True
-        Whether records are drawn with replacement.
-    keep : float, default=0.2
-        Share of V̂ to leave unused, in [0, 1).
-
-    Returns
-    -------
-    float
-        The largest level, in (0, 1].
-
     Examples
     --------
     >>> from outofcluster.sampling.levels import largest_level
@@ -172,20 +156,6 @@ def allocate(weights: ArrayLike, budget: int, least: int = _LEAST_FITS) -> NDArr
 
     Shares are rounded down, and what is left goes to the parts with the largest remainders. A part whose share is
     below ``least`` gets ``least``, and the others share the rest.
-
-    Parameters
-    ----------
-    weights : array of shape (m,)
-        Weights of the parts: not negative, and not all zero.
-    budget : int
-        Sum of the parts.
-    least : int, default=2
-        Smallest part.
-
-    Returns
-    -------
-    array of int of shape (m,)
-        The parts.
 
     Examples
     --------
@@ -222,20 +192,6 @@ def allocate(weights: ArrayLike, budget: int, least: int = _LEAST_FITS) -> NDArr
 def equidistant(n_levels: int, n_fits: int, largest: float = 1.0) -> Design:
     """The paper's design: equidistant levels from 0 to the largest, with equally many fits.
 
-    Parameters
-    ----------
-    n_levels : int
-        Number of levels, at least 2.
-    n_fits : int
-        Number of fits at all levels together, at least two per level.
-    largest : float, default=1.0
-        Largest level, in (0, 1]; see `largest_level`.
-
-    Returns
-    -------
-    Design
-        The levels and the number of fits at each.
-
     Examples
     --------
     >>> from outofcluster.sampling.levels import equidistant
@@ -260,28 +216,6 @@ def extrapolation_design(
     noise: ArrayLike | None = None,
 ) -> Design:
     """The design with the least variance of e_0 for a polynomial curve, and a few levels that check its degree.
-
-    Parameters
-    ----------
-    degree : int
-        Degree of the polynomial, at least 1.
-    n_fits : int
-        Number of fits at all levels together, at least two per level.
-    largest : float, default=1.0
-        Largest level, in (0, 1]; see `largest_level`.
-    leakage : float, default=0.1
-        Anticipated leakage rate p0, in [0, 1): a planning value that moves fits between levels, and nothing else.
-    n_checks : int, default=2
-        Number of levels besides the degree + 1 that the polynomial needs, at most 10; each gets 5 % of the fits.
-        Without them the curve passes through every mean, and a degree that is too low does not show.
-    noise : array of shape (degree + 1 + n_checks,), optional
-        Standard deviation of one fit's loss at each level, in the order of the levels, from a pilot run. By default
-        equal at all levels.
-
-    Returns
-    -------
-    Design
-        The levels and the number of fits at each.
 
     Examples
     --------
@@ -317,22 +251,6 @@ def predicted_variance(design: Design, degree: int, leakage: float = 0.1, noise:
 
     The curve is the least-squares polynomial with weights :math:`t_i/σ_i^2`, extrapolated to p = 0.
 
-    Parameters
-    ----------
-    design : Design
-        Levels and fits.
-    degree : int
-        Degree of the polynomial, below the number of levels.
-    leakage : float, default=0.1
-        Leakage rate p0, in [0, 1).
-    noise : array of shape (m,), optional
-        Standard deviation of one fit's loss at each level; 1 by default.
-
-    Returns
-    -------
-    float
-        The variance.
-
     Examples
     --------
     The best design needs a quarter of the fits of the equidistant one for the same error:
@@ -362,20 +280,6 @@ def fits_for_standard_error(design: Design, variance_now: float, target: float) 
     """How many fits bring the Monte-Carlo standard error of e_0 down to a target.
 
     The variance falls as one over the budget when the fits keep their proportions.
-
-    Parameters
-    ----------
-    design : Design
-        The design that gave the present variance.
-    variance_now : float
-        Monte-Carlo variance of e_0 with that design, estimated or predicted.
-    target : float
-        Wanted standard error.
-
-    Returns
-    -------
-    int
-        The number of fits at all levels together; at least the design's own, since fits already made stay.
 
     Examples
     --------
@@ -444,18 +348,6 @@ _SIZE_SHARES = np.array([0.6, 0.15, 0.25])
 def placed_levels(largest: float) -> tuple[Array, Array]:
     """Injected fractions up to a largest one, and the share of the fits that each of them gets.
 
-    Parameters
-    ----------
-    largest : float
-        Largest fraction that may be injected, in (0, 1].
-
-    Returns
-    -------
-    levels : array of shape (5,)
-        Injected fractions, increasing from 0.
-    shares : array of shape (5,)
-        Shares of the fits, which sum to 1.
-
     Examples
     --------
     >>> from outofcluster.sampling.levels import placed_levels
@@ -469,20 +361,6 @@ def placed_levels(largest: float) -> tuple[Array, Array]:
 
 def placed_sizes(n: int, least: int = _LEAST_SIZE) -> tuple[tuple[int, ...], Array]:
     """Sizes of training sets, the largest first, and the share of the fits that each of them gets.
-
-    Parameters
-    ----------
-    n : int
-        The largest size.
-    least : int, default=8
-        The smallest size worth fitting; see `least_size`.
-
-    Returns
-    -------
-    sizes : tuple of int
-        Three sizes, or n alone where it is below four times the smallest.
-    shares : array
-        Shares of the fits, which sum to 1.
 
     Examples
     --------
@@ -499,16 +377,6 @@ def least_size(y: ArrayLike | None = None) -> int:
     """The size of the smallest training sets worth fitting.
 
     That is 8 records, or as many as it takes to hold two records of the rarest class on average.
-
-    Parameters
-    ----------
-    y : array of shape (n_records,), optional
-        The classes of the records; without them nothing is known about classes.
-
-    Returns
-    -------
-    int
-        The size.
 
     Examples
     --------
@@ -537,20 +405,6 @@ _NEXT_TO_NOTHING = 0.02
 
 def unmixed_fractions(allowed: Callable[[float], bool], most: int = 12, planned: float | None = None) -> Array:
     """Injected fractions, increasing: those that are allowed, and the one that adds mass.
-
-    Parameters
-    ----------
-    allowed : callable
-        Whether enough records are left at an injected fraction.
-    most : int, default=12
-        The largest number of removed masses, for few fits.
-    planned : float, optional
-        A leakage rate that is likely, around which more masses lie.
-
-    Returns
-    -------
-    array
-        Empty where not even the smallest mass can be removed.
 
     Examples
     --------
@@ -585,20 +439,6 @@ def _masses(most: int, planned: float | None) -> Array:
 
 def rated_fractions(rate: float, allowed: Callable[[float], bool], kept: Callable[[float], float]) -> Array:
     """Injected fractions for known probabilities of the records, increasing, with that of the control at the end.
-
-    Parameters
-    ----------
-    rate : float
-        The mean probability.
-    allowed : callable
-        Whether enough records are left at an injected fraction.
-    kept : callable
-        What is left of a leaked record there.
-
-    Returns
-    -------
-    array
-        Empty where nothing can be removed.
 
     Examples
     --------

@@ -508,21 +508,7 @@ class RecordWeights(RatioWeights):
 
     @classmethod
     def of(cls, probabilities: Array, part: Rows, given: Array | None = None) -> RecordWeights:
-        """The weights for some probabilities, which may all be 0: then nothing is removed.
-
-        Parameters
-        ----------
-        probabilities : array of shape (parts, records of T̂)
-            Probabilities of having leaked, for every part of V̂.
-        part : array of int of shape (records of V̂,)
-            The part of each record of V̂.
-        given : array of shape (records of T̂,), optional
-            The probabilities as they were given; the same for the first part by default.
-
-        Returns
-        -------
-        RecordWeights
-        """
+        """The weights for some probabilities, which may all be 0: then nothing is removed."""
         means = probabilities.mean(axis=1, keepdims=True)
         ratio = probabilities / np.where(means > 0, means, 1.0)
         return cls(ratio, np.ones(len(part)), part, given=probabilities[0] if given is None else given)
@@ -598,21 +584,7 @@ class WithoutPieces:
 
     @classmethod
     def of(cls, pieces: LikelyPieces, clusters: Rows, train: Rows, validation: Rows) -> WithoutPieces:
-        """The strategy for a split.
-
-        Parameters
-        ----------
-        pieces : LikelyPieces
-            The clusters to leave out.
-        clusters : array of int of shape (n,)
-            Cluster of every record.
-        train, validation : array of int
-            Rows of T̂ and of V̂.
-
-        Returns
-        -------
-        WithoutPieces
-        """
+        """The strategy for a split."""
         numbers, cluster = renumbered(clusters[train])
         loses = np.zeros(int(clusters.max()) + 1, dtype=bool)
         loses[pieces.held_out_clusters] = True
@@ -662,23 +634,7 @@ class WithoutPieces:
 
 
 def sides_of(task: Task, fold: Fold, *, seed: np.random.SeedSequence, classifier: Any = None) -> Sides:
-    """What the records of a task say about the two sides of a split.
-
-    Parameters
-    ----------
-    task : Task
-        The checked records; without clusters each side counts as one.
-    fold : Fold
-        The split.
-    seed : SeedSequence
-        Source of all random numbers.
-    classifier : classifier, optional
-        A classifier that replaces the package's own.
-
-    Returns
-    -------
-    Sides
-    """
+    """What the records of a task say about the two sides of a split."""
     clusters = task.clusters
     if clusters is None:
         clusters = np.zeros(task.n_records, dtype=np.int64)

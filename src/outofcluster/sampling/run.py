@@ -143,25 +143,7 @@ def prepare(
     seed: int | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Sampling:
-    """Check the settings against the task and the split, and plan the run.
-
-    Parameters
-    ----------
-    task : Task
-        The checked estimator, records and loss.
-    fold : Fold
-        Checked rows of T̂ and V̂.
-    settings : SamplingSettings
-        How to sample.
-    seed : int, optional
-        Entropy of the run.
-    checkpoint : Checkpoint, optional
-        File in which finished work is kept.
-
-    Returns
-    -------
-    Sampling
-    """
+    """Check the settings against the task and the split, and plan the run."""
     # Every size and kind of run of a fold shares its rows, their digests and their units.
     train, validation = fold.once("train", lambda: fold.train), fold.validation
     if len(validation) < 2:

@@ -29,23 +29,6 @@ def render_html(
 ) -> str:
     """The report as one HTML document.
 
-    Parameters
-    ----------
-    result : Audit or Summary
-        What to report.
-    title : str
-        Title of the page.
-    about : dict of str, optional
-        Further lines for the section on how to reproduce it, such as the file that the records came from.
-    suspects : pandas.DataFrame, optional
-        What `Audit.suspects` returned, of which the first ten are listed; by default those of the audit, if pandas is
-        there.
-
-    Returns
-    -------
-    str
-        The HTML text.
-
     Examples
     --------
     >>> import numpy as np
@@ -94,24 +77,6 @@ def write_html(
     suspects: Any = None,
 ) -> Path:
     """Write the report into a file, which appears complete or not at all.
-
-    Parameters
-    ----------
-    result : Audit or Summary
-        What to report.
-    path : path
-        File to write, in a folder that exists; a file of that name is replaced.
-    title : str
-        Title of the page.
-    about : dict of str, optional
-        Further lines for the section on how to reproduce it.
-    suspects : pandas.DataFrame, optional
-        As in `render_html`.
-
-    Returns
-    -------
-    Path
-        The file.
 
     Examples
     --------

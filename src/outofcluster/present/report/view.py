@@ -38,17 +38,6 @@ _PRINTED_RATES = (0.0, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 0.9)
 def headline(summary: Summary) -> str:
     """The answer in one or two sentences.
 
-    Parameters
-    ----------
-    summary : Summary
-        The numbers.
-
-    Returns
-    -------
-    str
-        The sentences: the value before and after correction, and whether cross-validation is too optimistic, which
-        follows from the interval of the optimism.
-
     Examples
     --------
     >>> import numpy as np

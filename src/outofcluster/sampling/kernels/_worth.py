@@ -22,21 +22,6 @@ _MARGIN = 2.0
 def worth_compiling(model: str, n_fits: int, n_train: int, n_features: int) -> bool:
     """Whether the plain fits of a job take longer than compiling the kernel, with a margin.
 
-    Parameters
-    ----------
-    model : {"squared_hinge", "logistic", "least_squares"}
-        The kernel's objective.
-    n_fits : int
-        Fits of this model in the whole job.
-    n_train : int
-        Training records of a fit.
-    n_features : int
-        Columns of the records.
-
-    Returns
-    -------
-    bool
-
     Examples
     --------
     >>> from outofcluster.sampling.kernels import worth_compiling
