@@ -23,7 +23,7 @@ from sklearn.model_selection import LeaveOneGroupOut
 
 import outofcluster as ooc
 from _figures import Figures, run
-from outofcluster.split.folds import make_folds
+from outofcluster.problem.folds import make_folds
 
 MEMORY = {"frame": 80e6, "float32": 40e6, "C array": 80e6}
 """Bytes of 200,000 records with 50 columns, by what holds them."""

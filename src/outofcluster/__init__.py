@@ -29,12 +29,11 @@ from outofcluster.curves import (
 )
 from outofcluster.curves.operator import BinomialOperator
 from outofcluster.curves.shape import ShapeDiagnosis, diagnose_curve, diagnose_points
-from outofcluster.inference.estimates import Estimate, Sensitivity
-from outofcluster.inference.surface import SensitivitySurface
-from outofcluster.leakage.blocking import capture_recapture
+from outofcluster.inference.estimates import Estimate, Sensitivity, SensitivitySurface
+from outofcluster.leakage.linkage import capture_recapture
 from outofcluster.leakage.rate import Leakage
+from outofcluster.problem.simulate import simulate_leakage
 from outofcluster.sampling import LossSamples, sample_losses
-from outofcluster.split.simulation import simulate_leakage
 
 __all__ = [
     "Audit",

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from outofcluster._base.ordering import in_increasing_order, order_of_codes
+from outofcluster._base.rows import in_increasing_order, order_of_codes
 
 
 @pytest.mark.parametrize(("n", "codes"), [(0, 1), (1, 1), (50, 3), (8000, 8000), (9000, 7)])

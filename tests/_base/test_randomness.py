@@ -5,7 +5,7 @@ import pytest
 
 import outofcluster as ooc
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.randomness import seed_of
+from outofcluster._base.seeds import seed_of
 
 GENERATORS = [np.random.RandomState, np.random.default_rng]
 

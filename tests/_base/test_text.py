@@ -2,8 +2,7 @@
 
 import pytest
 
-from outofcluster._base.markup import element
-from outofcluster._base.text import printable, printable_data
+from outofcluster._base.text import element, printable, printable_data
 
 
 @pytest.mark.parametrize(

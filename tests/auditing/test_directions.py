@@ -10,9 +10,9 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import outofcluster as ooc
 from outofcluster.inference.directions import Both, rescaled_masses
+from outofcluster.problem.folds import Fold
+from outofcluster.problem.problem import Task
 from outofcluster.sampling.baselines import train_losses
-from outofcluster.sampling.task import Task
-from outofcluster.split.folds import Fold
 
 
 def world(seed, rate, reverse, n_train=6, n_held=3, size=120):

@@ -20,8 +20,8 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 from outofcluster._base.exceptions import FitError, InputError
 from outofcluster.auditing.effect_test import detectable_effect, evaluate_effect, leakage_test
+from outofcluster.problem.folds import make_folds
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
-from outofcluster.split.folds import make_folds
 
 rng = np.random.default_rng(0)
 groups = np.repeat(np.arange(20), 20)

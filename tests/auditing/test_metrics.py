@@ -11,8 +11,8 @@ from sklearn.svm import LinearSVC
 
 import outofcluster as ooc
 from outofcluster._base.exceptions import FitError, InputError
+from outofcluster.problem.problem import Task
 from outofcluster.sampling.baselines import random_fold_losses
-from outofcluster.sampling.task import Task
 
 patients = ooc.datasets.make_patients(random_state=0)
 groups = np.asarray(patients.groups)

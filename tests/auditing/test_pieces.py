@@ -9,7 +9,7 @@ from sklearn.neighbors import KNeighborsClassifier
 import outofcluster as ooc
 from outofcluster._base.exceptions import InputError
 from outofcluster.inference.pooled import Pooled
-from outofcluster.split.folds import make_folds
+from outofcluster.problem.folds import make_folds
 
 
 def chipped(seed, *, n_entities=100, n_features=12, informative=True):

@@ -6,10 +6,10 @@ from sklearn.linear_model import Ridge
 
 import outofcluster as ooc
 from outofcluster.curves.average import AverageSolution
+from outofcluster.evidence.suspects import RateCheck
 from outofcluster.leakage.data import DataRate
 from outofcluster.leakage.records import check_record_rates, informed_rates, rate_of_records
-from outofcluster.sampling.unmixing import RecordWeights
-from outofcluster.split.rate_check import RateCheck
+from outofcluster.sampling.resamplers import RecordWeights
 
 
 def world(seed, rate=0.1, sharpness=2.5, n_train=6, n_held=2, size=120):

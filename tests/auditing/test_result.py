@@ -14,16 +14,15 @@ from sklearn.metrics import get_scorer
 
 import outofcluster as ooc
 from outofcluster._base.exceptions import InputError, MissingExtraError
-from outofcluster.auditing.effect_result import LeakageTest
-from outofcluster.auditing.effect_test import evaluate_effect
+from outofcluster.auditing.effect_test import LeakageTest, evaluate_effect
 from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.summary import Summary
 from outofcluster.auditing.summary_parts import MetricSummary
 from outofcluster.inference.estimates import Estimate, Sensitivity
 from outofcluster.inference.pooled import Pooled
+from outofcluster.metrics.facts import MetricFacts, known_facts
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes, RandomFolds
-from outofcluster.sampling.metrics.facts import MetricFacts, known_facts
 
 rng = np.random.default_rng(0)
 groups = np.repeat(np.arange(30), 10)

@@ -10,9 +10,9 @@ import outofcluster as ooc
 from outofcluster.auditing import suspects
 from outofcluster.auditing.suspects import entity_suspects_frame, nearest_clusters
 from outofcluster.datasets import make_patients
-from outofcluster.sampling.task import Task
-from outofcluster.split.entities import EntitySuspects, entity_suspects, match_clusters
-from outofcluster.split.folds import Fold, make_folds
+from outofcluster.evidence.entities import EntitySuspects, entity_suspects, match_clusters
+from outofcluster.problem.folds import Fold, make_folds
+from outofcluster.problem.problem import Task
 
 
 def test_the_frame_of_split_entities_lists_every_training_cluster_of_every_fold():

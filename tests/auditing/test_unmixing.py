@@ -11,7 +11,7 @@ from sklearn.svm import LinearSVC
 import outofcluster as ooc
 from outofcluster.inference.pooled import Pooled
 from outofcluster.inference.ranges import loss_range
-from outofcluster.sampling.metrics.facts import MetricFacts
+from outofcluster.metrics.facts import MetricFacts
 
 
 def world(seed, turned=0.6, rate=0.1, n_train=6, n_held=2, size=150):

@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import outofcluster as ooc
 from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.summary import Summary
+from outofcluster.metrics.facts import MetricFacts
 from outofcluster.present.report import headline, render_html
-from outofcluster.sampling.metrics.facts import MetricFacts
 
 pytestmark = pytest.mark.browser
 

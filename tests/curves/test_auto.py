@@ -204,7 +204,7 @@ def dense(means, levels, b, n, errors):
 
 def test_several_sizes_against_one_dense_problem():
     """Every shape's height, share and variance, by linear algebra that knows nothing of a filter."""
-    from outofcluster.curves.families import falls, log_prior
+    from outofcluster.curves.average import falls, log_prior
 
     levels, b, n, errors = several(steep, np.random.default_rng(3).standard_normal(15))
     curve = ooc.AutoCurve().fit_points(levels, b, n, standard_errors=errors)

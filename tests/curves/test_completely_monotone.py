@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import outofcluster as ooc
 from outofcluster._base.exceptions import InputError
-from outofcluster.curves.completely_monotone import decays
+from outofcluster.curves.monotone import decays
 
 p = np.linspace(0.1, 1, 20)
 

@@ -7,8 +7,8 @@ import pytest
 
 import outofcluster as ooc
 from outofcluster import InputError, SolverError
+from outofcluster._base.arguments import check_number, check_vector
 from outofcluster._base.exceptions import one_line
-from outofcluster._base.validation import check_number, check_vector
 from outofcluster.curves.base import LinearSystem
 from outofcluster.curves.points import Points
 

@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 import outofcluster as ooc
 from outofcluster._base.exceptions import InputError
-from outofcluster.curves._groups import adjacent_groups
+from outofcluster.curves.paper.sketch import adjacent_groups
 from references import cvxpy_trend
 
 p = np.linspace(0.1, 1, 20)

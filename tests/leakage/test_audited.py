@@ -11,9 +11,9 @@ from scipy.stats import binomtest
 import outofcluster as ooc
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import plain
-from outofcluster.leakage.errors import LinkageErrors
+from outofcluster.evidence.laws import PieceLaw
+from outofcluster.leakage.audited import LinkageErrors
 from outofcluster.leakage.rate import Leakage
-from outofcluster.split.pieces import PieceLaw
 
 SIDES = ["train", "validation"]
 

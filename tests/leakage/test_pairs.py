@@ -6,7 +6,7 @@ import pytest
 from scipy.special import expit, logit
 
 from outofcluster._base.exceptions import InputError
-from outofcluster.leakage.blocking import capture_recapture
+from outofcluster.leakage.linkage import capture_recapture
 from outofcluster.leakage.rate import Leakage
 from worlds import FieldLinkage
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from outofcluster.leakage.pieces import PieceLaw, scored_rate
-from outofcluster.sampling.injection import make_injection
+from outofcluster.evidence.laws import PieceLaw, scored_rate
+from outofcluster.sampling.resamplers import make_injection
 
 
 def split_entities(rng, entity_sizes, share):

@@ -22,9 +22,9 @@ from outofcluster.auditing.summary import Summary
 from outofcluster.auditing.summary_parts import MetricSummary
 from outofcluster.inference.estimates import Estimate, Sensitivity
 from outofcluster.inference.pooled import Pooled
+from outofcluster.metrics.facts import MetricFacts, known_facts
 from outofcluster.present.report import check_destination, headline, render_html, write_html
 from outofcluster.present.report.chart import curve_chart, sensitivity_chart, slider_end
-from outofcluster.sampling.metrics.facts import MetricFacts, known_facts
 
 rng = np.random.default_rng(0)
 groups = np.repeat(np.arange(30), 10)

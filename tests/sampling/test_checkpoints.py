@@ -15,9 +15,9 @@ import outofcluster as ooc
 from faults import killed_and_resumed, two_processes
 from ooc_test_estimators import Counting
 from outofcluster._base.locks import FileLock
-from outofcluster.sampling import checkpoint as module
 from outofcluster.sampling import engine
-from outofcluster.sampling.checkpoint import Batch, Checkpoint
+from outofcluster.sampling import store as module
+from outofcluster.sampling.store import Batch, Checkpoint
 
 HEAD = struct.Struct("<Q32s")
 
@@ -270,7 +270,7 @@ def test_an_audit_on_a_full_disk_goes_on_with_one_warning(tmp_path, monkeypatch)
 
 @pytest.mark.slow
 def test_damaged_and_forged_baselines_are_computed_anew(tmp_path):
-    from outofcluster._base.archive import read_archive, write_archive
+    from outofcluster._base.plain import read_archive, write_archive
 
     groups = np.repeat(np.arange(18), 5)
     options = {"groups": groups, "leakage": 0.1, "error_model": "records", "n_fits": 120, "random_state": 0}

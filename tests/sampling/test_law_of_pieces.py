@@ -6,8 +6,8 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import outofcluster as ooc
 from outofcluster._base.exceptions import InputError
-from outofcluster.sampling.injection import make_injection
-from outofcluster.split.pieces import AssumedCuts, PieceLaw, read_law
+from outofcluster.evidence.laws import AssumedCuts, PieceLaw, read_law
+from outofcluster.sampling.resamplers import make_injection
 
 CHIPPED = PieceLaw(((10,), (9, 1)), (50.0, 50.0))
 
@@ -143,7 +143,7 @@ def test_the_answers_are_those_of_audits_that_cut_by_one_law(assumed, monkeypatc
     """Against runs in which every replicate cuts by the same law, as an independent way."""
     shared = assumed(n_fits=600).by_cuts
     for kind in ("single", "uniform"):
-        monkeypatch.setattr("outofcluster.sampling.injection.AssumedCuts.of_replicate", lambda _, __, k=kind: CUTS[k])
+        monkeypatch.setattr("outofcluster.sampling.resamplers.AssumedCuts.of_replicate", lambda _, __, k=kind: CUTS[k])
         alone = assumed(1, n_fits=300)
         assert alone.corrected.value == pytest.approx(shared[kind], abs=0.02)
 
@@ -219,7 +219,7 @@ def test_many_members_are_drawn_as_one_sort_of_all_would_draw_them(monkeypatch):
     )
     drawn = []
     for least in (1, 10**9):
-        monkeypatch.setattr("outofcluster.sampling.injection._MEMBERS_PER_SORT", least)
+        monkeypatch.setattr("outofcluster.sampling.resamplers._MEMBERS_PER_SORT", least)
         injection = make_injection("fragments", **of_cuts)
         drawn.append([injection.draw(np.random.default_rng(seed), 0.5, seed) for seed in range(3)])
     for one, other in zip(*drawn, strict=True):

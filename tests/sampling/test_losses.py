@@ -21,8 +21,8 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from outofcluster._base.exceptions import InputError
-from outofcluster.sampling.metrics.losses import LOSSES
-from outofcluster.sampling.metrics.resolve import resolve_loss
+from outofcluster.metrics.base import LOSSES
+from outofcluster.metrics.resolve import resolve_loss
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((80, 3))

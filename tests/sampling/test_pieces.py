@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from outofcluster.sampling.pieces import WithoutPieces
-from outofcluster.split.suspects import LikelyPieces
+from outofcluster.evidence.suspects import LikelyPieces
+from outofcluster.sampling.resamplers import WithoutPieces
 
 CLUSTERS = np.repeat([7, 3, 5, 9, 1, 4, 8], [2, 1, 1, 2, 3, 1, 2])
 TRAIN = np.flatnonzero(np.isin(CLUSTERS, [7, 3, 5, 9, 1]))

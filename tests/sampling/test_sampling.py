@@ -9,7 +9,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import outofcluster as ooc
 from outofcluster.sampling.fitting import Block, Problem, Units
-from outofcluster.sampling.injection import Draw
+from outofcluster.sampling.resamplers import Draw
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((120, 4))
@@ -240,9 +240,9 @@ def test_enough_of_the_validation_rows_stays_unused():
 
 
 def test_blocks_are_independent_of_each_other():
+    from outofcluster.metrics.resolve import resolve_loss
     from outofcluster.sampling.fitting import run_blocks
-    from outofcluster.sampling.injection import Records
-    from outofcluster.sampling.metrics.resolve import resolve_loss
+    from outofcluster.sampling.resamplers import Records
 
     units = [(Units(np.arange(len(rows)), np.ones(len(rows), dtype=int)),) for rows in (train, validation)]
     problem = Problem(

@@ -6,12 +6,11 @@ from sklearn.dummy import DummyRegressor
 from sklearn.neighbors import KNeighborsClassifier
 
 import outofcluster as ooc
-from outofcluster.auditing.scope import scope
+from outofcluster.auditing.summary import scope
 from outofcluster.inference.intervals import uncertainty
-from outofcluster.sampling.baselines import fold_losses
-from outofcluster.sampling.task import Task
-from outofcluster.sampling.training_variation import training_shares
-from outofcluster.split.folds import make_folds
+from outofcluster.problem.folds import make_folds
+from outofcluster.problem.problem import Task
+from outofcluster.sampling.baselines import fold_losses, training_shares
 from worlds import EntityWorld, cut_some
 
 

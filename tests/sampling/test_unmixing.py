@@ -7,11 +7,10 @@ from sklearn.naive_bayes import GaussianNB
 
 import outofcluster as ooc
 from outofcluster.curves.unmixing import injected_of_mass
-from outofcluster.sampling.injection import Records
-from outofcluster.sampling.prepare import SamplingSettings, prepare
-from outofcluster.sampling.task import Task
-from outofcluster.sampling.unmixing import RatioWeights, _strength
-from outofcluster.split.folds import Fold
+from outofcluster.problem.folds import Fold
+from outofcluster.problem.problem import Task
+from outofcluster.sampling.resamplers import RatioWeights, Records, _strength
+from outofcluster.sampling.run import SamplingSettings, prepare
 
 rng = np.random.default_rng(0)
 X = np.concatenate([rng.standard_normal((90, 3)), rng.standard_normal((45, 3)) + 2])

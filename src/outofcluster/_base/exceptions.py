@@ -8,36 +8,12 @@ from __future__ import annotations
 
 import pickle
 
-__all__ = [
-    "CheckpointError",
-    "CheckpointWarning",
-    "FitError",
-    "InputError",
-    "MissingExtraError",
-    "NotFittedError",
-    "SolverError",
-    "described",
-    "one_line",
-    "portable",
-]
-
 _MOST = 300
 """Characters of another package's message that ours quote."""
 
 
 def one_line(text: object, most: int | None = None) -> str:
     r"""A text on one line: whitespace becomes single spaces, and characters that cannot be printed are left out.
-
-    Parameters
-    ----------
-    text : object
-        A text, or anything that can be turned into one.
-    most : int, optional
-        Number of characters that are kept; three dots stand for the rest.
-
-    Returns
-    -------
-    str
 
     Examples
     --------

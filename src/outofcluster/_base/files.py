@@ -15,18 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from outofcluster._base.arguments import short
 from outofcluster._base.exceptions import InputError, one_line
-from outofcluster._base.validation import short
-
-__all__ = [
-    "check_destination",
-    "check_outputs",
-    "check_path",
-    "is_standard_output",
-    "replace_file",
-    "shown_path",
-    "write_whole",
-]
 
 _LONGEST_PATH = 300
 """Characters of a path that messages show."""
@@ -53,18 +43,6 @@ def check_path(name: str, path: Any) -> Path:
 
 def check_destination(name: str, path: str | os.PathLike[str]) -> Path:
     """Refuse a file that could not be written, by trying its folder.
-
-    Parameters
-    ----------
-    name : str
-        The argument that names the file, for the message.
-    path : path
-        The file.
-
-    Returns
-    -------
-    Path
-        The file itself, behind symbolic links.
 
     Examples
     --------
@@ -107,15 +85,7 @@ def check_destination(name: str, path: str | os.PathLike[str]) -> Path:
 
 
 def check_outputs(outputs: Mapping[str, str | os.PathLike[str] | None], inputs: Mapping[str, str]) -> None:
-    """Refuse outputs that cannot be written, that would replace an input, or that would replace each other.
-
-    Parameters
-    ----------
-    outputs : dict of path
-        The files to be written by the arguments that name them; None where there is none.
-    inputs : dict of path
-        The files that are read, in the same way.
-    """
+    """Refuse outputs that cannot be written, that would replace an input, or that would replace each other."""
     places = {name: path for name, path in inputs.items() if path != "-"}
     for name, path in outputs.items():
         if path is None:
@@ -138,17 +108,7 @@ def _same(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
 
 
 def is_standard_output(path: str | os.PathLike[str]) -> bool:
-    """Whether a name such as /dev/stdout leads to where this process prints.
-
-    Parameters
-    ----------
-    path : path
-        The name.
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a name such as /dev/stdout leads to where this process prints."""
     if not str(path).startswith(("/dev/", "/proc/")):
         return False
     try:
@@ -158,37 +118,14 @@ def is_standard_output(path: str | os.PathLike[str]) -> bool:
 
 
 def write_whole(name: str, path: str | os.PathLike[str], content: str | bytes) -> Path:
-    """Write a file so that it is never seen half written; what was there stays if anything fails.
-
-    Parameters
-    ----------
-    name : str
-        The argument that names the file, for the message if it cannot be written.
-    path : path
-        The file.
-    content : str or bytes
-        What it shall hold; text is written as UTF-8.
-
-    Returns
-    -------
-    Path
-        The path as it was given.
-    """
+    """Write a file so that it is never seen half written; what was there stays if anything fails."""
     target = check_destination(name, path)
     replace_file(target, content.encode(errors="replace") if isinstance(content, str) else content)
     return Path(path)
 
 
 def replace_file(target: Path, content: bytes) -> None:
-    """Write a file under another name beside its place, and put it there in one step; errors are those of the disk.
-
-    Parameters
-    ----------
-    target : Path
-        The file.
-    content : bytes
-        What it shall hold.
-    """
+    """Write a file under another name beside its place, and put it there in one step; errors are those of the disk."""
     kind = _kind(target)
     if is_standard_output(target):
         # Opening it again would start at its beginning where it is redirected to a file.

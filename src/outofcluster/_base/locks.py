@@ -11,8 +11,6 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["FileLock", "lock_descriptor", "unlock_descriptor"]
-
 if sys.platform == "win32":
     import msvcrt
 
@@ -38,17 +36,7 @@ else:
 
 
 def lock_descriptor(descriptor: int) -> bool:
-    """Lock an open file until it is closed; False where somebody else has locked it.
-
-    Parameters
-    ----------
-    descriptor : int
-        Number of the open file.
-
-    Returns
-    -------
-    bool
-    """
+    """Lock an open file until it is closed; False where somebody else has locked it."""
     try:
         _lock(descriptor)
     except _TAKEN:
@@ -60,13 +48,7 @@ def lock_descriptor(descriptor: int) -> bool:
 
 
 def unlock_descriptor(descriptor: int) -> None:
-    """Give a lock back before the file is closed, since a forked process may have it open as well.
-
-    Parameters
-    ----------
-    descriptor : int
-        Number of the open file.
-    """
+    """Give a lock back before the file is closed, since a forked process may have it open as well."""
     with suppress(OSError):
         _unlock(descriptor)
 

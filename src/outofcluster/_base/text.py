@@ -2,14 +2,24 @@
 
 Taken out are whole escape sequences, control characters other than a new line and a tab, marks that change the
 direction of what follows (which can make a name look like another one), and halves of characters.
+
+Notebook fragments: small, self-contained pieces of HTML that show results in light and in dark.
+
+The functions of this module escape all text that they are given, and only what they return counts as markup. So a
+result whose loss is called ``<script>`` shows this name as text. Colours come from the surrounding text and from
+translucent greys; accents have a light and a dark form, by the notebook's theme where it says so, else by the
+reader's system.
 """
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterable, Sequence
+from html import escape
 from typing import Any
 
-__all__ = ["printable", "printable_data"]
+from outofcluster._base.arguments import Array
 
 _SEQUENCES = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|\x9b[0-?]*[ -/]*[@-~]"
 _CHARACTERS = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -18,15 +28,6 @@ _UNWANTED = re.compile(f"{_SEQUENCES}|{_CHARACTERS}")
 
 def printable(text: str) -> str:
     r"""The text without escape sequences and control characters.
-
-    Parameters
-    ----------
-    text : str
-        Any text.
-
-    Returns
-    -------
-    str
 
     Examples
     --------
@@ -38,17 +39,7 @@ def printable(text: str) -> str:
 
 
 def printable_data(value: Any) -> Any:
-    """Plain data with the same done to every string in it.
-
-    Parameters
-    ----------
-    value : dict, list, str, number or None
-        Plain data.
-
-    Returns
-    -------
-    dict, list, str, number or None
-    """
+    """Plain data with the same done to every string in it."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, dict):
@@ -56,3 +47,116 @@ def printable_data(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [printable_data(inner) for inner in value]
     return value
+
+
+_LIGHT = "--ooc-accent:#0b61c4;--ooc-severe:#c1272d;--ooc-warning:#a86200;--ooc-info:#5b6b7b"
+_DARK = "--ooc-accent:#7ab8ff;--ooc-severe:#ff7b7b;--ooc-warning:#f0b24a;--ooc-info:#9db0c3"
+_DARK_THEMES = ("[data-theme=dark]", ".jp-mod-dark", "[data-jp-theme-light=false]", ".vscode-dark")
+_LIGHT_THEMES = ("[data-theme=light]", "[data-jp-theme-light=true]", ".vscode-light")
+
+
+def _themed(themes: Iterable[str], colours: str) -> str:
+    return ",".join(f"{theme} .outofcluster" for theme in themes) + "{" + colours + "}"
+
+
+_STYLE = "".join(
+    [
+        ".outofcluster{color:inherit;font-size:.95em;line-height:1.45;max-width:52em;" + _LIGHT + "}",
+        "@media (prefers-color-scheme:dark){.outofcluster{" + _DARK + "}}",
+        _themed(_LIGHT_THEMES, _LIGHT),
+        _themed(_DARK_THEMES, _DARK),
+        ".outofcluster p{margin:.4em 0}",
+        ".outofcluster table{border-collapse:collapse;margin:.5em 0;font-variant-numeric:tabular-nums}",
+        ".outofcluster th,.outofcluster td{padding:.25em .8em .25em 0;text-align:left;background:none;color:inherit;"
+        "border-bottom:1px solid rgba(128,128,128,.35)}",
+        ".outofcluster th{font-weight:600}",
+        ".outofcluster .finding{margin:.4em 0;padding:.3em .7em;background:rgba(128,128,128,.1);"
+        "border-left:4px solid var(--ooc-info)}",
+        ".outofcluster .severe{border-color:var(--ooc-severe)}",
+        ".outofcluster .warning{border-color:var(--ooc-warning)}",
+        ".outofcluster svg{vertical-align:middle}",
+        ".outofcluster .accent{color:var(--ooc-accent)}",
+    ]
+)
+
+
+class Markup(str):
+    """HTML that is safe to show as it is; every other string is escaped."""
+
+    __slots__ = ()
+
+
+def fragment(*parts: str) -> str:
+    """A styled block of HTML that holds the parts."""
+    return f'<div class="outofcluster"><style>{_STYLE}</style>{_joined(parts)}</div>'
+
+
+def element(tag: str, *parts: str, css: str = "") -> Markup:
+    """One element around text or markup."""
+    attribute = f' class="{escape(css)}"' if css else ""
+    return Markup(f"<{tag}{attribute}>{_joined(parts)}</{tag}>")
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
+    """A table with a line of headings; the first cell of each row is the heading of that row."""
+    head = element("tr", *(Markup(f'<th scope="col">{_safe(cell)}</th>') for cell in header))
+    body = [
+        element("tr", Markup(f'<th scope="row">{_safe(first)}</th>'), *(element("td", cell) for cell in cells))
+        for first, *cells in rows
+    ]
+    return element("table", element("thead", head), element("tbody", *body))
+
+
+def span(value: float, low: float, high: float, ends: tuple[float, float], *, accent: bool = False) -> Markup:
+    """An interval and its value as a line with a dot, on an axis between two ends."""
+    numbers = (value, low, high, *ends)
+    if not all(math.isfinite(number) for number in numbers) or ends[1] <= ends[0]:
+        return Markup("")
+    dot, left, right = (8 + 144 * (x - ends[0]) / (ends[1] - ends[0]) for x in (value, low, high))
+    css = ' class="accent"' if accent else ""
+    return Markup(
+        f'<svg{css} width="160" height="14" viewBox="0 0 160 14" aria-hidden="true" fill="currentColor" '
+        f'stroke="currentColor"><line x1="{left:.1f}" x2="{right:.1f}" y1="7" y2="7" stroke-width="2" '
+        f'stroke-opacity=".5"/><circle cx="{dot:.1f}" cy="7" r="3.5" stroke="none"/></svg>'
+    )
+
+
+def band(x: Array, value: Array, low: Array, high: Array, described: str) -> Markup:
+    """A line within the band of its intervals, with the ends of both axes written out."""
+    numbers = [*value, *low, *high]
+    if len(x) < 2 or not all(math.isfinite(number) for number in numbers):
+        return Markup("")
+    bottom, top = min(numbers), max(numbers)
+    height = top - bottom or 1.0
+
+    def path(levels: Iterable[float], values: Iterable[float]) -> str:
+        wide = float(x[-1] - x[0]) or 1.0
+        return " ".join(
+            f"{60 + 330 * (p - x[0]) / wide:.1f},{130 - 115 * (v - bottom) / height:.1f}"
+            for p, v in zip(levels, values, strict=True)
+        )
+
+    around = path([*x, *x[::-1]], [*low, *high[::-1]])
+    labels = [
+        (56, 134, "end", f"{bottom:.3g}"),
+        (56, 19, "end", f"{top:.3g}"),
+        (60, 150, "start", f"{x[0]:.1%}"),
+        (390, 150, "end", f"{x[-1]:.1%}"),
+    ]
+    written = "".join(
+        f'<text x="{left}" y="{down}" text-anchor="{anchor}">{escape(label)}</text>'
+        for left, down, anchor, label in labels
+    )
+    return Markup(
+        f'<svg class="accent" role="img" aria-label="{escape(described)}" width="400" height="156" '
+        f'viewBox="0 0 400 156" font-size="11" fill="currentColor"><polygon points="{around}" fill-opacity=".18"/>'
+        f'<polyline points="{path(x, value)}" fill="none" stroke="currentColor" stroke-width="2"/>{written}</svg>'
+    )
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return "".join(_safe(part) for part in parts)
+
+
+def _safe(part: str) -> str:
+    return part if isinstance(part, Markup) else escape(printable(part))

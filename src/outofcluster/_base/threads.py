@@ -6,18 +6,23 @@ sums in another order would be other bits. More workers (``n_jobs``) are how to 
 Both limits are counted, so that calls may be nested and threads may run audits side by side: the first one in sets the
 limit, and the last one out restores what was there before. BLAS has one limit for the whole process, and so has one
 counter. OpenMP has a limit for each thread that calls it, so each thread counts for itself.
+
+Memory that was freed, and is given back to the system.
+
+The C library of Linux keeps freed memory for later, up to twice the size of the largest array below 32 MB. Beside a fit
+to many records that is memory which nobody uses, several tens of megabytes of it.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
-
-__all__ = ["one_thread"]
 
 
 class _Limit:
@@ -102,3 +107,27 @@ def _forget_the_lock() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_the_lock)
+
+
+def give_back() -> None:
+    """Give freed memory back to the system; does nothing where the C library cannot.
+
+    Examples
+    --------
+    >>> from outofcluster._base.threads import give_back
+    >>> give_back()
+    """
+    trim = _trim()
+    if trim is not None:
+        trim(0)
+
+
+@cache
+def _trim() -> Callable[[int], int] | None:
+    """The function ``malloc_trim`` of the C library; None where it has none."""
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):
+        return None
+    trim.argtypes, trim.restype = [ctypes.c_size_t], ctypes.c_int
+    return trim

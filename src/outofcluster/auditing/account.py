@@ -29,9 +29,7 @@ from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import flag, number, text, whole
 from outofcluster.auditing.findings import Finding
 from outofcluster.inference.estimates import Estimate
-from outofcluster.sampling.metrics.facts import MetricFacts
-
-__all__ = ["TableAccount", "id_like", "look_at_table", "looks_like_dates"]
+from outofcluster.metrics.facts import MetricFacts
 
 _ID_NAME = re.compile(
     r"(^|[_\W])(id|ids|uuid|guid|rowid|row|index|key)$|[a-z](Id|ID|UUID)$|^unnamed: 0$|^(id|uuid|guid)[_\W]",
@@ -115,23 +113,7 @@ class TableAccount:
 
     @classmethod
     def of(cls, X: Any, y: Any, groups: Any, *, classes: bool, codes: NDArray[np.int64] | None = None) -> Self:
-        """The account of checked records.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, or data frame
-            The features.
-        y, groups : array
-            Target and cluster of every record.
-        classes : bool
-            Whether the target is one of classes.
-        codes : array of int, optional
-            Number of the cluster of every record, where that is known already.
-
-        Returns
-        -------
-        TableAccount
-        """
+        """The account of checked records."""
         target = np.asarray(y)
         clusters = _codes(np.asarray(groups)) if codes is None else codes
         if target.dtype.kind in "mM":
@@ -198,17 +180,7 @@ class TableAccount:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The account that `plain` was called on.
-
-        Parameters
-        ----------
-        data : dict
-            The plain data.
-
-        Returns
-        -------
-        TableAccount
-        """
+        """The account that `plain` was called on."""
         counts = ("n_records", "n_clusters", "n_single", "typical", "largest", "n_features", "n_classes")
         names = ("features", "ids", "copies", "determining", "like_groups")
         read: dict[str, Any] = {name: whole(data[name]) for name in counts}
@@ -222,21 +194,7 @@ class TableAccount:
 
 
 def look_at_table(account: TableAccount | None, naive: Estimate, metric: MetricFacts) -> list[Finding]:
-    """What the table itself gives reason to doubt.
-
-    Parameters
-    ----------
-    account : TableAccount or None
-        The account; None in audits of earlier versions.
-    naive : Estimate
-        The cross-validated value.
-    metric : MetricFacts
-        What is measured.
-
-    Returns
-    -------
-    list of Finding
-    """
+    """What the table itself gives reason to doubt."""
     findings = list[Finding]()
     if account is None:
         return findings
@@ -301,19 +259,6 @@ def _is_perfect(account: TableAccount, naive: Estimate, metric: MetricFacts) -> 
 def id_like(name: str, values: NDArray[Any], n_clusters: int) -> bool:
     """Whether a column looks like an id of records or of clusters.
 
-    Parameters
-    ----------
-    name : str
-        The name of the column.
-    values : array
-        Its values.
-    n_clusters : int
-        Number of clusters.
-
-    Returns
-    -------
-    bool
-
     Examples
     --------
     >>> import numpy as np
@@ -338,17 +283,7 @@ def id_like(name: str, values: NDArray[Any], n_clusters: int) -> bool:
 
 
 def looks_like_dates(values: NDArray[Any]) -> bool:
-    """Whether a column holds dates or times, also as text.
-
-    Parameters
-    ----------
-    values : array
-        The values.
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a column holds dates or times, also as text."""
     if values.dtype.kind in "mM":
         return True
     words = [value for value in values[:_FIRST].tolist() if value is not None and value == value]

@@ -15,10 +15,8 @@ from typing import Any
 
 from outofcluster._base.rows import take_rows
 from outofcluster.auditing.account import TableAccount
-from outofcluster.sampling.task import Task
-from outofcluster.split.folds import Fold
-
-__all__ = ["Beginning", "announce", "before_fits"]
+from outofcluster.problem.folds import Fold
+from outofcluster.problem.problem import Task
 
 
 @dataclass(frozen=True)
@@ -46,12 +44,7 @@ class Beginning:
     compiled_fits: int = 0
 
     def seconds_per_fit(self) -> float:
-        """Fit and score one model, as the audit will, and say how long it took; 0 where that fails.
-
-        Returns
-        -------
-        float
-        """
+        """Fit and score one model, as the audit will, and say how long it took; 0 where that fails."""
         from sklearn.base import clone
 
         task, train, held_out = self.task, self.fold.train, self.fold.validation
@@ -72,17 +65,7 @@ _listener: ContextVar[Callable[[Beginning], Any] | None] = ContextVar("listener"
 
 @contextmanager
 def before_fits(listener: Callable[[Beginning], Any]) -> Iterator[None]:
-    """Call a function when the checks of the first audit or test within this context are done.
-
-    Parameters
-    ----------
-    listener : callable
-        It gets what is about to be fitted.
-
-    Yields
-    ------
-    None
-    """
+    """Call a function when the checks of the first audit or test within this context are done."""
     token = _listener.set(listener)
     try:
         yield
@@ -91,13 +74,7 @@ def before_fits(listener: Callable[[Beginning], Any]) -> Iterator[None]:
 
 
 def announce(make: Callable[[], Beginning]) -> None:
-    """Tell the listener, if there is one, that the fits begin; it is told once.
-
-    Parameters
-    ----------
-    make : callable
-        It makes what the listener gets.
-    """
+    """Tell the listener, if there is one, that the fits begin; it is told once."""
     listener = _listener.get()
     if listener is not None:
         _listener.set(None)

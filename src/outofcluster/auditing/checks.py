@@ -16,15 +16,13 @@ from outofcluster.auditing.choices import LARGEST_RATE, TOLD_APART, enough_clust
 from outofcluster.auditing.findings import Finding
 from outofcluster.curves.base import Curve
 from outofcluster.curves.shape import ShapeCheck, diagnose_points
+from outofcluster.evidence.suspects import RateCheck
 from outofcluster.inference.intervals import Uncertainty, uncertainty
 from outofcluster.inference.optimism import Optimism
 from outofcluster.inference.pooled import Pooled
 from outofcluster.leakage.rate import Leakage
+from outofcluster.metrics.facts import MetricFacts
 from outofcluster.sampling.audit_samples import AuditSamples
-from outofcluster.sampling.metrics.facts import MetricFacts
-from outofcluster.split.rate_check import RateCheck
-
-__all__ = ["look_at_choices", "look_at_estimate", "look_at_rate", "look_at_samples", "look_at_sides"]
 
 _LOW_LEVEL = 0.25
 """Largest level below which a curve cannot be followed; five folds of equal size reach 0.4."""
@@ -41,21 +39,7 @@ _FAR = 6.0
 
 
 def look_at_choices(samples: AuditSamples, *, reason: str, units: str, units_asked: str) -> list[Finding]:
-    """What to know about the error model and the units.
-
-    Parameters
-    ----------
-    samples : AuditSamples
-        The samples.
-    reason : str
-        Why the error model was chosen; empty where the user chose it.
-    units, units_asked : str
-        What counts as one independent unit, and what the user asked for.
-
-    Returns
-    -------
-    list of Finding
-    """
+    """What to know about the error model and the units."""
     model, findings = samples.error_model, list[Finding]()
     if reason:
         findings.append(
@@ -150,19 +134,7 @@ def _few_clusters(samples: AuditSamples, units: str, units_asked: str) -> list[F
 
 
 def look_at_samples(pooled: Pooled, *, has_rate: bool) -> list[Finding]:
-    """What the samples show: levels, missing folds, redraws, and shapes of the losses that noise does not explain.
-
-    Parameters
-    ----------
-    pooled : Pooled
-        The losses of all folds.
-    has_rate : bool
-        Whether there is a leakage rate.
-
-    Returns
-    -------
-    list of Finding
-    """
+    """What the samples show: levels, missing folds, redraws, and shapes of the losses that noise does not explain."""
     samples = pooled.samples
     first, findings = samples.folds[0].samples, list[Finding]()
     largest = float(first.injected.max())
@@ -253,21 +225,7 @@ def _own_words(check: ShapeCheck, metric: MetricFacts) -> str:
 
 
 def look_at_rate(leakage: Sequence[Leakage], error_model: str, metric: MetricFacts) -> list[Finding]:
-    """What the source of the leakage rate says about it.
-
-    Parameters
-    ----------
-    leakage : sequence of Leakage
-        The rate assumed in each fold.
-    error_model : str
-        How clustering errors happen.
-    metric : MetricFacts
-        What is measured.
-
-    Returns
-    -------
-    list of Finding
-    """
+    """What the source of the leakage rate says about it."""
     findings = list[Finding]()
     if bounds := [leak.rate for leak in leakage if leak.at_least]:
         findings.append(
@@ -307,17 +265,7 @@ def _whole_entities(leakage: Sequence[Leakage]) -> list[Finding]:
 
 
 def look_at_sides(samples: AuditSamples, by_data: Leakage | None, leakage: Sequence[Leakage] | None) -> list[Finding]:
-    """What the records of both sides say about the leakage rate.
-
-    Parameters
-    ----------
-    samples : AuditSamples
-        The samples.
-    by_data : Leakage or None
-        The rate that the records themselves show, with its bound.
-    leakage : sequence of Leakage or None
-        The rate assumed in each fold.
-    """
+    """What the records of both sides say about the leakage rate."""
     entities = [fold.entities for fold in samples.folds if fold.entities is not None]
     if entities and not any(own.identified for own in entities):
         return [
@@ -417,21 +365,7 @@ def look_at_estimate(
     se_data: float,
     leakage: Sequence[Leakage],
 ) -> list[Finding]:
-    """What the solution shows, and what it depends on.
-
-    Parameters
-    ----------
-    pooled, optimism, curve, source
-        The losses, the solution, the fitted curve, and what the error of the corrected loss is made of.
-    value, se_data : float
-        The corrected value in the metric's own sign, and its standard error from the data.
-    leakage : sequence of Leakage
-        The rate assumed in each fold.
-
-    Returns
-    -------
-    list of Finding
-    """
+    """What the solution shows, and what it depends on."""
     findings = list[Finding]()
     assumed = max(leak.rate for leak in leakage)
     if optimism.multiplier > _FAR or assumed > LARGEST_RATE:

@@ -12,35 +12,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from outofcluster._base.arguments import Array, check_choice, check_number, short
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, check_choice, check_number, short
 from outofcluster.curves import AutoCurve, Curve, PolynomialCurve
+from outofcluster.evidence.laws import PieceLaw
 from outofcluster.leakage.rate import Leakage
+from outofcluster.metrics.base import Loss
+from outofcluster.problem.folds import Fold, Rows, count_clusters, looks_linked
 from outofcluster.sampling.audit_samples import AuditSamples
-from outofcluster.sampling.metrics.losses import Loss
-from outofcluster.split.folds import Fold, Rows, count_clusters, looks_linked
-from outofcluster.split.pieces import PieceLaw
-
-__all__ = [
-    "LARGEST_RATE",
-    "TOLD_APART",
-    "asks_the_data",
-    "check_both",
-    "choose_error_model",
-    "choose_stored_units",
-    "choose_units",
-    "enough_clusters",
-    "is_per_record",
-    "largest_rate",
-    "law_of_pieces",
-    "looks_linked",
-    "read_confidence",
-    "read_curve",
-    "read_leakage",
-    "read_record_rates",
-    "read_unmix",
-    "read_validation_leakage",
-]
 
 ErrorModel = Literal["records", "fragments"]
 UnitKind = Literal["clusters", "records"]
@@ -75,15 +54,7 @@ def choose_error_model(error_model: Any, leakage: Any, folds: Sequence[Fold], cl
 
 
 def enough_clusters(held_out: Sequence[Rows], trained: Sequence[int]) -> bool:
-    """Whether there are enough clusters on both sides for an interval about new clusters of the population.
-
-    Parameters
-    ----------
-    held_out : sequence of array
-        The cluster of every held-out record, for each fold.
-    trained : sequence of int
-        Number of training clusters of each fold.
-    """
+    """Whether there are enough clusters on both sides for an interval about new clusters of the population."""
     fewest = min(count_clusters(clusters) for clusters in held_out)
     return fewest >= 2 and min(trained) >= 2 and count_clusters(np.concatenate(held_out)) >= _LEAST_CLUSTERS
 

@@ -39,30 +39,26 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtr
 
-from outofcluster._base.deprecation import old_names
+from outofcluster._base.arguments import Array, short, shown
 from outofcluster._base.exceptions import FitError, InputError
 from outofcluster._base.files import check_path
-from outofcluster._base.markup import element, fragment, table
 from outofcluster._base.plain import data_frame, plain
-from outofcluster._base.randomness import RandomState, seed_of
-from outofcluster._base.roots import first_crossing
-from outofcluster._base.text import printable
-from outofcluster._base.validation import Array, short, shown
+from outofcluster._base.seeds import RandomState, seed_of
+from outofcluster._base.text import element, fragment, printable, table
 from outofcluster.auditing.choices import LARGEST_RATE
-from outofcluster.auditing.columns import named_columns
 from outofcluster.auditing.findings import Finding, in_words
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit
 from outofcluster.curves.base import Curve
 from outofcluster.inference.estimates import Estimate, chance_in_words
 from outofcluster.inference.intervals import Confidence, paired_uncertainty
-from outofcluster.sampling.checkpoint import Place
-from outofcluster.sampling.fitting import check_cloneable
-from outofcluster.sampling.metrics.facts import SOME_LOSS, MetricFacts
-from outofcluster.sampling.metrics.resolve import resolve_loss, resolve_scoring
-from outofcluster.split.folds import make_folds
-
-__all__ = ["Comparison", "Difference", "compare"]
+from outofcluster.inference.solution import first_crossing
+from outofcluster.metrics.facts import SOME_LOSS, MetricFacts
+from outofcluster.metrics.resolve import resolve_loss, resolve_scoring
+from outofcluster.problem.columns import named_columns
+from outofcluster.problem.folds import make_folds
+from outofcluster.problem.problem import check_cloneable
+from outofcluster.sampling.store import Place
 
 _SCHEMA = 3
 _DRAWS = 2**16
@@ -70,7 +66,6 @@ _OF_FOLDS = ("fold-left-out", "giant-cluster", "mostly-left-out", "unbalanced-fo
 """Findings about folds, which the models share; the others are those of a model."""
 
 
-@old_names(errors="error_model", method="curve")
 def compare(
     estimators: Mapping[str, Any],
     X: Any,
@@ -541,19 +536,7 @@ def _chance_below_zero(value: float, variance: float) -> float:
 
 
 def chance_of_change(gaps: Array, variances: Array) -> float:
-    """The chance that not all true gaps between neighbours of an order are positive (see the module's head).
-
-    Parameters
-    ----------
-    gaps : array of shape (M - 1,)
-        Estimated gaps between neighbours.
-    variances : array of shape (M, M)
-        Variances of the differences of all pairs, in that order.
-
-    Returns
-    -------
-    float
-    """
+    """The chance that not all true gaps between neighbours of an order are positive (see the module's head)."""
     if not np.isfinite(variances).all():
         return math.nan
     if len(gaps) == 1:

@@ -8,7 +8,7 @@ leakage rate: that is what the optimism of an audit says.
 (:mod:`outofcluster.sampling.effect` derives both).
 
 *The paper's test* (Section 4), ``method="welch"``. With z and z' the mean validation losses of models trained on
-records of T̂ and of V̂, m of each kind in each of K splits (:mod:`outofcluster.sampling.disjoint_folds` says how they
+records of T̂ and of V̂, m of each kind in each of K splits (:mod:`outofcluster.sampling.effect` says how they
 are drawn), and s², s'² their variances around the means of their own split, the test of e(p0) ≤ e(1) against e(p0) >
 e(1) rejects when
 
@@ -18,30 +18,315 @@ e(1) rejects when
 which is Welch's test for K = 1. (The paper's null hypothesis is to be read as e_0 = e(p0).) It fits few models to
 small disjoint folds, so that its power is low; the power against the effect that it measured is printed beside its
 p-value.
+"
+
+What `leakage_test` returns: the numbers, and words that claim no more than the test has shown.
 """
 
 from __future__ import annotations
 
-from math import comb, sqrt
-from typing import Any, Literal
+import json
+from dataclasses import dataclass
+from math import comb, copysign, inf, isfinite, nan, sqrt
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.special import nctdtr, nctdtrinc, stdtr, stdtrit
 
+from outofcluster._base.arguments import Array, check_choice, check_integer, check_number
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.randomness import RandomState, seed_of
-from outofcluster._base.validation import check_choice, check_integer, check_number
+from outofcluster._base.plain import (
+    check_schema,
+    data_frame,
+    finite,
+    flag,
+    number,
+    numbers,
+    plain,
+    read_json,
+    reading,
+    share,
+    text,
+    whole,
+)
+from outofcluster._base.seeds import RandomState, seed_of
+from outofcluster._base.text import element, fragment, printable, table
 from outofcluster.auditing.account import TableAccount
 from outofcluster.auditing.beginning import Beginning, announce
-from outofcluster.auditing.columns import named_columns
-from outofcluster.auditing.effect_result import POWER, LeakageTest
-from outofcluster.sampling.audit_samples import EffectLosses
-from outofcluster.sampling.disjoint_folds import sample_disjoint_folds
-from outofcluster.sampling.effect import sample_effect
-from outofcluster.sampling.task import Task, check_n_jobs
-from outofcluster.split.folds import make_folds
+from outofcluster.inference.estimates import percent
+from outofcluster.metrics.facts import known_facts
+from outofcluster.problem.columns import named_columns
+from outofcluster.problem.folds import make_folds
+from outofcluster.problem.problem import Task, check_n_jobs
+from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
+from outofcluster.sampling.effect import sample_disjoint_folds, sample_effect
 
-__all__ = ["LeakageTest", "detectable_effect", "evaluate_effect", "leakage_test"]
+_SCHEMA = 2
+
+POWER = 0.8
+"""Probability with which a detectable effect is found."""
+
+
+@dataclass(frozen=True, eq=False)
+class LeakageTest:
+    """Result of `leakage_test`; ``print`` it to see what was shown and what was not.
+
+    Two results are equal when all their numbers are equal.
+
+    Attributes
+    ----------
+    statistic, df, pvalue : float
+        T, its degrees of freedom, and the one-sided p-value.
+    rejected : bool
+        Whether the p-value is at most ``alpha``.
+    difference : float
+        By how much training on records of held-out clusters lowers their loss.
+    detectable : float
+        Difference that losses as noisy as these would have shown with a probability of 80 %.
+    losses_train, losses_validation : array of shape (n_folds, models)
+        Mean losses of models on held-out records: of models that were trained on other clusters, and of models that
+        were trained on other records of the same clusters.
+    sizes : FoldSizes
+        Number of models of each kind in a drawing, the records that each is trained on, and those that are scored.
+    n_folds : int
+        Drawings of pairs of models; for the paper's test the splits that were used.
+    alpha, loss : float, str
+        Level of the test, and name of the loss or metric.
+    method : {"paired", "welch"}
+        The test with power, or the paper's own.
+    units, n_units : str, int
+        The independent units, "clusters" or "records", and their number; "models" for the paper's test.
+    power : float
+        Probability with which the test finds an effect as large as the one it measured.
+    greater_is_better : bool
+        Whether the losses are those of a metric of which more is better, with the sign turned.
+    """
+
+    statistic: float
+    df: float
+    pvalue: float
+    rejected: bool
+    alpha: float
+    difference: float
+    detectable: float
+    losses_train: Array
+    losses_validation: Array
+    sizes: FoldSizes
+    n_folds: int
+    loss: str
+    method: str = "paired"
+    units: str = "clusters"
+    n_units: int = 0
+    power: float = nan
+    greater_is_better: bool = False
+
+    @property
+    def _chance(self) -> str:
+        """The p-value, and the power of the paper's test beside it."""
+        power = (
+            f", power {100 * self.power:.0f} % against the effect that was measured" if self.method == "welch" else ""
+        )
+        return f"p = {self.pvalue:.2g}{power}"
+
+    @property
+    def outcome(self) -> str:
+        """Whether an effect was found, and the p-value, and nothing else."""
+        return f"{'A' if self.rejected else 'No'} cluster effect was found ({self._chance})."
+
+    @property
+    def sentence(self) -> str:
+        """The outcome in one sentence."""
+        if self.rejected:
+            return f"A cluster effect was found ({self._chance}): there is something for leakage to act on."
+        if not isfinite(self.detectable):
+            return f"No cluster effect was found ({self._chance}), from losses that do not vary."
+        return (
+            f"No cluster effect was found ({self._chance}); one of {self.detectable:.3g} would have been found "
+            f"with a probability of {percent(POWER)}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data that JSON can hold; numbers that are not finite are None.
+
+        Returns
+        -------
+        dict
+            What `to_json` writes.
+        """
+        return {"schema": _SCHEMA, **plain(self)}
+
+    def to_json(self) -> str:
+        """Everything as JSON.
+
+        Returns
+        -------
+        str
+            The JSON text.
+        """
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """The test that `to_dict` was called on.
+
+        Parameters
+        ----------
+        data : dict
+            What `to_dict` returned.
+
+        Returns
+        -------
+        LeakageTest
+            An equal test.
+        """
+        check_schema(data, _SCHEMA)
+        with reading("a leakage test"):
+            difference = finite(data["difference"])
+            statistic = data["statistic"]
+            return cls(
+                statistic=copysign(inf, difference) if statistic is None else number(statistic),
+                df=number(data["df"]),
+                pvalue=share(data["pvalue"]),
+                rejected=flag(data["rejected"]),
+                alpha=share(data["alpha"]),
+                difference=difference,
+                detectable=number(data["detectable"]),
+                losses_train=np.array([numbers(row) for row in data["losses_train"]]),
+                losses_validation=np.array([numbers(row) for row in data["losses_validation"]]),
+                sizes=FoldSizes(**{name: whole(size) for name, size in data["sizes"].items()}),
+                n_folds=whole(data["n_folds"]),
+                loss=text(data["loss"]),
+                method=text(data["method"]),
+                units=text(data["units"]),
+                n_units=whole(data["n_units"]),
+                power=nan if data["power"] is None else share(data["power"]),
+                greater_is_better=flag(data["greater_is_better"]),
+            )
+
+    @classmethod
+    def from_json(cls, written: str) -> Self:
+        """The test that `to_json` was called on.
+
+        Parameters
+        ----------
+        written : str
+            What `to_json` returned.
+
+        Returns
+        -------
+        LeakageTest
+            An equal test.
+        """
+        return cls.from_dict(read_json(written))
+
+    def to_frame(self) -> Any:
+        """The losses of all models as a table.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per model, with the columns split, trained_on and loss.
+        """
+        kinds = {"other clusters": self.losses_train, "the same clusters": self.losses_validation}
+        rows = [
+            (split, kind, float(loss))
+            for kind, losses in kinds.items()
+            for split, of_split in enumerate(losses)
+            for loss in of_split
+        ]
+        return data_frame(dict(zip(("split", "trained_on", "loss"), zip(*rows, strict=True), strict=True)))
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the losses of the models by what they were trained on; needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        LeakageTestDisplay
+        """
+        from outofcluster.present.display import LeakageTestDisplay
+
+        return LeakageTestDisplay.from_test(self).plot(ax)
+
+    def __eq__(self, other: object) -> bool:
+        return self.to_dict() == other.to_dict() if isinstance(other, LeakageTest) else NotImplemented
+
+    @property
+    def _label(self) -> str:
+        known = known_facts(self.loss)
+        return self.loss if known is None else known.label.removeprefix("mean ")
+
+    @property
+    def _means(self) -> tuple[float, float]:
+        """Mean losses of both kinds of models, as the metric shows them."""
+        sign = -1 if self.greater_is_better else 1
+        return sign * float(self.losses_train.mean()), sign * float(self.losses_validation.mean())
+
+    @property
+    def _lines(self) -> tuple[str, str, str, str]:
+        """The verdict, what it does not show, the losses, and the numbers of the test."""
+        power = f"an effect of {self.detectable:.3g} would have been found with a probability of {percent(POWER)}"
+        if not isfinite(self.detectable):
+            power = "the losses do not vary, which leaves unknown what effect would have been found"
+        if self.rejected:
+            verdict = "A cluster effect was found: models are better on clusters that they were trained on."
+            limit = (
+                "So there is something for leakage to act on. This does not show that a score is inflated: that "
+                "depends on the errors of the clustering, and the optimism of an audit says by how much."
+            )
+        else:
+            verdict = (
+                "No cluster effect was found: models are not better on clusters that they were trained on, by more "
+                "than chance explains."
+            )
+            limit = f"This does not show that there is none: with these records {power}."
+        other, own = self._means
+        losses = (
+            f"Mean {self._label} on held-out records: {_number(other, 4)} by models of other clusters, "
+            f"{_number(own, 4)} by models of the same clusters, difference {_number(self.difference, 3)}."
+        )
+        name = "Student's" if self.method == "paired" else "Welch's"
+        models = (
+            f"{self.n_folds} pairs of models of {self.sizes.n_train:,} records; "
+            f"the units are {self.n_units:,} {self.units}"
+            if self.method == "paired"
+            else f"the paper's test, {self.losses_train.size} + {self.losses_train.size} models of "
+            f"{self.sizes.n_train:,} records, each scored on {self.sizes.n_scored:,}"
+        )
+        freedom = f"{self.df:.3g}" if self.df < 999.5 else f"{self.df:,.0f}"
+        numbers_of_test = (
+            f"{name} t = {_number(self.statistic, 3)} with {freedom} degrees of freedom, one-sided {self._chance}, "
+            f"level {self.alpha:g}; {models}."
+        )
+        return verdict, limit, losses, numbers_of_test
+
+    def __str__(self) -> str:
+        return printable("\n".join(self._lines))
+
+    def _repr_html_(self) -> str:
+        other, own = self._means
+        rows = [
+            ("other clusters", _number(other, 4), str(self.losses_train.size)),
+            ("the same clusters", _number(own, 4), str(self.losses_validation.size)),
+        ]
+        header = ("trained on", f"mean {self._label} on held-out records", "models")
+        _, limit, _, numbers_of_test = self._lines
+        return fragment(
+            element("p", element("strong", self.outcome)),
+            table(header, rows),
+            *(element("p", line) for line in (limit, numbers_of_test)),
+        )
+
+
+def _number(value: float, digits: int) -> str:
+    """A number with so many digits and a true minus sign."""
+    written = f"{value:.{digits}g}"
+    return f"−{written[1:]}" if written.startswith("-") else written
+
 
 ALPHA = 0.05
 """Level of the test by default."""
@@ -153,19 +438,6 @@ def detectable_effect(
 ) -> float:
     """Difference of the mean losses that the paper's test finds with a wanted probability (noncentral t distribution).
 
-    Parameters
-    ----------
-    n_train_folds, n_validation_folds : int
-        Number of losses of either kind, at least 2.
-    deviation_train, deviation_validation : float
-        Their standard deviations.
-    alpha, power : float
-        Level of the test, and wanted probability, above the level.
-
-    Returns
-    -------
-    float
-
     Examples
     --------
     >>> from outofcluster.auditing.effect_test import detectable_effect
@@ -202,23 +474,7 @@ def _detectable(error: float, df: float, alpha: float, power: float) -> float:
 def evaluate_effect(
     losses: EffectLosses, loss: str, *, alpha: float = ALPHA, greater_is_better: bool = False
 ) -> LeakageTest:
-    """The test for a cluster effect on losses that were sampled for it.
-
-    Parameters
-    ----------
-    losses : EffectLosses
-        Losses of models trained on other clusters, and on the held-out clusters themselves.
-    loss : str
-        Name of the loss or metric.
-    alpha : float, default=0.05
-        Level of the test.
-    greater_is_better : bool, default=False
-        Whether the losses are those of a metric of which more is better, with the sign turned.
-
-    Returns
-    -------
-    LeakageTest
-    """
+    """The test for a cluster effect on losses that were sampled for it."""
     z, zv = losses.train, losses.validation
     k, m = z.shape
     paired = len(losses.numbers) > 0

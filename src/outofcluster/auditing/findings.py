@@ -11,8 +11,6 @@ from typing import Literal
 
 from outofcluster._base.text import printable
 
-__all__ = ["CODES", "Finding", "in_words", "not_muted"]
-
 Severity = Literal["info", "warning", "severe"]
 
 CODES = {
@@ -84,19 +82,7 @@ def not_muted(findings: Iterable[Finding], mute: Iterable[str]) -> tuple[Finding
 
 
 def in_words(findings: Mapping[str, Iterable[Finding]], codes: Container[str] = CODES) -> list[str]:
-    """One line for each warning or severe finding of several audits, with the names of the audits that have it.
-
-    Parameters
-    ----------
-    findings : mapping
-        The findings of each audit by its name.
-    codes : container of str
-        Codes of the findings that are wanted, by default all.
-
-    Returns
-    -------
-    list of str
-    """
+    """One line for each warning or severe finding of several audits, with the names of the audits that have it."""
     named: dict[str, list[tuple[str, Finding]]] = {}
     for name, own in findings.items():
         for finding in own:

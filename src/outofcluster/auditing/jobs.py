@@ -9,51 +9,35 @@ from typing import Any
 
 import numpy as np
 
+from outofcluster._base.arguments import Array, check_integer
 from outofcluster._base.exceptions import CheckpointError, FitError, InputError
 from outofcluster._base.threads import one_thread
-from outofcluster._base.validation import Array, check_integer
 from outofcluster.auditing.choices import TOLD_APART
 from outofcluster.auditing.once import of_fold
 from outofcluster.auditing.suspects import nearest_clusters
 from outofcluster.curves.base import Curve
-from outofcluster.design.automatic import least_size, placed_levels, placed_sizes
-from outofcluster.design.extrapolation import largest_level
-from outofcluster.design.unmixing import rated_fractions, unmixed_fractions
+from outofcluster.evidence.entities import EntitySuspects, LikelyPieces, entity_suspects, likely_pieces, match_clusters
+from outofcluster.evidence.sides import Sides
 from outofcluster.leakage.data import estimate_rate, over_folds
 from outofcluster.leakage.rate import Leakage
 from outofcluster.leakage.records import check_record_rates, informed_rates
-from outofcluster.sampling.checkpoint import Checkpoint, Place
-from outofcluster.sampling.fold_samples import FoldSamples, SideFacts, TrainScores
-from outofcluster.sampling.metrics.recomputed import OfModel, OfPredictions
-from outofcluster.sampling.prepare import Sampling, SamplingSettings, UnitKind, prepare
+from outofcluster.metrics.recomputed import OfModel, OfPredictions
+from outofcluster.problem.folds import Fold, Rows, count_clusters
+from outofcluster.problem.problem import Task
+from outofcluster.sampling.audit_samples import FoldSamples, SideFacts, TrainScores
+from outofcluster.sampling.levels import (
+    largest_level,
+    least_size,
+    placed_levels,
+    placed_sizes,
+    rated_fractions,
+    unmixed_fractions,
+)
 from outofcluster.sampling.progress import Progress
+from outofcluster.sampling.resamplers import RatioWeights, RecordWeights, sides_of, weights_of
+from outofcluster.sampling.run import Sampling, SamplingSettings, UnitKind, prepare
 from outofcluster.sampling.samples import LossSamples
-from outofcluster.sampling.sides import sides_of, weights_of
-from outofcluster.sampling.task import Task
-from outofcluster.sampling.unmixing import RatioWeights, RecordWeights
-from outofcluster.split.discriminator import Sides
-from outofcluster.split.entities import EntitySuspects, LikelyPieces, entity_suspects, likely_pieces, match_clusters
-from outofcluster.split.folds import Fold, Rows, count_clusters
-
-__all__ = [
-    "Design",
-    "Job",
-    "check_folds",
-    "data_leakage",
-    "likely_entities",
-    "of_common_sizes",
-    "of_defined_metrics",
-    "planned",
-    "prepared",
-    "side_facts",
-    "stored_units",
-    "told_apart",
-    "unmixed",
-    "unmixed_by_rates",
-    "with_exchanged_sides",
-    "with_pieces_left_out",
-    "without_unmixing",
-]
+from outofcluster.sampling.store import Checkpoint, Place
 
 _FITS = {"records": 3000, "fragments": 400}
 _LEAST_FITS = 12

@@ -10,8 +10,6 @@ from __future__ import annotations
 from outofcluster.auditing.summary import Summary
 from outofcluster.inference.estimates import Estimate, between, decimals, fixed, percent
 
-__all__ = ["methods_text"]
-
 _ERRORS = {
     "records": "single records of a held-out cluster can be among the training records",
     "fragments": "a cluster can be split, so that a whole piece of it is among the training records",
@@ -31,22 +29,7 @@ _LEFT_OUT = {
 
 
 def methods_text(summary: Summary, *, n_records: int, n_clusters: int, left_out: bool) -> str:
-    """Three short paragraphs for a paper: methods, results and limitations.
-
-    Parameters
-    ----------
-    summary : Summary
-        The numbers of an audit.
-    n_records, n_clusters : int
-        Records that were held out in some fold, and their clusters as the clustering has them.
-    left_out : bool
-        Whether models were also fitted without records or clusters that look leaked.
-
-    Returns
-    -------
-    str
-        Paragraphs with an empty line between them.
-    """
+    """Three short paragraphs for a paper: methods, results and limitations."""
     parts = {
         "Methods": _methods(summary, n_records, n_clusters, left_out=left_out),
         "Results": _results(summary),

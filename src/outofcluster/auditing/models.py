@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-__all__ = ["estimator_in_words", "model_in_words"]
-
 _NAMES = {
     "LogisticRegression": "logistic regression",
     "LogisticRegressionCV": "logistic regression",
@@ -67,15 +65,6 @@ _DEFAULT_NEIGHBOURS = 5
 def model_in_words(estimator: Any) -> str:
     """A model by its name.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Any scikit-learn estimator or Pipeline.
-
-    Returns
-    -------
-    str
-
     Examples
     --------
     >>> from outofcluster.auditing.models import model_in_words
@@ -93,17 +82,6 @@ def model_in_words(estimator: Any) -> str:
 
 def estimator_in_words(printed: str) -> str:
     """A model by its name, from the way in which scikit-learn prints it, as files of samples keep it.
-
-    Parameters
-    ----------
-    printed : str
-        What ``repr`` of the model gave.
-
-    Returns
-    -------
-    str
-        The name. Of a pipeline it is that of the last step; of a search, that of the model that is tuned. What does not
-        look like a model stays as it is.
 
     Examples
     --------

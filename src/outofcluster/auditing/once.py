@@ -11,32 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import FitError, InputError
-from outofcluster._base.validation import Array
+from outofcluster.problem.folds import Fold
+from outofcluster.problem.problem import Task, digest
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
-from outofcluster.sampling.baselines import random_fold_losses, train_losses
+from outofcluster.sampling.baselines import random_fold_losses, train_losses, training_shares
 from outofcluster.sampling.effect import sample_effect
-from outofcluster.sampling.prepare import package_versions
-from outofcluster.sampling.task import Task, digest
-from outofcluster.sampling.training_variation import training_shares
-from outofcluster.split.folds import Fold
-
-__all__ = [
-    "by_fold",
-    "effect_arrays",
-    "ending",
-    "identity",
-    "of_fold",
-    "random_arrays",
-    "read_effect",
-    "sound_effect",
-    "sound_folds",
-    "sound_random",
-    "sound_train",
-    "sound_varied",
-    "train_arrays",
-    "varied_arrays",
-]
+from outofcluster.sampling.run import package_versions
 
 
 def identity(task: Task, folds: Sequence[Fold], root: np.random.SeedSequence) -> dict[str, Any]:

@@ -8,22 +8,25 @@ Everything is solved as losses, of which lower ones are better (:mod:`outofclust
 values of an audit are in the metric's own sign: an AUC is an AUC. The sign is turned only here, by `MetricFacts.shown`
 in the properties and methods that return a value, and in the parts of a summary; whatever is shown elsewhere is made of
 these.
+
+An audit in a file: the samples of every metric as arrays, and the choices as plain data. Nothing is pickled.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
+from outofcluster import curves
+from outofcluster._base.arguments import Array, check_number, check_share, check_vector, short
 from outofcluster._base.exceptions import InputError, SolverError
-from outofcluster._base.roots import first_crossing
-from outofcluster._base.validation import Array, check_number, check_share, check_vector, short
+from outofcluster._base.plain import plain, read_archive, starting_with, write_archive
 from outofcluster._base.version import __version__
 from outofcluster.auditing.account import TableAccount, look_at_table
 from outofcluster.auditing.checks import look_at_choices, look_at_estimate, look_at_rate, look_at_samples, look_at_sides
@@ -36,26 +39,21 @@ from outofcluster.auditing.choices import (
     read_curve,
     read_leakage,
 )
-from outofcluster.auditing.effect_result import LeakageTest
-from outofcluster.auditing.effect_test import evaluate_effect
+from outofcluster.auditing.effect_test import LeakageTest, evaluate_effect
 from outofcluster.auditing.findings import Finding, not_muted
 from outofcluster.auditing.methods_text import methods_text
-from outofcluster.auditing.stored import plain_curve, read_audits, write_audits
 from outofcluster.auditing.summary import Summary
 from outofcluster.auditing.summary_parts import FittedCurve, FoldSummary, MetricSummary, UnmixedLosses
 from outofcluster.auditing.suspects import entity_suspects_frame, suspects_frame
 from outofcluster.curves.base import Curve
-from outofcluster.inference.estimates import Estimate, Sensitivity
+from outofcluster.inference.estimates import Estimate, Sensitivity, SensitivitySurface
 from outofcluster.inference.optimism import Optimism
 from outofcluster.inference.pieces import TwoReadings
 from outofcluster.inference.pooled import Pooled
-from outofcluster.inference.solution import Solution
-from outofcluster.inference.surface import SensitivitySurface
+from outofcluster.inference.solution import Solution, first_crossing
 from outofcluster.leakage.rate import Leakage
+from outofcluster.metrics.facts import MetricFacts
 from outofcluster.sampling.audit_samples import AuditSamples
-from outofcluster.sampling.metrics.facts import MetricFacts
-
-__all__ = ["Audit"]
 
 _FINE, _FINE_AND_FAR = np.arange(101) / 200, np.arange(181) / 200
 _COARSE = (0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
@@ -723,3 +721,55 @@ class Audit:
             return None
         rates = sorted(rows)
         return self._sensitivity(np.array(rates), [rows[rate] for rate in rates])
+
+
+_KIND, _FORMAT = "an audit", 2
+
+
+def write_audits(path: str | os.PathLike[str], audits: Sequence[tuple[AuditSamples, Mapping[str, Any]]]) -> None:
+    """Write samples and choices, one pair per metric, complete or not at all."""
+    about, arrays = dict[str, Any](), dict[str, Any]()
+    for place, (samples, choices) in enumerate(audits):
+        facts, own = samples.to_arrays()
+        # The parameters of a curve stay as they are: one of them may be infinite, which plain data cannot hold.
+        kept = {name: value if name == "curve" else plain(value) for name, value in choices.items()}
+        about[str(place)] = {"samples": facts, "choices": kept}
+        arrays |= {f"metric{place}_{name}": array for name, array in own.items()}
+    write_archive(path, _KIND, _FORMAT, about, arrays)
+
+
+def read_audits(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """The arguments of every `Audit` in a file, the first metric first."""
+    about, arrays = read_archive(path, _KIND, _FORMAT)
+    audits = []
+    for place in range(len(about)):
+        choices = dict(about[str(place)]["choices"])
+        samples = AuditSamples.from_arrays(about[str(place)]["samples"], starting_with(arrays, f"metric{place}_"))
+        leakage, by_data, table = (choices.pop(name, None) for name in ("leakage", "data_leakage", "table"))
+        curve = choices.pop("curve")
+        audits.append(
+            {
+                "pooled": Pooled(samples, choices.pop("units"), choices.pop("validation_leakage", 0.0)),
+                "leakage": None if leakage is None else tuple(Leakage(**leak) for leak in leakage),
+                "curve_method": getattr(curves, curve["name"])(**curve["params"]),
+                "confidence_level": choices["confidence_level"],
+                "mute": tuple(choices["mute"]),
+                "error_model_reason": choices["error_model_reason"],
+                "units_asked": choices["units_asked"],
+                "data_leakage": None if by_data is None else Leakage(**by_data),
+                "table": None if table is None else TableAccount.from_dict(table),
+            }
+        )
+    return audits
+
+
+def plain_curve(curve: Curve) -> dict[str, Any]:
+    """A curve method as its name and its parameters; refuses one that cannot be made from these."""
+    params = curve.get_params()
+    simple = all(value is None or isinstance(value, bool | int | float | str) for value in params.values())
+    if not simple or not hasattr(curves, type(curve).__name__):
+        raise InputError(
+            f"curve must have numbers as parameters for the audit to be saved, got {short(curve)}; "
+            "save with_curve(…) of another one."
+        )
+    return {"name": type(curve).__name__, "params": params}

@@ -15,11 +15,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from outofcluster._base.deprecation import old_names
+from outofcluster._base.arguments import short
 from outofcluster._base.exceptions import FitError, InputError
-from outofcluster._base.randomness import RandomState, seed_of
-from outofcluster._base.records import check_same_order
-from outofcluster._base.validation import short
+from outofcluster._base.rows import check_same_order
+from outofcluster._base.seeds import RandomState, seed_of
 from outofcluster.auditing.account import TableAccount
 from outofcluster.auditing.beginning import Beginning, announce
 from outofcluster.auditing.choices import (
@@ -34,7 +33,6 @@ from outofcluster.auditing.choices import (
     read_unmix,
     read_validation_leakage,
 )
-from outofcluster.auditing.columns import named_columns
 from outofcluster.auditing.findings import CODES
 from outofcluster.auditing.jobs import (
     Job,
@@ -72,25 +70,20 @@ from outofcluster.auditing.once import (
 )
 from outofcluster.auditing.result import Audit
 from outofcluster.curves.base import Curve
+from outofcluster.evidence.entities import EntitySuspects
 from outofcluster.inference.pooled import Pooled
 from outofcluster.leakage.records import rate_of_records
-from outofcluster.sampling.audit_samples import AuditSamples, RandomFolds
-from outofcluster.sampling.baseline_store import BaselineStore
+from outofcluster.problem.columns import named_columns
+from outofcluster.problem.folds import Clusters, ClusterSizes, count_clusters, make_folds
+from outofcluster.problem.problem import Task, check_n_jobs
+from outofcluster.sampling.audit_samples import AuditSamples, FoldSamples, RandomFolds
 from outofcluster.sampling.baselines import fold_losses
-from outofcluster.sampling.checkpoint import Place, keeping_work
-from outofcluster.sampling.fold_samples import FoldSamples
 from outofcluster.sampling.progress import Progress
-from outofcluster.sampling.task import Task, check_n_jobs
-from outofcluster.split.entities import EntitySuspects
-from outofcluster.split.folds import Clusters, count_clusters, make_folds
-from outofcluster.split.sizes import ClusterSizes
-
-__all__ = ["audit"]
+from outofcluster.sampling.store import BaselineStore, Place, keeping_work
 
 _MODELS_OF_THE_TEST = 60
 
 
-@old_names(errors="error_model", method="curve")
 @keeping_work
 def audit(
     estimator: Any,

@@ -15,11 +15,9 @@ from typing import Any
 import numpy as np
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.randomness import RandomState
+from outofcluster._base.seeds import RandomState
 from outofcluster.auditing.run import audit
-from outofcluster.sampling.metrics.losses import is_a
-
-__all__ = ["corrected_cross_validate"]
+from outofcluster.metrics.base import is_a
 
 
 def corrected_cross_validate(

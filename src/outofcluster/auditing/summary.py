@@ -4,6 +4,8 @@ A summary holds no records, models or samples, so it can be written down, read b
 ``Summary.from_json(summary.to_json()) == summary`` holds to the last bit. What is not known is NaN in Python and
 null in JSON; null also stands for a bound that a metric does not have. All values are in the metric's own sign: those
 that are called losses are losses only where a smaller value is better. The optimism is positive for every metric.
+
+What the intervals cover, in two sentences that text, report, command line and documentation share.
 """
 
 from __future__ import annotations
@@ -17,16 +19,14 @@ from typing import Any, Self, get_args
 
 import numpy as np
 
-from outofcluster._base.markup import Markup, element, fragment, table
+from outofcluster._base.arguments import short
 from outofcluster._base.plain import check_schema, data_frame, number, numbers, plain, read_json, reading, text, whole
-from outofcluster._base.text import printable
-from outofcluster._base.validation import short
+from outofcluster._base.text import Markup, element, fragment, printable, table
 from outofcluster.auditing.account import TableAccount
 from outofcluster.auditing.choices import TOLD_APART
-from outofcluster.auditing.effect_result import LeakageTest
+from outofcluster.auditing.effect_test import LeakageTest
 from outofcluster.auditing.findings import Finding, Severity
 from outofcluster.auditing.models import estimator_in_words
-from outofcluster.auditing.scope import scope
 from outofcluster.auditing.summary_parts import (
     METRICS_HEADER,
     FittedCurve,
@@ -46,9 +46,7 @@ from outofcluster.inference.estimates import (
     percent,
 )
 from outofcluster.leakage.rate import Leakage
-from outofcluster.sampling.metrics.facts import MetricFacts
-
-__all__ = ["OPTIMISM", "Summary"]
+from outofcluster.metrics.facts import MetricFacts
 
 _SCHEMA = 3
 _WIDTH = 104
@@ -588,3 +586,28 @@ def _read_finding(data: dict[str, Any]) -> Finding:
     if finding.severity not in get_args(Severity):
         raise ValueError(f"{short(finding.severity)} is not a severity")
     return finding
+
+
+_ABOUT = {
+    "clusters": (
+        "new clusters of the population",
+        "another sample of clusters in training and in validation",
+    ),
+    "records": ("these held-out clusters", "other records of these clusters only"),
+}
+
+
+def scope(units: str, confidence_level: float = 0.95) -> str:
+    """What the intervals of an audit cover.
+
+    Examples
+    --------
+    >>> from outofcluster.auditing.summary import scope
+    >>> scope("records", 0.9)[:67]
+    'Intervals are 90 %, for these held-out clusters. They allow for oth'
+    """
+    estimand, allowed = _ABOUT[units]
+    return (
+        f"Intervals are {percent(confidence_level)}, for {estimand}. They allow for {allowed}, the noise of the fits, "
+        "the choice of the curve, and the leakage rate where its standard error is given."
+    )

@@ -13,25 +13,15 @@ from typing import Any, Self
 
 import numpy as np
 
+from outofcluster._base.arguments import Array
 from outofcluster._base.plain import number, numbers, whole
-from outofcluster._base.validation import Array
 from outofcluster.curves.base import Curve
 from outofcluster.curves.operator import BinomialOperator
 from outofcluster.curves.unmixing import injected_of_mass
 from outofcluster.inference.estimates import Estimate, between, decimals, fixed
 from outofcluster.inference.pooled import Pooled
-from outofcluster.sampling.fold_samples import FoldSamples
-from outofcluster.sampling.metrics.facts import MetricFacts
-
-__all__ = [
-    "METRICS_HEADER",
-    "FittedCurve",
-    "FoldSummary",
-    "MetricSummary",
-    "UnmixedLosses",
-    "read_estimate",
-    "read_known",
-]
+from outofcluster.metrics.facts import MetricFacts
+from outofcluster.sampling.audit_samples import FoldSamples
 
 METRICS_HEADER = ("", "cross-validated as it is", "corrected", "optimism")
 """Names of the columns of `MetricSummary.words`."""
@@ -70,17 +60,7 @@ class MetricSummary:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The same from plain data.
-
-        Parameters
-        ----------
-        data : dict
-            What a summary writes about one of several metrics.
-
-        Returns
-        -------
-        MetricSummary
-        """
+        """The same from plain data."""
         estimates = [read_estimate(data[name]) for name in ("corrected", "optimism")]
         return cls(MetricFacts.from_dict(data["metric"]), Estimate.from_dict(data["naive"]), *estimates)
 
@@ -102,19 +82,7 @@ class FoldSummary:
 
     @classmethod
     def of(cls, fold: FoldSamples, metric: MetricFacts) -> Self:
-        """That of an audited fold, without a corrected value.
-
-        Parameters
-        ----------
-        fold : FoldSamples
-            The fold.
-        metric : MetricFacts
-            What is measured.
-
-        Returns
-        -------
-        FoldSummary
-        """
+        """That of an audited fold, without a corrected value."""
         return cls(
             fold=int(fold.index),
             naive=metric.shown(float(fold.own_losses.mean())),
@@ -126,17 +94,7 @@ class FoldSummary:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The same from plain data.
-
-        Parameters
-        ----------
-        data : dict
-            What a summary writes about a fold.
-
-        Returns
-        -------
-        FoldSummary
-        """
+        """The same from plain data."""
         counts = {name: whole(data[name]) for name in ("fold", "n_train", "n_validation", "fits")}
         seeds = tuple(whole(seed) for seed in data["seeds"])
         return cls(naive=number(data["naive"]), seeds=seeds, corrected=read_known(data.get("corrected")), **counts)
@@ -165,21 +123,7 @@ class FittedCurve:
 
     @classmethod
     def of(cls, pooled: Pooled, curve: Curve, rate: float) -> Self:
-        """The losses A e that a curve implies, from no leakage to the highest level, in the metric's own sign.
-
-        Parameters
-        ----------
-        pooled : Pooled
-            The samples.
-        curve : Curve
-            The curve that was fitted to them.
-        rate : float
-            The leakage rate that it was fitted for.
-
-        Returns
-        -------
-        FittedCurve
-        """
+        """The losses A e that a curve implies, from no leakage to the highest level, in the metric's own sign."""
         metric = pooled.samples.metric
         at = pooled.levels(rate)[1][: len(pooled.injected)]
         p = np.linspace(0, float(at.max()), _DRAWN)
@@ -194,17 +138,7 @@ class FittedCurve:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The same from plain data.
-
-        Parameters
-        ----------
-        data : dict
-            What a summary writes about its curve.
-
-        Returns
-        -------
-        FittedCurve
-        """
+        """The same from plain data."""
         return cls(*(numbers(data[field.name]) for field in fields(cls)))
 
 
@@ -252,17 +186,7 @@ class UnmixedLosses:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The same from plain data.
-
-        Parameters
-        ----------
-        data : dict
-            What a summary writes about these losses.
-
-        Returns
-        -------
-        UnmixedLosses
-        """
+        """The same from plain data."""
         measured = {name: numbers(data[name]) for name in ("fractions", "losses", "standard_errors")}
         return cls(**measured, clean=read_known(data["clean"]), works=read_known(data["works"]))
 

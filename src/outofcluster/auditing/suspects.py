@@ -5,7 +5,7 @@ p0·r, at most 1. Which held-out cluster it resembles is the cluster of its near
 features.
 
 Where entities were split, the suspects are training clusters that probably are pieces of held-out entities
-(:mod:`outofcluster.split.entities`).
+(:mod:`outofcluster.evidence.entities`).
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
+from outofcluster._base.arguments import Array
 from outofcluster._base.plain import data_frame
-from outofcluster._base.validation import Array
+from outofcluster.evidence.entities import EntitySuspects
+from outofcluster.problem.folds import Fold, Rows
+from outofcluster.problem.problem import Task
 from outofcluster.sampling.audit_samples import AuditSamples
-from outofcluster.sampling.task import Task
-from outofcluster.split.entities import EntitySuspects
-from outofcluster.split.folds import Fold, Rows
-
-__all__ = ["entity_suspects_frame", "nearest_clusters", "suspects_frame"]
 
 _UNKNOWN = -1
 _MOST_COMPARED, _MOST_FOR_SCALE = 5_000, 100_000
@@ -34,20 +32,6 @@ def nearest_clusters(task: Task, fold: Fold, clusters: Rows) -> Rows:
     """The held-out cluster that each training record resembles; -1 where features are no finite numbers.
 
     Where many records are held out, each is compared with 5000 of them, evenly spread over their rows.
-
-    Parameters
-    ----------
-    task : Task
-        The records.
-    fold : Fold
-        The split.
-    clusters : array of int
-        Number of the observed cluster of every record.
-
-    Returns
-    -------
-    array of int
-        One cluster per training record.
     """
     if not task.is_matrix:
         return np.full(fold.n_train, _UNKNOWN)
@@ -72,21 +56,7 @@ def nearest_clusters(task: Task, fold: Fold, clusters: Rows) -> Rows:
 
 
 def suspects_frame(samples: AuditSamples, rates: Array) -> Any:
-    """The training records of all folds, the most suspicious first.
-
-    Parameters
-    ----------
-    samples : AuditSamples
-        The samples, with the density ratios of each fold.
-    rates : array
-        Leakage rate of each fold.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per fold and training record, with the columns fold, record (its row), probability and resembles (the
-        held-out cluster).
-    """
+    """The training records of all folds, the most suspicious first."""
     names = np.array([*samples.cluster_names, ""], dtype=object)
     columns: dict[str, list[Any]] = {"fold": [], "record": [], "probability": [], "resembles": []}
     for fold, rate in zip(samples.folds, rates, strict=True):
@@ -101,22 +71,7 @@ def suspects_frame(samples: AuditSamples, rates: Array) -> Any:
 
 
 def entity_suspects_frame(suspects: Mapping[int, EntitySuspects], cluster_names: Sequence[Any]) -> Any:
-    """The training clusters of all folds, the most suspicious first.
-
-    Parameters
-    ----------
-    suspects : mapping of int to EntitySuspects
-        What `outofcluster.split.entities.entity_suspects` gives for each fold, by the fold's index.
-    cluster_names : sequence
-        Name of every approximate cluster, by its number.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per fold and training cluster, with the columns fold, cluster, probability, resembles (the held-out
-        cluster that it probably belongs with) and records (how many it has). It has no rows where features cannot tell
-        entities apart.
-    """
+    """The training clusters of all folds, the most suspicious first."""
     names = np.array([*cluster_names, ""], dtype=object)
     columns: dict[str, list[Any]] = {"fold": [], "cluster": [], "probability": [], "resembles": [], "records": []}
     for index, of_fold in suspects.items():

@@ -3,7 +3,7 @@
 A linkage product needs clusters that are right, so its threshold weighs splits against merges. A cross-validation does
 not: a merge only ties two entities together, which costs a little variance, while a split leaks and makes the loss too
 small. So folds should be made of looser clusters than the product has. There is an end to it. Below some threshold most
-clusters chain up to one giant (:mod:`outofcluster.split.sizes`), which fills a fold alone and leaves few records
+clusters chain up to one giant (:mod:`outofcluster.problem.folds`), which fills a fold alone and leaves few records
 to train or to score on.
 
 Everything is checked before the first fit. All thresholds have the same seed and the same error model: where "auto"
@@ -24,33 +24,27 @@ from typing import Any, Literal
 
 import numpy as np
 
-from outofcluster._base.deprecation import old_names
+from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import FitError, InputError, SolverError
-from outofcluster._base.markup import element, fragment, table
 from outofcluster._base.plain import data_frame, plain
-from outofcluster._base.randomness import RandomState, seed_of
 from outofcluster._base.rows import n_rows
-from outofcluster._base.validation import Array
+from outofcluster._base.seeds import RandomState, seed_of
+from outofcluster._base.text import element, fragment, table
 from outofcluster.auditing.choices import asks_the_data, choose_error_model, read_leakage
-from outofcluster.auditing.columns import named_clusterings, named_columns
 from outofcluster.auditing.findings import Finding, in_words
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit
 from outofcluster.curves.base import Curve
 from outofcluster.inference.estimates import Estimate, between, decimals, fixed
-from outofcluster.sampling.fitting import check_cloneable
-from outofcluster.sampling.metrics.facts import MetricFacts
-from outofcluster.split.folds import Clusters, Fold, Rows, is_splitter, label_codes, make_folds
-from outofcluster.split.sizes import ClusterSizes
-from outofcluster.split.thresholds import by_threshold, read_clusterings
-
-__all__ = ["Sweep", "sweep"]
+from outofcluster.metrics.facts import MetricFacts
+from outofcluster.problem.columns import by_threshold, named_clusterings, named_columns, read_clusterings
+from outofcluster.problem.folds import Clusters, ClusterSizes, Fold, Rows, is_splitter, label_codes, make_folds
+from outofcluster.problem.problem import check_cloneable
 
 _SCHEMA = 1
 _HEADER = ("threshold", "leakage", "clusters", "largest", "as it is", "corrected", "optimism")
 
 
-@old_names(errors="error_model", method="curve")
 def sweep(
     estimator: Any,
     X: Any,

@@ -13,8 +13,6 @@ from outofcluster.auditing.beginning import Beginning
 from outofcluster.auditing.models import model_in_words
 from outofcluster.cli._table import Records
 
-__all__ = ["account_printer"]
-
 _LONG_FIT = 2.0
 """Seconds of a first fit from which it is not timed again."""
 _QUICK = 10.0
@@ -76,17 +74,7 @@ def account_printer(
 
 
 def columns_like_clusters(records: Records) -> list[str]:
-    """Features that may be clusters of another linkage: they split or join the given clusters, and have about as many.
-
-    Parameters
-    ----------
-    records : Records
-        The records.
-
-    Returns
-    -------
-    list of str
-    """
+    """Features that may be clusters of another linkage: they split or join these clusters, and have about as many."""
     import pandas as pd
 
     given = [_codes(labels) for labels in (records.groups, *records.more_groups.values())]

@@ -11,8 +11,6 @@ import click
 
 from outofcluster._base.exceptions import InputError, MissingExtraError
 
-__all__ = ["backend_option", "check_backend", "on_backend"]
-
 backend_option = click.option(
     "--backend",
     default="local",

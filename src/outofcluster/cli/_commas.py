@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["read_decimal_commas", "with_decimal_commas"]
-
 _NUMBER = r"\s*[-+]?(?:\d+(?:,\d*)?|,\d+)(?:[eE][-+]?\d+)?\s*"
 _NEARLY_ALL = 0.9
 """Share of numbers from which a column of text was probably meant as numbers."""
@@ -20,24 +18,7 @@ _FIRST = 500
 
 
 def with_decimal_commas(frame: Any, names: Iterable[str]) -> tuple[Any, list[str], dict[str, str]]:
-    """A frame whose columns with decimal commas are numbers.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        The table.
-    names : iterable of str
-        Columns that may be numbers. Clusters are not among them, since "1,1" and "1,10" may be two of them.
-
-    Returns
-    -------
-    frame : DataFrame
-        The table with numbers.
-    read : list of str
-        The columns that were read as numbers.
-    nearly : dict of str
-        Columns that stay text although nearly all their values are such numbers, each with a value that is none.
-    """
+    """A frame whose columns with decimal commas are numbers."""
     read, nearly = dict[str, Any](), dict[str, str]()
     for name in names:
         numbers, other = read_decimal_commas(frame[name])
@@ -53,20 +34,7 @@ def with_decimal_commas(frame: Any, names: Iterable[str]) -> tuple[Any, list[str
 
 
 def read_decimal_commas(values: Any) -> tuple[Any, str | None]:
-    """A column of text as numbers; None where it holds no such numbers, and a value that is none where nearly all are.
-
-    Parameters
-    ----------
-    values : Series
-        The column.
-
-    Returns
-    -------
-    numbers : Series or None
-        The numbers; missing values are NaN.
-    other : str or None
-        A value that is no number.
-    """
+    """A column of text as numbers, None where it holds none; and a value that is no number where nearly all are."""
     import pandas as pd
 
     if pd.api.types.is_numeric_dtype(values.dtype) or values.dtype.kind != "O":

@@ -8,47 +8,17 @@ from typing import Any
 from outofcluster._base.exceptions import InputError
 from outofcluster.auditing.choices import choose_error_model
 from outofcluster.cli._options import Problem
-from outofcluster.split.folds import Clusters, make_folds
-
-__all__ = ["check_data_rate", "chosen_error_model"]
+from outofcluster.problem.folds import Clusters, make_folds
 
 
 def chosen_error_model(problem: Problem, groups: Any, error_model: str, folds: int) -> tuple[str, str]:
-    """The error model, and why it was chosen where the user did not choose it.
-
-    Parameters
-    ----------
-    problem : Problem
-        The model and its records.
-    groups : array
-        The cluster of every record.
-    error_model : {"auto", "records", "fragments"}
-        What the user asked for.
-    folds : int
-        Folds of the cross-validation.
-
-    Returns
-    -------
-    error_model, reason : str
-    """
+    """The error model, and why it was chosen where the user did not choose it."""
     split = make_folds(problem.X, problem.records.target, groups, folds)
     return choose_error_model(error_model, None, split, Clusters.of(groups, None).codes)
 
 
 def check_data_rate(problem: Problem, clusterings: Iterable[Any], error_model: str, folds: int) -> None:
-    """Refuse a rate from the data where pieces of clusters leak, and name the way out.
-
-    Parameters
-    ----------
-    problem : Problem
-        The model and its records.
-    clusterings : iterable of array
-        The clusters of all records, once for every audit.
-    error_model : {"auto", "records", "fragments"}
-        What the user asked for.
-    folds : int
-        Folds of the cross-validation.
-    """
+    """Refuse a rate from the data where pieces of clusters leak, and name the way out."""
     for groups in clusterings:
         try:
             chosen, reason = chosen_error_model(problem, groups, error_model, folds)

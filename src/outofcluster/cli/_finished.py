@@ -16,8 +16,6 @@ from outofcluster._base.files import check_outputs
 from outofcluster._base.locks import FileLock
 from outofcluster.cli._words import complain
 
-__all__ = ["FinishedWork", "check_files"]
-
 
 def check_files(file: str, outputs: dict[str, str | None], checkpoint: str | None) -> None:
     """Refuse outputs that cannot be written, or that would replace the records, each other, or finished work."""

@@ -12,8 +12,6 @@ from outofcluster._base.exceptions import InputError
 from outofcluster.auditing.account import TableAccount
 from outofcluster.cli._table import Records
 
-__all__ = ["REMEDIES", "Guarded", "guard"]
-
 REMEDIES = {
     "singleton-clusters": "Check that --groups is the column of the clusters, and not one of record numbers.",
     "id-like-feature": "Leave them out with --drop, unless they are meant.",
@@ -42,25 +40,7 @@ class Guarded:
 def guard(
     records: Records, *, target: str, groups: str, keep: tuple[str, ...], own_model: bool, singles: bool = False
 ) -> Guarded:
-    """Refuse what cannot be meant, leave ids out of the features, and give an account of the rest.
-
-    Parameters
-    ----------
-    records : Records
-        The records as they were read.
-    target, groups : str
-        Names of the columns.
-    keep : tuple of str
-        Columns that stay features although they look like ids or like the target.
-    own_model : bool
-        Whether the model is the user's own, which may need every column by its name.
-    singles : bool
-        Whether every record may be a cluster of its own, as it may at the highest of several linkage thresholds.
-
-    Returns
-    -------
-    Guarded
-    """
+    """Refuse what cannot be meant, leave ids out of the features, and give an account of the rest."""
     frame = records.frame
     for name in keep:
         if name not in frame.columns:

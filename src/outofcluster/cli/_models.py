@@ -14,10 +14,8 @@ import numpy as np
 
 from outofcluster._base.exceptions import InputError
 from outofcluster.cli._suggest import nearest
-from outofcluster.sampling.metrics.facts import known_facts, known_names
-from outofcluster.sampling.metrics.losses import LOSSES
-
-__all__ = ["MODELS", "TAKE_INFINITE", "Wanted", "make_model", "make_scored", "own_model", "wanted_target"]
+from outofcluster.metrics.base import LOSSES
+from outofcluster.metrics.facts import known_facts, known_names
 
 MODELS = ("linear-svm", "logistic", "ridge", "forest", "boosting")
 TAKE_INFINITE = ("boosting",)

@@ -19,18 +19,6 @@ from outofcluster.cli._models import MODELS, TAKE_INFINITE, make_model, make_sco
 from outofcluster.cli._table import Records, read_records
 from outofcluster.cli._words import complain
 
-__all__ = [
-    "ERROR_MODELS",
-    "Problem",
-    "confidence_option",
-    "data_options",
-    "fail_on_option",
-    "json_option",
-    "quietly",
-    "read_problem",
-    "threshold_options",
-]
-
 ERROR_MODELS = click.Choice(["auto", "records", "fragments"])
 
 _FIRST = (

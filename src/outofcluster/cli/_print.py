@@ -18,8 +18,6 @@ from outofcluster.cli._guard import REMEDIES as OF_TABLES
 from outofcluster.inference.estimates import between, decimals, fixed, percent
 from outofcluster.present.report import headline
 
-__all__ = ["console", "exit_status", "in_options", "on_screen", "show_audit", "show_sweep", "write_json"]
-
 _WIDTH = 100
 _STYLES = {"severe": "bold red", "warning": "yellow", "info": "cyan"}
 _WORDS = {"severe": "Severe", "warning": "Warning", "info": "Note"}

@@ -11,8 +11,6 @@ import click
 
 from outofcluster._base.exceptions import InputError
 
-__all__ = ["SuggestingGroup", "nearest", "read_share"]
-
 _SYNONYMS = {
     "auc": "roc_auc",
     "rocauc": "roc_auc",
@@ -66,21 +64,7 @@ class SuggestingGroup(click.Group):
 
 
 def read_share(option: str, words: str, *, other: str = "") -> float:
-    """A share between 0 and 1 from 0.12 or 12%.
-
-    Parameters
-    ----------
-    option : str
-        The option, for the message.
-    words : str
-        What the user wrote.
-    other : str
-        What is allowed beside a number, for the message.
-
-    Returns
-    -------
-    float
-    """
+    """A share between 0 and 1 from 0.12 or 12%."""
     bare = words.strip()
     try:
         share = float(bare.removesuffix("%")) / 100 if bare.endswith("%") else float(bare)

@@ -28,8 +28,6 @@ from outofcluster._base.exceptions import InputError, MissingExtraError
 from outofcluster.cli._commas import with_decimal_commas
 from outofcluster.cli._target import check_target, first_word, with_targets
 
-__all__ = ["Records", "column", "read_records", "read_table"]
-
 _PARQUET = (".parquet", ".pq")
 _SPREADSHEETS = (".xlsx", ".xls", ".ods")
 _GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"

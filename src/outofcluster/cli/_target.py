@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from outofcluster._base.exceptions import InputError
 from outofcluster.auditing.account import looks_like_dates
 
-__all__ = ["check_target", "first_word", "with_targets"]
-
 _MOST_CLASSES = 20
 
 

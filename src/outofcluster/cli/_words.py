@@ -7,8 +7,6 @@ from contextlib import suppress
 
 from outofcluster._base.text import printable
 
-__all__ = ["complain"]
-
 _OPTIONS = {
     "confidence_level": "--confidence-level",
     "cv": "--folds",

@@ -34,8 +34,6 @@ from outofcluster.cli._print import console, exit_status, in_options, on_screen,
 from outofcluster.cli._suggest import read_share
 from outofcluster.cli._words import complain
 
-__all__ = ["command"]
-
 _FITS_TO_UNMIX = 150
 """Fits of a fold from which on the two sides of its split are compared."""
 

@@ -8,8 +8,6 @@ from outofcluster._base.files import check_outputs
 from outofcluster.cli._options import json_option
 from outofcluster.cli._print import console, in_options, on_screen, show_audit, write_json
 
-__all__ = ["command"]
-
 
 @click.command("demo", short_help="See it work on simulated patients.")
 @click.option("--report", default="report.html", show_default=True, metavar="FILE", help="HTML report to write.")

@@ -13,13 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from outofcluster._base.validation import check_integer
+from outofcluster._base.arguments import check_integer
 from outofcluster.auditing.result import Audit
 from outofcluster.datasets import Patients, make_patients
 from outofcluster.leakage.rate import Leakage
-from outofcluster.split.folds import make_folds
-
-__all__ = ["Demo", "run_demo"]
+from outofcluster.problem.folds import make_folds
 
 _PATIENTS, _LOOKED_UP, _NEW = 800, 150, 3000
 _LAW = {"n_records": (3, 7), "n_features": 6, "signal": 0.7, "record_noise": 0.25}
@@ -75,17 +73,6 @@ class Demo:
 
 def run_demo(*, n_fits: int = 200, seed: int = 0) -> Demo:
     """Simulate patients and audit a nearest-neighbour model on them.
-
-    Parameters
-    ----------
-    n_fits : int, default=200
-        Models to fit to resamples, at least 60.
-    seed : int, default=0
-        Seed of everything.
-
-    Returns
-    -------
-    Demo
 
     Examples
     --------

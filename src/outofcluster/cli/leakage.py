@@ -20,8 +20,6 @@ from outofcluster.cli._suggest import SuggestingGroup
 from outofcluster.cli._table import column, read_table
 from outofcluster.leakage.rate import Leakage
 
-__all__ = ["command"]
-
 _PAIRS = (("left", "right", "probability"), ("unique_id_l", "unique_id_r", "match_probability"))
 """Columns of a file of pairs; the second are those of splink."""
 

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import click
 
-__all__ = ["command"]
-
 
 @click.command("reproduce")
 @click.argument("names", nargs=-1, required=True, metavar="heart|census|parkinson|dota2|synthetic|timing|all")

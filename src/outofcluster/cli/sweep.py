@@ -33,8 +33,6 @@ from outofcluster.cli._print import console, exit_status, on_screen, show_sweep,
 from outofcluster.cli._suggest import read_share
 from outofcluster.cli._words import complain
 
-__all__ = ["command"]
-
 _PICTURES = (".png", ".svg", ".pdf")
 
 _EPILOG = """\b

@@ -15,9 +15,6 @@ from outofcluster.cli._backend import on_backend
 from outofcluster.cli._options import data_options, json_option, quietly, read_problem
 from outofcluster.cli._print import console, on_screen, write_json
 
-__all__ = ["command"]
-
-
 _EPILOG = """\b
 Example:
   outofcluster test visits.csv --target ill --groups patient"""

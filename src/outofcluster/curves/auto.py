@@ -2,7 +2,7 @@ r"""The automatic curve: curves of many shapes, averaged by how well they explai
 
 No single shape suits all learners: some losses fall steeply with the first leaked records, others hardly at all, and
 what happens below the lowest level is not observed. So the curve is taken to be :math:`e(x) = c + A\,h(x)` in the
-share x = j/n of leaked records, A ≥ 0, with h one of the shapes of :mod:`outofcluster.curves.families`. For each of
+share x = j/n of leaked records, A ≥ 0, with h one of the shapes of :mod:`outofcluster.curves.average`. For each of
 them c and A follow from weighted least squares, and it counts by
 
 .. math:: π_k ∝ \exp(-χ_k^2/2)\; α_k^{-3}\; \exp(-3 \log^2 β_k), \qquad
@@ -44,15 +44,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from outofcluster._base.arguments import short
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import short
 from outofcluster.curves.average import AverageSolution, Rung
 from outofcluster.curves.base import Curve, Needs
 from outofcluster.curves.points import Points
 from outofcluster.curves.record_rates import RatedSolution
 from outofcluster.curves.unmixing import Unmixed, UnmixedSolution
-
-__all__ = ["AutoCurve"]
 
 
 @dataclass(eq=False)

@@ -42,11 +42,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.special import betainc, betaincc
 
+from outofcluster._base.arguments import Array, check_integer, check_numbers, check_vector, short
 from outofcluster._base.exceptions import InputError, described
-from outofcluster._base.validation import Array, check_integer, check_numbers, check_vector, short
 from outofcluster.curves.points import check_indices, check_levels, check_size
-
-__all__ = ["BinomialOperator", "binomial_pmf", "legendre_image", "legendre_sequence"]
 
 _LOG_TAIL = math.log(2e18)
 """A window leaves out at most 1e-18 of its row's mass, on both sides together."""
@@ -379,20 +377,6 @@ def binomial_pmf(j: ArrayLike, n: int, p: ArrayLike) -> Array:
     Loader's saddle-point form: with D(x, m) = x log(x/m) + m - x and S the error of Stirling's formula,
     log P = S(n) - S(j) - S(n-j) - D(j, np) - D(n-j, nq) + log(n / (2π j (n-j))) / 2. For large n it is
     more accurate than ``scipy.stats.binom.pmf``.
-
-    Parameters
-    ----------
-    j : array of int
-        Positions, from 0 to n.
-    n : int
-        Number of draws.
-    p : float or array
-        Probabilities, of a shape that broadcasts with that of j.
-
-    Returns
-    -------
-    array
-        The probabilities P(J = j).
 
     Examples
     --------

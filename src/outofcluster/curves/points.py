@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from outofcluster._base.arguments import LARGEST, Array, check_integer, check_vector, short
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import LARGEST, Array, check_integer, check_vector, short
-
-__all__ = ["Points", "check_indices", "check_levels", "check_losses", "check_points", "check_size"]
 
 LARGEST_SIZE = 2**62
 

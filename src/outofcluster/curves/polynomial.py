@@ -18,13 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from outofcluster._base.arguments import Array, check_integer
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, check_integer
 from outofcluster.curves.base import Curve, LinearSolution, LinearSystem
 from outofcluster.curves.operator import legendre_image, legendre_sequence
 from outofcluster.curves.points import Points
-
-__all__ = ["PolynomialCurve"]
 
 _MOST_GROWTH = 1e6
 """How many times errors of the losses may grow on the way to p = 0: what is left of the estimate is noise beyond that.

@@ -36,12 +36,9 @@ from functools import cached_property
 
 import numpy as np
 
-from outofcluster._base.validation import Array
-from outofcluster.curves.average import AverageSolution, Filtered, Rung, shape_shares
-from outofcluster.curves.families import expected_falls
+from outofcluster._base.arguments import Array
+from outofcluster.curves.average import AverageSolution, Filtered, Rung, expected_falls, shape_shares
 from outofcluster.curves.unmixing import UnmixedSolution, interpolation
-
-__all__ = ["RatedSolution"]
 
 _DISTINCT = 1 - np.exp(-1)
 """Share of distinct records in a resample."""

@@ -24,12 +24,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import chdtrc, ndtr
 
+from outofcluster._base.arguments import Array, check_integer, check_share, check_vector
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, check_integer, check_share, check_vector
 from outofcluster.curves.base import Curve
 from outofcluster.curves.points import check_levels, check_losses
-
-__all__ = ["ShapeCheck", "ShapeDiagnosis", "Violation", "diagnose_curve", "diagnose_points"]
 
 _POSITIONS = 60
 """Number of positions at which a fitted curve is examined."""

@@ -38,12 +38,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
 
+from outofcluster._base.arguments import Array, check_vector
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, check_vector
 from outofcluster.curves.base import Solution
 from outofcluster.curves.points import Points
-
-__all__ = ["Unmixed", "UnmixedSolution", "injected_of_mass", "interpolation", "mass_of_injected"]
 
 _EFFICIENCY, _SPREAD = 0.9, 0.1
 """Mean and standard deviation of η."""

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.validation import Array
-
-__all__ = ["Bunch", "rows_of"]
+from outofcluster._base.arguments import Array
 
 Rows = NDArray[np.int64]
 

@@ -17,8 +17,6 @@ from outofcluster._base.exceptions import InputError, MissingExtraError
 from outofcluster._base.files import replace_file, shown_path
 from outofcluster.datasets._sources import VARIABLE, Source, read_plain_or_gzipped, verified
 
-__all__ = ["cache_folder", "fetch"]
-
 BASE_URL = "https://archive.ics.uci.edu/static/public/"
 TIMEOUT = 30
 """Seconds without an answer after which the network counts as missing."""

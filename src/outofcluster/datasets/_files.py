@@ -10,13 +10,11 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from outofcluster._base.arguments import short
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.files import shown_path
-from outofcluster._base.validation import short
 from outofcluster.datasets import _download
 from outofcluster.datasets._sources import VARIABLE, Source, read_plain_or_gzipped, verified
-
-__all__ = ["DataHome", "read_files"]
 
 DataHome = str | os.PathLike[str] | None
 

@@ -13,8 +13,6 @@ from pathlib import Path
 
 from outofcluster._base.exceptions import InputError
 
-__all__ = ["ADULT", "DOTA2", "HEART", "PARKINSON", "SHA256", "VARIABLE", "Source", "read_plain_or_gzipped", "verified"]
-
 VARIABLE = "OUTOFCLUSTER_DATA"
 """Environment variable that names the folder of the data."""
 

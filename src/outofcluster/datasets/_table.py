@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from outofcluster._base.validation import Array
-
-__all__ = ["MISSING", "feature_matrix", "read_numbers", "read_rows"]
+from outofcluster._base.arguments import Array
 
 MISSING = "missing"
 """The category of values that were not recorded."""
@@ -31,21 +29,6 @@ def feature_matrix(
     columns: Sequence[tuple[str, Sequence[str]]], categories: Mapping[str, Mapping[str, str] | None]
 ) -> tuple[Array, tuple[str, ...]]:
     """Numbers as they are, and one column of 0 and 1 for each value that a categorical column takes.
-
-    Parameters
-    ----------
-    columns : sequence of (name, values)
-        In the order that the matrix shall have.
-    categories : dict
-        The categorical columns. Each has a dict that names its values, or None if the values are their own names;
-        ``?`` becomes ``missing``. Columns follow the dict's order, or that of the alphabet; ``missing`` comes last.
-
-    Returns
-    -------
-    matrix : array of shape (n, features)
-        The features.
-    names : tuple of str
-        The names of its columns.
 
     Examples
     --------

@@ -9,8 +9,6 @@ from outofcluster.datasets._files import DataHome, read_files
 from outofcluster.datasets._sources import ADULT
 from outofcluster.datasets._table import feature_matrix, read_rows
 
-__all__ = ["load_census"]
-
 _TRAIN = ("United-States", "El-Salvador", "Germany", "Mexico", "Philippines", "Puerto-Rico")
 _VALIDATION = ("India", "Canada")
 _PLACES = {"age": 0, "education_num": 4, "hours_per_week": 12, "race": 8, "occupation": 6}

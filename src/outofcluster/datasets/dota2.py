@@ -6,13 +6,11 @@ from typing import Literal
 
 import numpy as np
 
-from outofcluster._base.validation import check_choice, check_flag
+from outofcluster._base.arguments import check_choice, check_flag
 from outofcluster.datasets._bunch import Bunch
 from outofcluster.datasets._files import DataHome, read_files
 from outofcluster.datasets._sources import DOTA2
 from outofcluster.datasets._table import read_numbers
-
-__all__ = ["load_dota2"]
 
 _FILES = {"train": ["dota2Train.csv"], "test": ["dota2Test.csv"], "all": ["dota2Train.csv", "dota2Test.csv"]}
 _TYPE, _FIRST_HERO = 3, 4

@@ -13,8 +13,6 @@ from outofcluster.datasets._files import DataHome, read_files
 from outofcluster.datasets._sources import HEART
 from outofcluster.datasets._table import feature_matrix, read_rows
 
-__all__ = ["load_heart"]
-
 _COLUMNS = (
     *("age", "sex", "cp", "trestbps", "chol", "fbs", "restecg", "thalach", "exang", "oldpeak", "slope", "ca", "thal"),
     "num",

@@ -9,8 +9,6 @@ from outofcluster.datasets._files import DataHome, read_files
 from outofcluster.datasets._sources import PARKINSON
 from outofcluster.datasets._table import read_numbers
 
-__all__ = ["load_parkinson"]
-
 _FEATURES = (
     *("jitter_local", "jitter_abs", "jitter_rap", "jitter_ppq5", "jitter_ddp"),
     *("shimmer_local", "shimmer_db", "shimmer_apq3", "shimmer_apq5", "shimmer_apq11", "shimmer_dda"),

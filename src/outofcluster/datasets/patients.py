@@ -14,12 +14,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from outofcluster._base.arguments import Array, check_choice, check_integer, check_number, check_share, short
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.randomness import RandomState, seed_of
-from outofcluster._base.validation import Array, check_choice, check_integer, check_number, check_share, short
-from outofcluster.split.simulation import cut_clusters
-
-__all__ = ["Patients", "make_patients"]
+from outofcluster._base.seeds import RandomState, seed_of
+from outofcluster.problem.simulate import cut_clusters
 
 _MOST_NUMBERS = 100_000_000
 """Records times features, which take two gigabytes on the way."""

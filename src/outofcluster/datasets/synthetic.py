@@ -31,12 +31,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gamma, gammainc
 
+from outofcluster._base.arguments import Array, check_integer, check_number, check_vector, short
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.randomness import RandomState, seed_of
-from outofcluster._base.validation import Array, check_integer, check_number, check_vector, short
+from outofcluster._base.seeds import RandomState, seed_of
 from outofcluster.datasets._bunch import Bunch
-
-__all__ = ["make_partition", "partition_losses"]
 
 Pair = tuple[float, float]
 

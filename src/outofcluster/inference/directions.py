@@ -34,11 +34,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from outofcluster._base.validation import Array
-from outofcluster.sampling.fold_samples import FoldSamples
+from outofcluster._base.arguments import Array
+from outofcluster.sampling.audit_samples import FoldSamples
 from outofcluster.sampling.samples import LossSamples
-
-__all__ = ["Both", "TrainSide", "rescaled_masses"]
 
 _DEGREE, _LEVELS_OF_DEGREE = 2, 4
 """Degree of S_T in a, and the number of levels from which on it is a parabola and not a line."""
@@ -61,17 +59,7 @@ class Both:
 
     @classmethod
     def at(cls, rate: float, reverse: float) -> Both:
-        """Those of a fold.
-
-        Parameters
-        ----------
-        rate, reverse : float
-            The rates p0 and r0.
-
-        Returns
-        -------
-        Both
-        """
+        """Those of a fold."""
         left = 1 - rate - reverse
         return cls((1 - rate) / left, reverse / left)
 
@@ -94,19 +82,7 @@ class TrainSide:
 
     @classmethod
     def of(cls, fold: FoldSamples, below: Array) -> TrainSide:
-        """That of a fold.
-
-        Parameters
-        ----------
-        fold : FoldSamples
-            The fold, with losses on training records.
-        below : array
-            Injected fractions of the columns below the leakage rate.
-
-        Returns
-        -------
-        TrainSide
-        """
+        """That of a fold."""
         scores = fold.train_scores
         assert scores is not None
         by_size = {run.size: run for run in scores.runs}
@@ -147,18 +123,6 @@ def _rows(run: LossSamples, at: Array) -> Array:
 
 
 def rescaled_masses(masses: Array, rate: float, reverse: float) -> Array:
-    """Masses μ̃ that stand for the same levels where nothing leaks the other way.
-
-    Parameters
-    ----------
-    masses : array
-        Removed masses μ; negative ones were added.
-    rate, reverse : float
-        The rates p0 and r0.
-
-    Returns
-    -------
-    array
-    """
+    """Masses μ̃ that stand for the same levels where nothing leaks the other way."""
     odds = masses / (1 - masses) * (1 - rate - reverse) / (1 - rate)
     return np.asarray(odds / (1 + odds))

@@ -14,11 +14,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.validation import Array
-from outofcluster.sampling.fold_samples import FoldSamples
+from outofcluster._base.arguments import Array
+from outofcluster.sampling.audit_samples import FoldSamples
 from outofcluster.sampling.samples import LossSamples, PoolJackknife
-
-__all__ = ["FoldInfluences", "Moments", "unmixed_place"]
 
 
 @dataclass(frozen=True)
@@ -33,32 +31,12 @@ class Moments:
 
     @classmethod
     def of(cls, pools: list[tuple[LossSamples, PoolJackknife]]) -> Self:
-        """Put the pools of all sizes together.
-
-        Parameters
-        ----------
-        pools : list of (LossSamples, PoolJackknife)
-            One pair per size.
-
-        Returns
-        -------
-        Moments
-        """
+        """Put the pools of all sizes together."""
         noise = [pool.variance.sum(axis=1) / samples.counts for samples, pool in pools]
         return cls(np.concatenate([pool.mean.T for _, pool in pools], axis=1), np.concatenate(noise))
 
     def beside(self, other: Moments) -> Moments:
-        """These columns and then those of others, of the same units.
-
-        Parameters
-        ----------
-        other : Moments
-            The others.
-
-        Returns
-        -------
-        Moments
-        """
+        """These columns and then those of others, of the same units."""
         return Moments(np.concatenate([self.mean, other.mean], axis=1), np.concatenate([self.noise, other.noise]))
 
 
@@ -106,19 +84,7 @@ class FoldInfluences:
 
     @classmethod
     def of(cls, fold: FoldSamples, units: str) -> Self:
-        """The influences that follow from the jackknife's sums.
-
-        Parameters
-        ----------
-        fold : FoldSamples
-            The fold.
-        units : {"clusters", "records"}
-            Kind of units.
-
-        Returns
-        -------
-        FoldInfluences
-        """
+        """The influences that follow from the jackknife's sums."""
         jackknives = [(samples, samples.jackknife(units)) for samples in fold.by_size]
         train = Moments.of([(samples, own.train) for samples, own in jackknives])
         scored = [(samples, own.evaluation if units == "clusters" else own.validation) for samples, own in jackknives]

@@ -17,7 +17,7 @@ that the correction is taken back gradually (the leakage rate may move x across 
 unreliable.
 
 Where resamples do not draw the training clusters anew (fragments), this counts 1 + φ times, with φ what training
-clusters add (:mod:`outofcluster.sampling.training_variation`).
+clusters add (:mod:`outofcluster.sampling.baselines`).
 
 *The choice of a curve*, where a method averages curves: their variance, which belongs in every interval.
 
@@ -75,15 +75,13 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
+from outofcluster._base.arguments import Array
 from outofcluster._base.threads import one_thread
-from outofcluster._base.validation import Array
 from outofcluster.curves.base import Curve
 from outofcluster.curves.polynomial import PolynomialCurve
 from outofcluster.inference.estimates import Estimate
 from outofcluster.inference.optimism import Optimism
 from outofcluster.inference.pooled import Pooled
-
-__all__ = ["Confidence", "Uncertainty", "optimism_uncertainty", "paired_uncertainty", "resample", "uncertainty"]
 
 _RELIABLE = 0.25
 """Share of the variance between units that must be left once Monte-Carlo noise is taken out."""
@@ -155,23 +153,7 @@ class Uncertainty:
 
 
 def uncertainty(pooled: Pooled, optimism: Optimism, *, rate_effect: float = 0.0, of_naive: bool = True) -> Uncertainty:
-    """The uncertainty of the naive loss plus an optimism, or of the optimism alone.
-
-    Parameters
-    ----------
-    pooled : Pooled
-        The losses and influences.
-    optimism : Optimism
-        The optimism; that of `Pooled.no_correction` for the naive loss itself.
-    rate_effect : float
-        How far the estimate moves when the leakage rate moves by one standard error.
-    of_naive : bool
-        Whether the naive loss is part of the estimate.
-
-    Returns
-    -------
-    Uncertainty
-    """
+    """The uncertainty of the naive loss plus an optimism, or of the optimism alone."""
     moving = optimism if of_naive else optimism.alone
     return Uncertainty(
         pooled.influence(moving, of_naive=of_naive),
@@ -189,23 +171,7 @@ def _training(pooled: Pooled) -> float:
 
 
 def optimism_uncertainty(pooled: Pooled, optimism: Optimism, rates: Array, *, rate_effect: float = 0.0) -> Uncertainty:
-    """The uncertainty of an optimism alone, at least that of a straight line.
-
-    Parameters
-    ----------
-    pooled : Pooled
-        The losses and influences.
-    optimism : Optimism
-        The optimism.
-    rates : array
-        The leakage rate of each fold.
-    rate_effect : float
-        How far the optimism moves when the leakage rate moves by one standard error.
-
-    Returns
-    -------
-    Uncertainty
-    """
+    """The uncertainty of an optimism alone, at least that of a straight line."""
     line = uncertainty(pooled, pooled.solve(PolynomialCurve(1), rates), of_naive=False)
     own = uncertainty(pooled, optimism, rate_effect=rate_effect, of_naive=False)
     return replace(own, least=line.of_units)
@@ -214,19 +180,7 @@ def optimism_uncertainty(pooled: Pooled, optimism: Optimism, rates: Array, *, ra
 def paired_uncertainty(
     first: tuple[Pooled, Optimism], second: tuple[Pooled, Optimism], *, rate_effect: float = 0.0
 ) -> Uncertainty:
-    """The uncertainty of the difference of two estimates from the same resamples.
-
-    Parameters
-    ----------
-    first, second : tuple of Pooled and Optimism
-        The two estimates; their units and folds must be the same.
-    rate_effect : float
-        How far the difference moves when the leakage rate moves by one standard error.
-
-    Returns
-    -------
-    Uncertainty
-    """
+    """The uncertainty of the difference of two estimates from the same resamples."""
     (a, of_a), (b, of_b) = first, second
     noise_a, noise_b = a.influence_noise(of_a), b.influence_noise(of_b)
     noise, monte_carlo = 0.0, a.monte_carlo_of(of_a) + b.monte_carlo_of(of_b)
@@ -302,19 +256,7 @@ class Confidence:
         return float(stdtrit(max(self.n_scored - 1, 1), 0.5 + self.level / 2))
 
     def linear(self, value: float, source: Uncertainty) -> Estimate:
-        """The estimate with Student's interval.
-
-        Parameters
-        ----------
-        value : float
-            The estimate.
-        source : Uncertainty
-            Its uncertainty.
-
-        Returns
-        -------
-        Estimate
-        """
+        """The estimate with Student's interval."""
         reach = self.quantile * math.sqrt(source.monte_carlo + source.data)
         low, high = value - reach, value + reach
         if self.loss_range == (0.0, math.inf) and 0 < value < math.inf and reach < 3 * value:
@@ -324,21 +266,7 @@ class Confidence:
         return self._estimate(value, low, high, source.monte_carlo, source.data)
 
     def from_draws(self, value: float, draws: Array, monte_carlo: float) -> Estimate:
-        """The estimate with an interval between quantiles of draws.
-
-        Parameters
-        ----------
-        value : float
-            The estimate.
-        draws : array
-            Estimates from `resample`.
-        monte_carlo : float
-            The part of their variance that comes from the fits.
-
-        Returns
-        -------
-        Estimate
-        """
+        """The estimate with an interval between quantiles of draws."""
         moved = draws - value
         widen = self.quantile / float(ndtri(0.5 + self.level / 2))
         low, high = (float(value + widen * q) for q in np.quantile(moved, [(1 - self.level) / 2, (1 + self.level) / 2]))
@@ -346,19 +274,7 @@ class Confidence:
         return self._estimate(value, min(low, value), max(high, value), monte_carlo, data)
 
     def from_few_draws(self, value: float, draws: Array) -> Estimate:
-        """The same from few draws: from their spread on either side, since quantiles need many draws.
-
-        Parameters
-        ----------
-        value : float
-            The estimate.
-        draws : array
-            Estimates from `resample`.
-
-        Returns
-        -------
-        Estimate
-        """
+        """The same from few draws: from their spread on either side, since quantiles need many draws."""
         moved = draws - value
         below, above = (
             self.quantile * math.sqrt(2 * float((side**2).mean()))
@@ -388,25 +304,6 @@ def resample(
 
     The same samples give the same draws: their seed is made from the seeds of the samples. Rates that are
     uncertain move together over folds, since they come from one source.
-
-    Parameters
-    ----------
-    pooled : Pooled
-        The losses and influences.
-    curve : Curve
-        The curve method.
-    rates, stds : array
-        Leakage rate of each fold, and its standard error.
-    optimism : Optimism
-        The optimism at these rates.
-    n_draws : int
-        Number of draws.
-    of_naive : bool
-        Whether the naive loss is part of the estimate.
-
-    Returns
-    -------
-    array of shape (n_draws,)
     """
     entropy = [seed % 2**64 for fold in pooled.samples.folds for seed in fold.samples.seeds]
     rng = np.random.default_rng(np.random.SeedSequence(entropy))

@@ -12,10 +12,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from outofcluster._base.validation import Array
+from outofcluster._base.arguments import Array
 from outofcluster.inference.pieces import TwoReadings
-
-__all__ = ["Optimism"]
 
 
 @dataclass(frozen=True)

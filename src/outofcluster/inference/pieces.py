@@ -6,8 +6,8 @@ does. Where it chips single records off large entities, an imitated piece teache
 comes out too large.
 
 *By pieces.* Models are trained without the likeliest pieces of held-out entities, and without as many other clusters
-(:mod:`outofcluster.sampling.pieces`). With Δ the mean difference of the two losses over the held-out records that lose
-a piece, a record of an entity that also trains gains Δ, and a share ρ0 of all records is of this kind:
+(:mod:`outofcluster.sampling.resamplers`). With Δ the mean difference of the two losses over the held-out records that
+lose a piece, a record of an entity that also trains gains Δ, and a share ρ0 of all records is of this kind:
 
 .. math:: O_B = ρ_0 Δ .
 
@@ -34,8 +34,6 @@ variance adds. Both estimates vanish at ρ0 = 0. Where no piece is found w is 0,
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-__all__ = ["TwoReadings"]
 
 _OF_CUTS, _OF_PIECES, _OF_GAINS = 0.5, 0.2, 1.4
 """α, β and γ: relative errors of the imitated cuts and of the choice of pieces, and the relative spread of gains."""

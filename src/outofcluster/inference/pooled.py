@@ -11,7 +11,7 @@ since a resample is not the user's training set, but the *difference* that it me
 it is 0.
 
 *Fragments.* Let a cluster gain G when a piece of it joins training, and g more when a second one does. With rho'
-the share of leaked records among those scored (:mod:`outofcluster.leakage.pieces`), an injection at level a lowers the
+the share of leaked records among those scored (:mod:`outofcluster.evidence.laws`), an injection at level a lowers the
 loss by :math:`a[(1-ρ')G + ρ'g]`, and the naive loss is too low by :math:`ρ_0 G`. So the curve is fitted to
 :math:`b_i + a_i ρ' g` at the levels :math:`ρ' + (1-ρ')a_i`, and its optimism, ρ'G, counts ρ0/ρ' times. g comes
 from samples of its own, in which a piece of every cluster trains already. Where the likeliest pieces of held-out
@@ -54,20 +54,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.validation import Array
+from outofcluster._base.arguments import Array
 from outofcluster.curves.base import Curve
 from outofcluster.curves.unmixing import Unmixed, mass_of_injected
+from outofcluster.evidence.laws import KINDS, AssumedCuts, scored_rate
 from outofcluster.inference.directions import Both, TrainSide, rescaled_masses
 from outofcluster.inference.influences import FoldInfluences, unmixed_place
 from outofcluster.inference.optimism import Optimism
 from outofcluster.inference.pieces import TwoReadings
 from outofcluster.inference.problem import Problem
-from outofcluster.leakage.pieces import scored_rate
-from outofcluster.sampling.audit_samples import AuditSamples
-from outofcluster.sampling.fold_samples import FoldSamples
-from outofcluster.split.pieces import KINDS, AssumedCuts
-
-__all__ = ["Pooled"]
+from outofcluster.sampling.audit_samples import AuditSamples, FoldSamples
 
 Codes = NDArray[np.int64]
 

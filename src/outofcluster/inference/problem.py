@@ -12,11 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from outofcluster._base.validation import Array
+from outofcluster._base.arguments import Array
 from outofcluster.curves.base import Curve
 from outofcluster.curves.unmixing import Unmixed
-
-__all__ = ["Fall", "Problem"]
 
 
 @dataclass(frozen=True)
@@ -68,39 +66,13 @@ class Problem:
     unmixed: Unmixed | None
 
     def fit(self, curve: Curve, b: Array | None = None) -> Curve:
-        """A curve of the same parameters, fitted to the losses as they are, or to others at the same levels.
-
-        Parameters
-        ----------
-        curve : Curve
-            The curve method.
-        b : array, optional
-            Other losses.
-
-        Returns
-        -------
-        Curve
-        """
+        """A curve of the same parameters, fitted to the losses as they are, or to others at the same levels."""
         below: dict[str, Any] = {} if self.unmixed is None else {"unmixed": self.unmixed}
         losses = self.b if b is None else b
         return curve.unfitted().fit_points(self.p, losses, self.n, standard_errors=self.errors, **below)
 
     def fall(self, curve: Curve, *, lowest: float, derive: bool) -> Fall:
-        """The fall of the fitted curve; weights are exact where there is a closed form, else central differences.
-
-        Parameters
-        ----------
-        curve : Curve
-            The curve method.
-        lowest : float
-            The smallest loss that the method can be fitted to.
-        derive : bool
-            Whether to take differences where there is no closed form; otherwise the weights are left at 0.
-
-        Returns
-        -------
-        Fall
-        """
+        """The fall of the fitted curve; weights are exact where there is a closed form, else central differences."""
         fitted, b = self.fit(curve), self.b
         value, e0 = float(fitted.optimism_), float(fitted.e0_)
         weights, of_e0 = fitted.optimism_derivative_, fitted.derivative_

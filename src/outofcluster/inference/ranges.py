@@ -23,8 +23,6 @@ import numpy as np
 from outofcluster.curves.unmixing import mass_of_injected
 from outofcluster.inference.pooled import Pooled
 
-__all__ = ["loss_range"]
-
 _LEAST_CLEAN = 0.05
 """Share of clean sets below which a size tells nothing about them."""
 _REMOVED = 1.5
@@ -32,22 +30,7 @@ _WIDEN = 2.0
 
 
 def loss_range(pooled: Pooled, rate: float, naive_error: float) -> tuple[float, float] | None:
-    """The range for single records that leak.
-
-    Parameters
-    ----------
-    pooled : Pooled
-        The losses.
-    rate : float
-        The leakage rate.
-    naive_error : float
-        Standard error of the naive loss.
-
-    Returns
-    -------
-    tuple of float or None
-        Its ends; None where nothing can be said about the upper one.
-    """
+    """The range for single records that leak."""
     b, errors = pooled.shares @ pooled.losses, np.sqrt(pooled.shares**2 @ pooled.errors**2)
     _, p = pooled.levels(rate)
     full = len(pooled.injected)

@@ -2,26 +2,28 @@
 
 Everything here is a loss, of which lower values are better; whoever shows a value turns its sign where a metric needs
 it. A number is solved when it is first read. Without a leakage rate there are the cross-validated losses alone.
+
+Where a function changes its sign, found by scipy once a grid has shown between which points.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import ndtri
 
-from outofcluster._base.validation import Array
+from outofcluster._base.arguments import Array
 from outofcluster.curves.base import Curve
 from outofcluster.inference.estimates import Estimate
 from outofcluster.inference.intervals import Confidence, Uncertainty, optimism_uncertainty, resample, uncertainty
 from outofcluster.inference.optimism import Optimism
 from outofcluster.inference.pooled import Pooled
 from outofcluster.inference.ranges import loss_range
-
-__all__ = ["Solution"]
 
 _FEW_DRAWS = 50
 """Draws of a rough interval."""
@@ -142,33 +144,31 @@ class Solution:
         return self.pooled.solve(self.curve_method, np.full(self.pooled.n_folds, 0.1), derive=False).exact
 
     def loss_at(self, rate: float) -> float:
-        """The corrected loss at another leakage rate, the same in every fold, without an interval.
-
-        Parameters
-        ----------
-        rate : float
-            The rate.
-
-        Returns
-        -------
-        float
-        """
+        """The corrected loss at another leakage rate, the same in every fold, without an interval."""
         rates = np.full(self.pooled.n_folds, rate)
         return self.pooled.naive + self.pooled.solve(self.curve_method, rates, derive=False).value
 
     def roughly_at(self, rate: float) -> Estimate:
-        """The corrected loss at another leakage rate that is taken as known, with an interval from 50 draws.
-
-        Parameters
-        ----------
-        rate : float
-            The rate.
-
-        Returns
-        -------
-        Estimate
-        """
+        """The corrected loss at another leakage rate that is taken as known, with an interval from 50 draws."""
         rates = np.full(self.pooled.n_folds, rate)
         optimism = self.pooled.solve(self.curve_method, rates)
         draws = resample(self.pooled, self.curve_method, rates, np.zeros_like(rates), optimism, n_draws=_FEW_DRAWS)
         return self._confidence.from_few_draws(self.pooled.naive + optimism.value, draws)
+
+
+def first_crossing(function: Callable[[float], float], grid: Array) -> float | None:
+    """The first place on a grid's range where a function changes the sign that it starts with.
+
+    Examples
+    --------
+    >>> from outofcluster.inference.solution import first_crossing
+    >>> round(first_crossing(lambda x: x**2 - 2, np.linspace(0, 2, 5)), 6)
+    1.414214
+    >>> first_crossing(lambda x: x + 1, np.linspace(0, 2, 5)) is None
+    True
+    """
+    values = np.array([function(float(point)) for point in grid])
+    crossed = np.flatnonzero(np.sign(values) * np.sign(values[0]) < 0)
+    if not len(crossed):
+        return None
+    return float(brentq(function, grid[crossed[0] - 1], grid[crossed[0]], xtol=1e-9))

@@ -21,7 +21,7 @@ bound then held in 97 to 98 %.
 
 **The estimate.** With F = b/n_V the share of V̂ in the region, the ratio (a/n_T)/F is p0 where the region holds no
 record of T's own, and too high by those that it holds. The ceiling ε of the stack
-(:mod:`outofcluster.split.discriminator.stack`) allows for them, but where the sides separate completely every ε from 0
+(:mod:`outofcluster.evidence.sides`) allows for them, but where the sides separate completely every ε from 0
 to p0 fits equally well. So
 
 .. math:: \hat p_0 = (1 - F^2)\,\min(ε, \text{ratio}) + F^2\,\text{ratio} .
@@ -38,18 +38,15 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
+from outofcluster._base.arguments import Array, check_choice, check_share
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.randomness import RandomState, seed_of
-from outofcluster._base.records import check_records, target_array
-from outofcluster._base.rows import take_rows
+from outofcluster._base.rows import check_records, take_rows, target_array
+from outofcluster._base.seeds import RandomState, seed_of
 from outofcluster._base.threads import one_thread
-from outofcluster._base.validation import Array, check_choice, check_share
-from outofcluster.split.discriminator import Sides, tell_sides_apart
-from outofcluster.split.discriminator.encoding import is_discrete
-from outofcluster.split.discriminator.members import check_classifier
-from outofcluster.split.folds import Clusters, Fold, Rows, looks_linked, make_folds
-
-__all__ = ["DataRate", "check_data_rate", "estimate_rate", "over_folds", "rate_of_data"]
+from outofcluster.evidence.encoding import is_discrete
+from outofcluster.evidence.members import check_classifier
+from outofcluster.evidence.sides import Sides, tell_sides_apart
+from outofcluster.problem.folds import Clusters, Fold, Rows, looks_linked, make_folds
 
 _THRESHOLDS = 40
 """Thresholds that are tried: quantiles of V̂'s scores."""
@@ -126,19 +123,7 @@ def rate_of_data(
 
 
 def check_data_rate(y: Any, folds: Sequence[Fold], clusters: Rows, error_model: Any = "records") -> None:
-    """Refuse folds for which no rate can come from the data, before anything is fitted.
-
-    Parameters
-    ----------
-    y : array of shape (n,) or (n, outputs), or None
-        Target of all records.
-    folds : sequence of Fold
-        The folds.
-    clusters : array of int of shape (n,)
-        Approximate cluster of every record.
-    error_model : {"auto", "records", "fragments"}, default="records"
-        "auto" stands for fragments where the held-out clusters are many and small.
-    """
+    """Refuse folds for which no rate can come from the data, before anything is fitted."""
     check_choice("error_model", error_model, ("auto", "records", "fragments"))
     linked = error_model == "auto" and looks_linked([clusters[fold.validation] for fold in folds])
     if linked or error_model == "fragments":
@@ -164,19 +149,7 @@ def check_data_rate(y: Any, folds: Sequence[Fold], clusters: Rows, error_model: 
 
 
 def estimate_rate(sides: Sides, *, alpha: float = 0.05) -> DataRate:
-    """Estimate p0 and bound it from above, from out-of-fold scores.
-
-    Parameters
-    ----------
-    sides : Sides
-        The cross-fitted scores of both sides.
-    alpha : float, default=0.05
-        Probability, at most, with which the true share exceeds the bound. Half of it is used: see the module's head.
-
-    Returns
-    -------
-    DataRate
-    """
+    """Estimate p0 and bound it from above, from out-of-fold scores."""
     alpha = check_share("alpha", alpha, "(0, 1)")
     a = b = 0
     for k in range(int(max(sides.fold_train.max(), sides.fold_validation.max())) + 1):

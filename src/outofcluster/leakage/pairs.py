@@ -58,9 +58,7 @@ from scipy.optimize import brentq
 from scipy.sparse.csgraph import shortest_path
 from scipy.special import expit, logit
 
-from outofcluster._base.exceptions import InputError
-from outofcluster._base.ordering import order_of_codes
-from outofcluster._base.validation import (
+from outofcluster._base.arguments import (
     Array,
     check_number,
     check_share,
@@ -69,12 +67,12 @@ from outofcluster._base.validation import (
     refuse_unhashable,
     short,
 )
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.rows import order_of_codes
 from outofcluster.leakage.precision_recall import leaked_by_missed_pairs
 from outofcluster.leakage.review import recalibrate
 from outofcluster.leakage.splits import Side, below_one, counted_and_other, read_split, same_index
-from outofcluster.split.folds import Clusters, Fold, Rows, check_labels
-
-__all__ = ["Candidates", "PairRates", "Pairs", "rates_of_pairs", "read_ids"]
+from outofcluster.problem.folds import Clusters, Fold, Rows, check_labels
 
 # Nodes and weights on (0, 1) that stay exact for odds from tiny to huge: u = expit(π sinh s) (double exponential),
 # with -log(u) in place of u so that nothing is lost near 1.
@@ -490,19 +488,7 @@ def _check_records(name: str, rows: Any, count: int, n: int) -> Rows:
 
 
 def read_ids(ids: Any, n: int | None) -> dict[Any, int]:
-    """The row of every record by its name; names that are missing or occur twice are refused.
-
-    Parameters
-    ----------
-    ids : sequence
-        The name of every record, in the data's order.
-    n : int or None
-        Number of records, if known.
-
-    Returns
-    -------
-    dict
-    """
+    """The row of every record by its name; names that are missing or occur twice are refused."""
     names = _names("ids", ids, n)
     if not names:
         raise InputError("ids must name at least one record, got none.")

@@ -29,12 +29,10 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom
 
+from outofcluster._base.arguments import Array, check_integer, check_number, check_share, short
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array, check_integer, check_number, check_share, short
 from outofcluster.leakage.splits import Side
-from outofcluster.split.folds import Clusters
-
-__all__ = ["leaked_by_missed_pairs", "rates_of_missed_pairs"]
+from outofcluster.problem.folds import Clusters
 
 _MOST_RECORDS = 10**15
 """More records than anybody has; the number of their pairs is still a float."""
@@ -102,20 +100,6 @@ def rates_of_missed_pairs(
 
 def leaked_by_missed_pairs(sizes: Array, missed: float, true_pairs: float, share: float) -> float:
     """The share of the records that leak where so many true pairs of records are missed.
-
-    Parameters
-    ----------
-    sizes : array
-        Records of each approximate cluster.
-    missed, true_pairs : float
-        True pairs across clusters, and all true pairs.
-    share : float
-        Probability that another piece of a record's entity is on the other side.
-
-    Returns
-    -------
-    float
-        Below 1.
 
     Examples
     --------

@@ -1,7 +1,21 @@
-"""Leakage: how much leaks, with its uncertainty, and the sources that it can come from.
+r"""Leakage: how much leaks, with its uncertainty, and the sources that it can come from.
 
 p0 is the share of T̂ whose true cluster also has records in V̂, rho0 the share of V̂ whose true cluster also has
 records in T̂. Each source has a file of its own, which holds its mathematics.
+
+A leakage rate in words: how much leaks, how certain that is, and how audited entities are cut.
+
+The interval of a leakage rate, from the rate and its standard error alone.
+
+With the rate p, its standard error s and the normal quantile z, the interval is normal on the scale of the log-odds
+(delta method), so that it stays inside [0, 1]:
+
+.. math:: \text{logit}\,p \pm z \frac{s}{p(1-p)} .
+
+Near 0 that scale runs away. So with the confidence level c the upper end is at most :math:`p - s \log((1-c)/2)`. This
+is the exact Poisson bound when nothing was seen and s is what one event would have contributed, and close to it for
+few events.
+"
 """
 
 from __future__ import annotations
@@ -12,26 +26,21 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, logit, ndtri
 
-from outofcluster._base.deprecation import old_names, warn_renamed
+from outofcluster._base.arguments import check_flag, check_number, check_share, short
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.markup import element, fragment, table
 from outofcluster._base.plain import data_frame, plain, reading
-from outofcluster._base.randomness import RandomState
-from outofcluster._base.validation import check_flag, check_number, check_share, short
-from outofcluster.leakage.audited import look_at_audited_records
+from outofcluster._base.seeds import RandomState
+from outofcluster._base.text import element, fragment, table
+from outofcluster.evidence.laws import PieceLaw
+from outofcluster.leakage.audited import LinkageErrors, look_at_audited_records
 from outofcluster.leakage.data import rate_of_data
-from outofcluster.leakage.errors import LinkageErrors
-from outofcluster.leakage.interval import lower_end, rate_interval
 from outofcluster.leakage.linkage import Linked, read_dedupe, read_recordlinkage, read_splink
 from outofcluster.leakage.pairs import rates_of_pairs
 from outofcluster.leakage.precision_recall import rates_of_missed_pairs
 from outofcluster.leakage.review import rate_of_review
 from outofcluster.leakage.splits import Side, check_side, read_sides
-from outofcluster.leakage.words import certainty_in_words, cut_in_words, rate_in_words, side_in_words
-from outofcluster.split.pieces import PieceLaw
-
-__all__ = ["Leakage"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -203,7 +212,6 @@ class Leakage:
             return self.bound
         return None if self.std is None or self.at_least else self.interval(0.9)[1]
 
-    @old_names(level="confidence_level")
     def interval(self, confidence_level: float = 0.95) -> tuple[float, float]:
         """Interval that holds the true rate with the given confidence.
 
@@ -363,26 +371,6 @@ class Leakage:
         return cls._of_sides(
             audited.rates, at_least=audited.at_least, pieces=audited.pieces, linkage_errors=audited.errors
         )
-
-    @classmethod
-    def from_audit(cls, true_groups: Any, groups: Any, *, cv: Any = None, of: Side = "train") -> Leakage:
-        """Old name of :meth:`from_true_groups`.
-
-        Parameters
-        ----------
-        true_groups, groups : array of shape (n,)
-            True and approximate cluster of every audited record.
-        cv : int, splitter or iterable, optional
-            Number of folds, a splitter, or pairs (train, test) of audited rows.
-        of : {"train", "validation"}, default="train"
-            The share of the training records (p0) or of the validation records (rho0).
-
-        Returns
-        -------
-        Leakage
-        """
-        warn_renamed("Leakage.from_audit", "Leakage.from_true_groups")
-        return cls.from_true_groups(true_groups, groups, cv=cv, of=of)
 
     @classmethod
     def from_data(
@@ -778,3 +766,50 @@ class Leakage:
         return cls._of_sides(
             rates_of_missed_pairs(precision, recall, *counts, read_sides(of), precision_std, recall_std)
         )
+
+
+def side_in_words(of: Side) -> str:
+    """What the records of a side are called."""
+    return "training" if of == "train" else "validation"
+
+
+def rate_in_words(rate: float, std: float | None, *, at_least: bool) -> str:
+    """A rate with its standard error, such as "at least 8% ± 1%"."""
+    least = "at least " if at_least else ""
+    spread = "" if std is None else f" ± {100 * std:.3g}%"
+    return f"{least}{100 * rate:.3g}%{spread}"
+
+
+def certainty_in_words(interval: tuple[float, float] | None, bound: float | None, *, at_least: bool) -> str:
+    """What is known about the uncertainty of a rate, to stand behind it."""
+    if at_least:
+        return "" if interval is None else f" (95% lower bound {100 * interval[0]:.3g}%)"
+    if bound is not None:
+        return f", at most {100 * bound:.3g}% (95% bound)"
+    if interval is None:
+        return " (uncertainty unknown)"
+    low, high = interval
+    return f" (95% interval {100 * low:.3g}% to {100 * high:.3g}%)"
+
+
+def cut_in_words(pieces: PieceLaw) -> str:
+    """How many of the audited entities are cut."""
+    cut, audited = f"{pieces.n_split:.3g}", f"{pieces.n_entities:.4g}"
+    return f"Audited entities: {audited}. Cut by the linkage: {cut}. These show how large the pieces are."
+
+
+def rate_interval(rate: float, std: float, confidence_level: float) -> tuple[float, float]:
+    """Lower and upper end of the interval that holds the true rate with the given confidence."""
+    most = min(1.0, rate - math.log((1 - confidence_level) / 2) * std)
+    if rate == 0:
+        return 0.0, most
+    width = float(ndtri((1 + confidence_level) / 2)) * std / (rate * (1 - rate))
+    centre = float(logit(rate))
+    # The way to log-odds and back must not move the ends past the rate.
+    low, high = min(float(expit(centre - width)), rate), max(float(expit(centre + width)), rate)
+    return low, min(high, most)
+
+
+def lower_end(rate: float, std: float, confidence_level: float) -> float:
+    """Lower end of a one-sided interval, for a rate that is a lower bound: all that may err is on the lower side."""
+    return rate_interval(rate, std, 2 * confidence_level - 1)[0] if confidence_level > 0.5 else rate

@@ -4,7 +4,7 @@ With q_j the probability that record j of T̂ belongs to a held-out cluster, the
 Which records leaked is chance, so that the share that did differs from it with the variance
 :math:`\sum_j q_j(1-q_j)/n^2`.
 
-*What the records themselves add.* With r the density ratio of V̂ to T̂ (:mod:`outofcluster.split.discriminator`) and
+*What the records themselves add.* With r the density ratio of V̂ to T̂ (:mod:`outofcluster.evidence.sides`) and
 ε the rate that the data show (:mod:`outofcluster.leakage.data`), a leaked record is :math:`Λ = r(1-ε)/(1-εr)` times as
 likely as a clean one to have such features and target. Where q knows nothing of these, such as that of a linkage tool
 which compares names, Bayes' rule gives the probability given both,
@@ -35,13 +35,11 @@ import math
 import numpy as np
 from scipy.special import expit
 
-from outofcluster._base.validation import Array
+from outofcluster._base.arguments import Array
+from outofcluster.evidence.sides import Sides
+from outofcluster.evidence.suspects import RateCheck
 from outofcluster.leakage.data import estimate_rate
 from outofcluster.leakage.rate import Leakage
-from outofcluster.split.discriminator import Sides
-from outofcluster.split.rate_check import RateCheck
-
-__all__ = ["check_record_rates", "informed_rates", "rate_of_records"]
 
 _TOLD_APART = 0.75
 """AUC from which the likelihood ratio is good enough to judge probabilities by it."""
@@ -52,15 +50,6 @@ _LEAST_CLEAN = 0.05
 
 def rate_of_records(probabilities: Array) -> Leakage:
     """The rate of a fold whose training records leak with these probabilities, independently.
-
-    Parameters
-    ----------
-    probabilities : array
-        One probability per training record.
-
-    Returns
-    -------
-    Leakage
 
     Examples
     --------
@@ -74,19 +63,7 @@ def rate_of_records(probabilities: Array) -> Leakage:
 
 
 def check_record_rates(probabilities: Array, sides: Sides) -> RateCheck:
-    """Compare the probabilities of a fold's training records with how much they look like held-out records.
-
-    Parameters
-    ----------
-    probabilities : array
-        One probability per training record.
-    sides : Sides
-        What tells the two sides apart.
-
-    Returns
-    -------
-    RateCheck
-    """
+    """Compare the probabilities of a fold's training records with how much they look like held-out records."""
     known = _known(probabilities, expit(sides.score_train), float(expit(sides.score_validation).mean()))
     if known > 0:
         return RateCheck(0.0, 0.0, known)
@@ -117,22 +94,7 @@ def _by_regression(q: Array, f: Array, of_held_out: Array) -> RateCheck:
 
 
 def informed_rates(probabilities: Array, sides: Sides, known: float) -> Array:
-    """The probabilities of having leaked once features and target are taken into account as well.
-
-    Parameters
-    ----------
-    probabilities : array
-        One probability per training record.
-    sides : Sides
-        What tells the two sides apart.
-    known : float
-        How much the probabilities know of features and target already.
-
-    Returns
-    -------
-    array of shape (parts, records)
-        One row per part of V̂, by models that did not see this part.
-    """
+    """The probabilities of having leaked once features and target are taken into account as well."""
     return _updated(probabilities, sides.ratio_by_part, estimate_rate(sides).rate, 1 - known)
 
 

@@ -42,8 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import (
+from outofcluster._base.arguments import (
     Array,
     check_choice,
     check_integer,
@@ -53,8 +52,7 @@ from outofcluster._base.validation import (
     short,
     shown,
 )
-
-__all__ = ["rate_of_review", "recalibrate"]
+from outofcluster._base.exceptions import InputError
 
 _PRIOR_MEAN = np.array([0.0, 1.0])
 _PRIOR_STD = np.array([1.5, 0.4])

@@ -8,11 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from outofcluster._base.arguments import check_choice, check_integer, short
 from outofcluster._base.exceptions import InputError, described
-from outofcluster._base.validation import check_choice, check_integer, short
-from outofcluster.split.folds import DEFAULT_FOLDS, Clusters, Fold, Rows, is_splitter, read_folds
-
-__all__ = ["Side", "below_one", "check_side", "counted_and_other", "read_sides", "read_split", "same_index"]
+from outofcluster.problem.folds import DEFAULT_FOLDS, Clusters, Fold, Rows, is_splitter, read_folds
 
 Side = Literal["train", "validation"]
 
@@ -48,19 +46,7 @@ def same_index(*named: tuple[str, Any]) -> None:
 
 
 def read_split(cv: Any, clusters: Clusters) -> float | tuple[Fold, ...]:
-    """The validation share where ``cv`` is a number of folds or a splitter, or the splits themselves where it has rows.
-
-    Parameters
-    ----------
-    cv : int, splitter, iterable of pairs (train, test), or None
-        None stands for 5 folds.
-    clusters : Clusters
-        The approximate clusters that are split.
-
-    Returns
-    -------
-    float or tuple of Fold
-    """
+    """The validation share where ``cv`` is a number of folds or a splitter; the splits where it has rows."""
     if cv is None or isinstance(cv, int | float | np.number | np.bool_):
         return 1 / (DEFAULT_FOLDS if cv is None else check_integer("cv", cv, least=2))
     if not is_splitter(cv):

@@ -13,8 +13,6 @@ from typing import Any
 from outofcluster._base.exceptions import InputError
 from outofcluster.auditing.run import audit
 
-__all__ = ["LeakageCheck"]
-
 
 @dataclass(eq=False)
 class LeakageCheck:
@@ -63,18 +61,7 @@ class LeakageCheck:
             raise InputError("leakage must be a rate, a Leakage or 'data' for a check of a score, got None.")
 
     def check_function(self, report: Any) -> str | None:
-        """Audit the model of a report on the folds of the report.
-
-        Parameters
-        ----------
-        report : skore.CrossValidationReport
-            The report.
-
-        Returns
-        -------
-        str or None
-            What is wrong with the score; None where the optimism's interval includes 0.
-        """
+        """Audit the model of a report on the folds of the report."""
         folds = [tuple(split) for split in report.split_indices]
         result = audit(
             report.estimator_, report.X, report.y, groups=self.groups, leakage=self.leakage, cv=folds, **self.options

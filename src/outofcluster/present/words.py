@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from outofcluster.sampling.metrics.facts import known_facts
-
-__all__ = ["added", "capitalized", "loss_name", "share_of"]
+from outofcluster.metrics.facts import known_facts
 
 
 def loss_name(loss: str) -> str:

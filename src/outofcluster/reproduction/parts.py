@@ -21,15 +21,15 @@ from typing import Any, Self
 
 import numpy as np
 
+from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.files import write_whole
 from outofcluster._base.plain import plain
-from outofcluster._base.validation import Array
-from outofcluster.sampling.checkpoint import Checkpoint
-from outofcluster.sampling.prepare import Sampling, package_versions
+from outofcluster.problem.problem import digest
 from outofcluster.sampling.progress import Progress
+from outofcluster.sampling.run import Sampling, package_versions
 from outofcluster.sampling.samples import LossSamples
-from outofcluster.sampling.task import digest
+from outofcluster.sampling.store import Checkpoint
 
 __all__ = ["Means", "Parts", "seed_for", "to_json", "versions"]
 

@@ -12,7 +12,7 @@ is known.
 *The field protocol* is what a user lives through. Which records of V leak into T̂ is drawn once (p0 = 0.1), and with it
 T̂ and V̂ are all that is known. Every estimator is run on them as a user would: resamples with replacement of n records,
 levels injected on top of what leaked. The default spends a quarter of its fits below p0, on resamples with weights that
-leave out what looks like V̂ (:mod:`outofcluster.sampling.unmixing`); the paper's protocol has no T̂ to tell from V̂. The
+leave out what looks like V̂ (:mod:`outofcluster.sampling.resamplers`); the paper's protocol has no T̂ to tell from V̂. The
 draw of the leak is repeated, and errors are against the loss of the same learner trained on resamples of the clean T
 and scored on all of V. The naive estimate is the loss at level 0 of the default's run, which has most of its fits
 there. Where V is too small to make up a tenth of T̂ (the census), every draw also takes some of T at random; in the
@@ -31,13 +31,12 @@ from outofcluster._base.exceptions import FitError, InputError
 from outofcluster.auditing.effect_test import leakage_test
 from outofcluster.curves.operator import BinomialOperator
 from outofcluster.datasets import Bunch, make_partition, partition_losses
-from outofcluster.design.automatic import least_size, placed_levels, placed_sizes
-from outofcluster.design.extrapolation import Design, allocate, largest_level
+from outofcluster.problem.simulate import SimulatedLeakage, simulate_leakage
 from outofcluster.reproduction.parts import Means, seed_for
 from outofcluster.reproduction.sources import Source, learner, load, quiet
 from outofcluster.reproduction.studies import LEAKAGE, TRUE_LEVELS, Effort, Study
+from outofcluster.sampling.levels import Design, allocate, largest_level, least_size, placed_levels, placed_sizes
 from outofcluster.sampling.samples import LossSamples
-from outofcluster.split.simulation import SimulatedLeakage, simulate_leakage
 
 __all__ = [
     "Leak",

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import SolverError
 from outofcluster._base.plain import plain
 from outofcluster._base.threads import one_thread
-from outofcluster._base.validation import Array
 from outofcluster.curves import AutoCurve, Curve, PolynomialCurve, SketchCurve, TrendFilterCurve
 from outofcluster.curves.operator import BinomialOperator
 from outofcluster.curves.shape import diagnose_points

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from outofcluster._base.arguments import check_flag, check_integer
 from outofcluster._base.files import check_destination
 from outofcluster._base.plain import plain
-from outofcluster._base.validation import check_flag, check_integer
 from outofcluster.datasets import Bunch
+from outofcluster.problem.problem import check_n_jobs, digest
 from outofcluster.reproduction.claims import judge
 from outofcluster.reproduction.figures import check_matplotlib
 from outofcluster.reproduction.outputs import make_folder, summary, write_overall, write_study, write_timing
@@ -21,7 +22,6 @@ from outofcluster.reproduction.sources import LEARNERS, Source, load
 from outofcluster.reproduction.studies import LEAKAGE, STUDIES, TIMING, Effort, check_names
 from outofcluster.reproduction.timing import run_timing
 from outofcluster.sampling.progress import Progress
-from outofcluster.sampling.task import check_n_jobs, digest
 
 __all__ = ["Reproduction", "reproduce"]
 

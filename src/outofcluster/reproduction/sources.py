@@ -28,19 +28,19 @@ from typing import Any
 import numpy as np
 
 from outofcluster import datasets
+from outofcluster._base.arguments import Array
 from outofcluster._base.threads import one_thread
-from outofcluster._base.validation import Array
 from outofcluster.datasets import Bunch
-from outofcluster.design.unmixing import unmixed_fractions
+from outofcluster.evidence.sides import tell_sides_apart
+from outofcluster.problem.folds import Fold
+from outofcluster.problem.problem import Task
 from outofcluster.reproduction.parts import Means, Parts, seed_for
 from outofcluster.reproduction.studies import IID_FITS, Study
-from outofcluster.sampling.checkpoint import Checkpoint
-from outofcluster.sampling.prepare import Sampling, SamplingSettings, prepare
+from outofcluster.sampling.levels import unmixed_fractions
+from outofcluster.sampling.resamplers import RatioWeights
+from outofcluster.sampling.run import Sampling, SamplingSettings, prepare
 from outofcluster.sampling.samples import LossSamples
-from outofcluster.sampling.task import Task
-from outofcluster.sampling.unmixing import RatioWeights
-from outofcluster.split.discriminator import tell_sides_apart
-from outofcluster.split.folds import Fold
+from outofcluster.sampling.store import Checkpoint
 
 __all__ = ["LEARNERS", "Source", "learner", "load", "quiet", "sample_partition"]
 

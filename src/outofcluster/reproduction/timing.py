@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
+from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import SolverError
 from outofcluster._base.threads import one_thread
-from outofcluster._base.validation import Array
 from outofcluster.curves import Curve, PolynomialCurve, SketchCurve, TrendFilterCurve
 from outofcluster.curves.operator import BinomialOperator
 from outofcluster.reproduction.parts import Means, Parts

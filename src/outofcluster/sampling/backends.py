@@ -28,8 +28,6 @@ from typing import Any, Protocol, TypeVar
 
 from outofcluster._base.rows import is_plain_array
 
-__all__ = ["WorkersLost", "all_calls", "count_workers", "in_order"]
-
 _LARGE = 1_000_000
 """Bytes from which on an array is sent by itself."""
 _TRIES = 2
@@ -56,26 +54,7 @@ def count_workers(n_jobs: int | None, *, threads: bool = False) -> int:
 def in_order(
     work: Work[T], shared: Any, items: Iterable[Any], *, n_jobs: int | None, threads: bool = False
 ) -> Generator[T]:
-    """``work(shared, item)`` for every item, in their order.
-
-    Parameters
-    ----------
-    work : callable
-        A function of a module, so that workers can import it.
-    shared : object
-        What all items need.
-    items : iterable
-        Asked for one by one, not much earlier than they are needed.
-    n_jobs : int or None
-        Workers, as in joblib.
-    threads : bool, default=False
-        Whether threads serve best on one machine.
-
-    Yields
-    ------
-    object
-        One result per item.
-    """
+    """``work(shared, item)`` for every item, in their order."""
     backend, _ = _backend(n_jobs, threads)
     workers = count_workers(n_jobs, threads=threads)
     cluster = _cluster(backend)
@@ -92,23 +71,7 @@ def in_order(
 def all_calls(
     function: Callable[..., Any], shared: Any, calls: Iterable[tuple[Any, ...]], *, n_jobs: int | None
 ) -> list[Any]:
-    """``function(shared, *call)`` for every call.
-
-    Parameters
-    ----------
-    function : callable
-        A function of a module, so that workers can import it.
-    shared : object
-        What all calls need.
-    calls : iterable of tuple
-        The other arguments.
-    n_jobs : int or None
-        Workers, as in joblib.
-
-    Returns
-    -------
-    list
-    """
+    """``function(shared, *call)`` for every call."""
     return list(in_order(_call, shared, ((function, call) for call in calls), n_jobs=n_jobs))
 
 

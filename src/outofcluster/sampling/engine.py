@@ -18,17 +18,24 @@ from typing import Any
 
 import numpy as np
 
+from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import FitError, described
-from outofcluster._base.validation import Array
 from outofcluster.sampling.backends import count_workers, in_order
-from outofcluster.sampling.checkpoint import Batch, Checkpoint
-from outofcluster.sampling.failures import lost_workers
-from outofcluster.sampling.fitting import MAX_DRAWS, Block, BlockLosses, Failure, Problem, add_sums, nothing, run_timed
-from outofcluster.sampling.plan import Plan
+from outofcluster.sampling.fitting import (
+    MAX_DRAWS,
+    Block,
+    BlockLosses,
+    Failure,
+    Problem,
+    add_sums,
+    lost_workers,
+    nothing,
+    run_timed,
+)
+from outofcluster.sampling.levels import Plan
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.samples import TRAIN_SUMS, VALIDATION_SUMS, LossSamples, UnitSums
-
-__all__ = ["Identity", "run"]
+from outofcluster.sampling.store import Batch, Checkpoint
 
 _BATCH_SECONDS = 0.25
 _FLUSH_SECONDS = 1.0

@@ -12,46 +12,38 @@ and one whose predictions leave a metric such as the calibration slope without a
 Several metrics are scored from the same fits, and share what the model predicts. The sums of the first metric come
 first, then those of the second, and so on. Of a metric that takes long to compute without each unit, one replicate of a
 block, picked by the block's number, gives the effects E and stands for all of the block.
+
+Models that fail: what went wrong and where, and never another package's traceback.
+
+A function that fits and scores models and is marked by `returns_failures` returns a `Failed` instead of raising, so
+that the error of a model reaches the caller even where it cannot be sent from one process to another; `succeeded` then
+raises a `FitError` that names the place. A worker process that is killed, for lack of memory as a rule, and work that
+cannot be sent to one, become a `FitError` as well.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import wraps
+from pickle import PicklingError
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.exceptions import InputError, described, portable
-from outofcluster._base.memory import give_back
+from outofcluster._base.arguments import LARGEST, Array
+from outofcluster._base.exceptions import FitError, InputError, described, portable
 from outofcluster._base.rows import bytes_per_row, is_plain_array, take_rows
-from outofcluster._base.threads import one_thread
-from outofcluster._base.validation import LARGEST, Array
-from outofcluster.sampling.injection import Draw, Injection, Records
+from outofcluster._base.threads import give_back, one_thread
+from outofcluster.metrics.base import Loss, shared_predictions
+from outofcluster.metrics.predictions import NotDefinedError, Partition
 from outofcluster.sampling.kernels import Kernel, Units
-from outofcluster.sampling.metrics.losses import Loss, shared_predictions
-from outofcluster.sampling.metrics.partitions import NotDefinedError, Partition
+from outofcluster.sampling.resamplers import Draw, Injection, Records
 from outofcluster.sampling.samples import TRAIN_SUMS, VALIDATION_SUMS
-
-__all__ = [
-    "MAX_DRAWS",
-    "Block",
-    "BlockLosses",
-    "Compiled",
-    "Failure",
-    "Problem",
-    "Units",
-    "add_sums",
-    "check_cloneable",
-    "fit_clone",
-    "nothing",
-    "run_blocks",
-    "run_timed",
-    "seed_open_states",
-]
 
 MAX_DRAWS = 100
 """Attempts to draw a replicate."""
@@ -380,18 +372,6 @@ def _fit_and_score(
     ]
 
 
-def check_cloneable(name: str, estimator: Any) -> None:
-    """Refuse what scikit-learn cannot clone; ``name`` is the argument it came in."""
-    from sklearn.base import clone
-
-    try:
-        clone(estimator)
-    except Exception as error:
-        raise InputError(
-            f"{name} must be one that scikit-learn can clone, got {type(estimator).__name__}: {described(error)}"
-        ) from None
-
-
 def fit_clone(estimator: Any, X: Any, y: Any, rows: Rows, params: dict[str, Any], rng: np.random.Generator) -> Any:
     """A clone of the estimator fitted to some rows, its open random states filled from the stream.
 
@@ -454,3 +434,47 @@ def _take_param(value: Any, rows: Rows, X: Any) -> Any:
 
 def _length(X: Any) -> int:
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+@dataclass(frozen=True)
+class Failed:
+    """What went wrong in a call."""
+
+    error: Exception
+
+
+def returns_failures(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, which returns its errors."""
+
+    @wraps(function)
+    def attempt(*args: Any) -> Any:
+        try:
+            return function(*args)
+        except Exception as error:
+            return Failed(portable(error))
+
+    return attempt
+
+
+def succeeded(results: Sequence[Any], names: Sequence[str]) -> list[Any]:
+    """The results, if no call has failed; otherwise a FitError that names the first one that did."""
+    for name, result in zip(names, results, strict=True):
+        if isinstance(result, Failed):
+            raise FitError(f"The estimator failed in {name}: {described(result.error)}") from result.error
+    return list(results)
+
+
+@contextmanager
+def lost_workers(doing: str, samples: Callable[[], Any] = lambda: None) -> Iterator[None]:
+    """Turn the loss of a worker process into a FitError."""
+    try:
+        yield
+    except BrokenExecutor as error:
+        raise FitError(
+            f"A worker process was lost while {doing}, as happens when memory runs out; try fewer workers by n_jobs.",
+            samples(),
+        ) from error
+    except PicklingError as error:
+        raise FitError(
+            f"Work could not be sent to a worker process while {doing}, use n_jobs=1: {described(error)}", samples()
+        ) from error

@@ -10,8 +10,6 @@ from outofcluster._base.exceptions import MissingExtraError
 if TYPE_CHECKING:
     from rich import progress as rich_progress
 
-__all__ = ["Progress"]
-
 
 class Progress:
     """Counts the fits of one run or of several, and shows them while it is entered as a context.

@@ -9,23 +9,18 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outofcluster._base.deprecation import old_names
+from outofcluster._base.arguments import check_choice, check_vector, short
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.randomness import RandomState, seed_of
-from outofcluster._base.records import refuse_masked
-from outofcluster._base.validation import check_choice, check_vector, short
-from outofcluster.sampling.checkpoint import Checkpoint
-from outofcluster.sampling.prepare import SamplingSettings, prepare
+from outofcluster._base.rows import refuse_masked
+from outofcluster._base.seeds import RandomState, seed_of
+from outofcluster.problem.folds import Fold
+from outofcluster.problem.problem import Task, check_n_jobs
+from outofcluster.sampling.resamplers import RatioWeights, sides_of, weights_of
+from outofcluster.sampling.run import SamplingSettings, prepare
 from outofcluster.sampling.samples import LossSamples
-from outofcluster.sampling.sides import sides_of, weights_of
-from outofcluster.sampling.task import Task, check_n_jobs
-from outofcluster.sampling.unmixing import RatioWeights
-from outofcluster.split.folds import Fold
-
-__all__ = ["sample_losses"]
+from outofcluster.sampling.store import Checkpoint
 
 
-@old_names(errors="error_model")
 def sample_losses(
     estimator: Any,
     X: Any,
@@ -70,7 +65,7 @@ def sample_losses(
         Cluster of every record of X; needed for fragments, and used as the jackknife's units.
     injected : array, optional
         Injected fractions of at most 1; by default those of the optimal extrapolation design. Negative fractions are
-        drawn with weights that leave out what looks like V̂ (:mod:`outofcluster.sampling.unmixing`), as far as enough
+        drawn with weights that leave out what looks like V̂ (:mod:`outofcluster.sampling.resamplers`), as far as enough
         records are left, and for ``error_model="records"``.
     discriminator : "auto" or classifier
         What tells the two sides apart for negative fractions; a classifier needs ``predict_proba``.

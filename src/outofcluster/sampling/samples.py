@@ -26,13 +26,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.archive import read_archive, write_archive
-from outofcluster._base.deprecation import warn_renamed
+from outofcluster._base.arguments import Array, short
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.plain import data_frame
-from outofcluster._base.validation import Array, short
-
-__all__ = ["Jackknife", "LossSamples", "PoolJackknife", "UnitSums", "differing"]
+from outofcluster._base.plain import data_frame, read_archive, write_archive
 
 _KIND, _FORMAT = "loss samples", 2
 _PER_LEVEL = ("redraws", "effective", "kept", "strata")
@@ -189,17 +185,6 @@ class LossSamples:
                 "loss": np.concatenate(self.losses),
             }
         )
-
-    def frame(self) -> Any:
-        """The old name of `to_frame`.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row per replicate.
-        """
-        warn_renamed("LossSamples.frame()", "to_frame()")
-        return self.to_frame()
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the losses by level; needs matplotlib.

@@ -13,23 +13,6 @@ from outofcluster._base.exceptions import MissingExtraError
 from outofcluster._base.plain import data_frame
 from outofcluster.inference.estimates import Estimate, between, decimals, fixed
 
-__all__ = [
-    "BLUE",
-    "GREEN",
-    "GREY",
-    "INK",
-    "ORANGE",
-    "axes",
-    "bars",
-    "estimate_columns",
-    "estimate_row",
-    "frame",
-    "head",
-    "in_words",
-    "percent_axis",
-    "tidy",
-]
-
 BLUE, ORANGE, GREEN, GREY, INK = "#0072B2", "#D55E00", "#009E73", "#6E6E6E", "#222222"
 """Colours of measured losses, the corrected loss, thresholds, the loss as it is, and text."""
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from outofcluster.inference.estimates import Estimate, chance_in_words, percent
+from outofcluster.metrics.facts import MetricFacts
 from outofcluster.present.display._axes import (
     GREY,
     INK,
@@ -19,9 +20,6 @@ from outofcluster.present.display._axes import (
     head,
     tidy,
 )
-from outofcluster.sampling.metrics.facts import MetricFacts
-
-__all__ = ["ComparisonDisplay"]
 
 
 @dataclass(eq=False)

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from outofcluster.inference.estimates import Estimate, percent
+from outofcluster.metrics.facts import MetricFacts
 from outofcluster.present.display._axes import (
     GREY,
     INK,
@@ -20,9 +21,6 @@ from outofcluster.present.display._axes import (
     in_words,
     tidy,
 )
-from outofcluster.sampling.metrics.facts import MetricFacts
-
-__all__ = ["FoldsDisplay"]
 
 
 @dataclass(eq=False)

@@ -7,11 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from outofcluster._base.validation import Array
+from outofcluster._base.arguments import Array
 from outofcluster.present.display._axes import BLUE, GREY, INK, ORANGE, axes, frame, head, tidy
 from outofcluster.present.words import loss_name
-
-__all__ = ["LeakageTestDisplay"]
 
 _KINDS = ("other clusters", "the same clusters")
 

@@ -14,8 +14,9 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import ndtri
 
-from outofcluster._base.validation import Array
+from outofcluster._base.arguments import Array
 from outofcluster.inference.estimates import Estimate
+from outofcluster.metrics.facts import MetricFacts
 from outofcluster.present.display._axes import (
     BLUE,
     GREY,
@@ -30,9 +31,6 @@ from outofcluster.present.display._axes import (
     tidy,
 )
 from outofcluster.present.words import added, capitalized, share_of
-from outofcluster.sampling.metrics.facts import MetricFacts
-
-__all__ = ["LossCurveDisplay"]
 
 
 @dataclass(eq=False)

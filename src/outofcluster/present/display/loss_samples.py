@@ -7,11 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from outofcluster._base.validation import Array
+from outofcluster._base.arguments import Array
 from outofcluster.present.display._axes import BLUE, INK, axes, frame, head, percent_axis, tidy
 from outofcluster.present.words import added, loss_name
-
-__all__ = ["LossSamplesDisplay"]
 
 
 @dataclass(eq=False)

@@ -8,8 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from outofcluster._base.validation import Array, check_number
+from outofcluster._base.arguments import Array, check_number
 from outofcluster.inference.estimates import Estimate, Sensitivity, percent
+from outofcluster.metrics.facts import SOME_LOSS, MetricFacts
 from outofcluster.present.display._axes import (
     BLUE,
     GREEN,
@@ -25,9 +26,6 @@ from outofcluster.present.display._axes import (
     tidy,
 )
 from outofcluster.present.words import share_of
-from outofcluster.sampling.metrics.facts import SOME_LOSS, MetricFacts
-
-__all__ = ["SensitivityDisplay"]
 
 
 @dataclass(eq=False)

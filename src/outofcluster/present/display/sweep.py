@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from outofcluster.inference.estimates import Estimate, percent
+from outofcluster.metrics.facts import MetricFacts
 from outofcluster.present.display._axes import (
     BLUE,
     GREY,
@@ -22,9 +23,6 @@ from outofcluster.present.display._axes import (
     percent_axis,
     tidy,
 )
-from outofcluster.sampling.metrics.facts import MetricFacts
-
-__all__ = ["SweepDisplay"]
 
 _HEIGHTS = (3, 2)
 """Heights of the upper and the lower axes."""

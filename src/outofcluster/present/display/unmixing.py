@@ -20,9 +20,10 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import ndtri
 
+from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.validation import Array
 from outofcluster.inference.estimates import Estimate
+from outofcluster.metrics.facts import MetricFacts
 from outofcluster.present.display._axes import (
     BLUE,
     GREEN,
@@ -38,9 +39,6 @@ from outofcluster.present.display._axes import (
     tidy,
 )
 from outofcluster.present.words import capitalized
-from outofcluster.sampling.metrics.facts import MetricFacts
-
-__all__ = ["UnmixingDisplay", "shown_fractions"]
 
 
 def shown_fractions(clean: float | None, fractions: Array) -> tuple[float, float]:

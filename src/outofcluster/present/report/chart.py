@@ -15,12 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from outofcluster._base.validation import Array
+from outofcluster._base.arguments import Array
 from outofcluster.auditing.summary import Summary
 from outofcluster.inference.estimates import fixed
 from outofcluster.present.display.unmixing import UnmixingDisplay, shown_fractions
-
-__all__ = ["Frame", "Tick", "curve_chart", "interval_chart", "sensitivity_chart", "slider_end", "unmixing_chart"]
 
 SIZES = (("wide", 720, 364), ("narrow", 360, 334))
 _RIGHT, _BOTTOM = 16, 54

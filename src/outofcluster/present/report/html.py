@@ -16,8 +16,6 @@ from outofcluster._base.text import printable
 from outofcluster.auditing.summary import Summary
 from outofcluster.present.report.view import view
 
-__all__ = ["render_html", "write_html"]
-
 _LISTED = 10
 """Suspicious records that a report lists."""
 
@@ -30,23 +28,6 @@ def render_html(
     suspects: Any = None,
 ) -> str:
     """The report as one HTML document.
-
-    Parameters
-    ----------
-    result : Audit or Summary
-        What to report.
-    title : str
-        Title of the page.
-    about : dict of str, optional
-        Further lines for the section on how to reproduce it, such as the file that the records came from.
-    suspects : pandas.DataFrame, optional
-        What `Audit.suspects` returned, of which the first ten are listed; by default those of the audit, if pandas is
-        there.
-
-    Returns
-    -------
-    str
-        The HTML text.
 
     Examples
     --------
@@ -96,24 +77,6 @@ def write_html(
     suspects: Any = None,
 ) -> Path:
     """Write the report into a file, which appears complete or not at all.
-
-    Parameters
-    ----------
-    result : Audit or Summary
-        What to report.
-    path : path
-        File to write, in a folder that exists; a file of that name is replaced.
-    title : str
-        Title of the page.
-    about : dict of str, optional
-        Further lines for the section on how to reproduce it.
-    suspects : pandas.DataFrame, optional
-        As in `render_html`.
-
-    Returns
-    -------
-    Path
-        The file.
 
     Examples
     --------

@@ -22,8 +22,6 @@ from outofcluster.present.report.chart import (
 )
 from outofcluster.present.words import added, capitalized, share_of
 
-__all__ = ["headline", "view"]
-
 _SEVERITIES = {"severe": "Severe", "warning": "Warning", "info": "Note"}
 _SIDES = {"train": "training", "validation": "held-out"}
 _TO_NONE = {
@@ -39,17 +37,6 @@ _PRINTED_RATES = (0.0, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 0.9)
 
 def headline(summary: Summary) -> str:
     """The answer in one or two sentences.
-
-    Parameters
-    ----------
-    summary : Summary
-        The numbers.
-
-    Returns
-    -------
-    str
-        The sentences: the value before and after correction, and whether cross-validation is too optimistic, which
-        follows from the interval of the optimism.
 
     Examples
     --------

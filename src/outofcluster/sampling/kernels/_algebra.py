@@ -15,19 +15,6 @@ import numpy as np
 from outofcluster.sampling.kernels._compile import called, inlined
 from outofcluster.sampling.kernels._tile import TILE_COLUMNS, TILE_ROWS, add_tile
 
-__all__ = [
-    "PADDING",
-    "add_outer",
-    "add_rows",
-    "by_columns",
-    "copy",
-    "factor",
-    "padded",
-    "products",
-    "set_diagonal",
-    "solve",
-]
-
 PADDING = 4
 """Spare places that a list of rows to add needs at its end."""
 _NEAR = 2048

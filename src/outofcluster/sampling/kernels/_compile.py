@@ -22,8 +22,6 @@ from typing import Any, TypeVar
 import numba
 from numba.core import caching
 
-__all__ = ["called", "compiled", "drop_stale_code", "inlined"]
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Division by zero gives an infinity, as in numpy: the check for it would keep loops from using vector registers.

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from outofcluster.sampling.kernels._compile import called, compiled
 from outofcluster.sampling.kernels._philox import fill_uniforms
 
-__all__ = ["draw", "identity_orders"]
-
 Positions = NDArray[np.int64]
 
 

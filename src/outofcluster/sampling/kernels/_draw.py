@@ -13,8 +13,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MAX_ATTEMPTS", "draw_records"]
-
 MAX_ATTEMPTS = 100
 """Draws tried before a replicate fails, when none leaves a record to validate on and, in a classifier, two classes."""
 

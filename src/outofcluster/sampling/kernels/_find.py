@@ -11,8 +11,6 @@ from typing import Any
 
 from outofcluster.sampling.kernels._kernel import Kernel
 
-__all__ = ["find_kernel"]
-
 _REGRESSION = ("squared_error", "absolute_error")
 
 

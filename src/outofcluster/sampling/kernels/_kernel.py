@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
 
-__all__ = ["BlockResult", "Kernel", "Units"]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 _Draw = tuple[float, int, bool, Any, int, int]

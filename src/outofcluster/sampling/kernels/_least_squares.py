@@ -24,8 +24,6 @@ from outofcluster.sampling.kernels._algebra import (
 from outofcluster.sampling.kernels._compile import compiled, inlined
 from outofcluster.sampling.kernels._replicate import gather_validation, publish, sample, score, standardise
 
-__all__ = ["run_least_squares"]
-
 _SINGULAR = 1e-11
 """Least pivot, relative to its diagonal entry."""
 _RANK = 1e-9

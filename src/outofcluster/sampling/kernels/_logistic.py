@@ -28,8 +28,6 @@ from outofcluster.sampling.kernels._algebra import (
 from outofcluster.sampling.kernels._compile import called, compiled, inlined
 from outofcluster.sampling.kernels._replicate import gather_validation, publish, sample, score, standardise
 
-__all__ = ["run_logistic"]
-
 _MAX_STEPS = 100
 _SETTLED = 1e-10
 """The change of the margins that is left to go when the iteration ends."""

@@ -18,8 +18,6 @@ import numpy as np
 
 from outofcluster.sampling.kernels._compile import compiled, inlined
 
-__all__ = ["fill_uniforms"]
-
 _M0, _M1 = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)
 _W0, _W1 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B)
 _SHIFT = np.uint64(11)

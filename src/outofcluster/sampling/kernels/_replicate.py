@@ -19,8 +19,6 @@ from outofcluster.sampling.kernels._compile import called, inlined
 from outofcluster.sampling.kernels._compiled_draw import draw
 from outofcluster.sampling.kernels._draw import MAX_ATTEMPTS
 
-__all__ = ["gather_validation", "publish", "sample", "score", "standardise"]
-
 _EPS = float(np.finfo(float).eps)
 
 

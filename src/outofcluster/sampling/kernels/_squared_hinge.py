@@ -27,8 +27,6 @@ from outofcluster.sampling.kernels._algebra import (
 from outofcluster.sampling.kernels._compile import called, compiled, inlined
 from outofcluster.sampling.kernels._replicate import gather_validation, publish, sample, score, standardise
 
-__all__ = ["run_squared_hinge"]
-
 _MAX_STEPS = 40
 _SETTLED = 1e-11
 """A step that changes no margin by more than this has arrived, though a row at the kink may still change sides."""

@@ -20,8 +20,6 @@ from numba.core import cgutils as untyped_tools
 from numba.core import types
 from numba.extending import intrinsic
 
-__all__ = ["TILE_COLUMNS", "TILE_ROWS", "add_tile"]
-
 TILE_ROWS = 4
 TILE_COLUMNS = 8
 

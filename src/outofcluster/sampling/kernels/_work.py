@@ -9,8 +9,6 @@ import numpy as np
 from outofcluster.sampling.kernels._algebra import PADDING, padded
 from outofcluster.sampling.kernels._compiled_draw import identity_orders
 
-__all__ = ["LOSSES", "Out", "Problem", "Settings", "Solver", "Work", "make_solver", "make_work"]
-
 LOSSES = ("zero_one", "log_loss", "brier", "squared_error", "absolute_error")
 """The position of a loss is its code in the compiled loops."""
 

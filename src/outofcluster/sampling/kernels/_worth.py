@@ -12,8 +12,6 @@ the plain fits but not the compiling.
 
 from __future__ import annotations
 
-__all__ = ["worth_compiling"]
-
 _COMPILE = {"squared_hinge": 14.0, "logistic": 12.0, "least_squares": 10.0}
 """Seconds to compile the loop of a model."""
 _PLAIN = {"squared_hinge": (1.8e-3, 5.5e-8), "logistic": (3.4e-3, 2e-8), "least_squares": (1.5e-3, 1.5e-8)}
@@ -23,21 +21,6 @@ _MARGIN = 2.0
 
 def worth_compiling(model: str, n_fits: int, n_train: int, n_features: int) -> bool:
     """Whether the plain fits of a job take longer than compiling the kernel, with a margin.
-
-    Parameters
-    ----------
-    model : {"squared_hinge", "logistic", "least_squares"}
-        The kernel's objective.
-    n_fits : int
-        Fits of this model in the whole job.
-    n_train : int
-        Training records of a fit.
-    n_features : int
-        Columns of the records.
-
-    Returns
-    -------
-    bool
 
     Examples
     --------

@@ -1,1 +1,0 @@
-"""Solvers that the curve methods share."""

@@ -1,0 +1,1 @@
+"""The curves of the paper: trend filters, sketches, bases and least squares."""

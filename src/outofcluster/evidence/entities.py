@@ -1,0 +1,508 @@
+r"""Pairs of approximate clusters that are probably one entity, by a classifier that these clusters teach themselves.
+
+**Two scores of a pair of clusters.** Both are taught by the approximate clusters, whose records mostly are one entity
+each.
+
+*Means.* In the directions that tell clusters apart best (linear discriminant analysis), a record is its entity's
+profile, of variance λ, plus noise of variance 1. The mean of n records then has the variance λ + 1/n, and two pieces
+of one entity have the covariance λ. The log likelihood ratio of the two means, one entity against two, is a sum of
+closed forms over the directions.
+
+*Records.* A logistic regression tells pairs of records within a cluster from pairs across clusters, by the absolute
+differences of their standardised features and targets, and by the squares of these. The score of two clusters is the
+mean of its log odds over their pairs of records.
+
+**What the scores are worth.** Only clusters with near means are candidates: the ten nearest, in those directions.
+Pieces of an entity are imitated: clusters of two or more records are cut in two. In 70 % of the cuts a single record is
+taken off, as real linkage mostly does, else a piece of any size. The imitated pairs that would be candidates are
+compared with all candidate pairs. Most of the latter are two entities, but a share ε of them are one, so the labels are
+uncertain, and the regression on both scores has a ceiling (:mod:`outofcluster.evidence.sides`). It gives η,
+the log density ratio of one entity to two. ε is then learned by EM, and the odds of a candidate pair are
+o = e^η ε/(1-ε). For one split ε is learned again from the candidate pairs across it, which borrow five split entities
+at the ε of all pairs.
+
+A cluster has at most one mate among its candidates, or nearly so. It therefore belongs with cluster l with probability
+o_l/(1 + Σ o), and a training cluster leaked with probability Σ_{l held out} o_l/(1 + Σ o). The sums Σ o go over all its
+candidates.
+
+All of this is cross-fitted over clusters: the models that score a pair of clusters saw neither of the two.
+
+**Pieces to train without.** A pair is *likely* if its odds are at least one, at the ε of all pairs. The likely pairs
+across a split name the training clusters to leave out, and the held-out clusters that lose a piece when they are gone.
+How many of the real pieces this catches is learned from the imitated ones, which are known to be pieces: the share of
+them whose odds are at least one. No leakage rate is needed for any of this.
+
+**Very many clusters.** At most 10,000 clusters with 50,000 records are compared with each other. Where there are more,
+these are the ones nearest to eight random clusters, so that both pieces of a split entity are mostly among them. All
+others are never suspected. What the pieces teach is a mean over those that are found, and needs no more of them.
+
+What is supposed: a split entity looks like an entity that was not split. Where a linkage missed pairs because their
+records differ, the probabilities of real mates come out too low.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.spatial import cKDTree
+from scipy.special import expit, logit
+
+from outofcluster._base.rows import order_of_codes
+from outofcluster.evidence.encoding import Floats, Ints, encode
+from outofcluster.evidence.members import logistic_log_ratio
+from outofcluster.evidence.sides import fit_stack
+from outofcluster.evidence.suspects import EntitySuspects, LikelyPieces
+
+_FOLDS = 4
+"""Folds of clusters."""
+_NEIGHBOURS = 10
+"""Clusters with the nearest means that are candidates of a cluster."""
+_MOST_PAIRS = 4000
+"""Pairs of records within clusters, and across, that teach the classifier of pairs."""
+_MOST_RECORDS = 8
+"""Records of a cluster whose pairs are scored."""
+_MOST_DIRECTIONS = 12
+"""Directions in which means are compared."""
+_SHRINK = 0.05
+"""Share of the total spread in the spread within clusters."""
+_SINGLE = 0.7
+"""Share of imitated cuts that take off a single record, as real linkage mostly does; else all sizes are as likely."""
+_LEAST_CLUSTERS = 20
+"""Clusters of at least two records that the classifier needs."""
+_LEAST_AUC, _LEAST_RECALL = 0.75, 0.5
+"""AUC of the pairs, and share of imitated mates among the candidates, from which features tell entities apart."""
+_BORROWED = 5.0
+"""Split entities that a split borrows from the rate of all pairs."""
+_MOST_CUTS = 4000
+"""Clusters that are cut in two, drawn at random where there are more."""
+_MOST_CLUSTERS, _MOST_ROWS = 10_000, 50_000
+"""Clusters that are compared with each other, and the records that they have together, or nearly so."""
+_REGIONS, _RECORDS_TO_PLACE = 8, 2
+"""Where there are more clusters: those nearest to so many random ones, by the means of so many records of each."""
+_CHUNK = 8192
+"""Pairs of records that are scored at once."""
+_ROUNDS = 100
+"""Rounds of EM for the share of split entities."""
+
+
+@dataclass(frozen=True, eq=False)
+class EntityPairs:
+    """Candidate pairs of approximate clusters, with the evidence that they are one entity.
+
+    Attributes
+    ----------
+    left, right : array of int of shape (pairs,)
+        The clusters, each pair once, the smaller number first.
+    log_ratio : array of shape (pairs,)
+        Log density ratio of one entity to two.
+    sizes : array of int
+        Records of every cluster.
+    auc : float
+        Of the pair classifier, cross-fitted: the probability that two records of one cluster have a higher score than
+        two of different clusters. NaN where too few clusters have two records.
+    recall : float
+        Share of imitated pieces whose mate is among the ten candidates; NaN as well.
+    imitated : array
+        Log density ratio of the two pieces of every imitated cut, by models that did not see the cluster; minus
+        infinity where they would not be candidates.
+    """
+
+    left: Ints
+    right: Ints
+    log_ratio: Floats
+    sizes: Ints
+    auc: float
+    recall: float
+    imitated: Floats
+
+    @property
+    def identified(self) -> bool:
+        """Whether features tell entities apart well enough for the probabilities to mean something."""
+        return bool(self.auc >= _LEAST_AUC and self.recall >= _LEAST_RECALL)
+
+
+def match_clusters(X: Any, y: Any, clusters: Ints, *, seed: Any, discrete: bool | None = None) -> EntityPairs:
+    """Candidate pairs of approximate clusters, and how well each pair fits one entity.
+
+    Examples
+    --------
+    >>> from outofcluster.datasets import make_patients
+    >>> from outofcluster.evidence.entities import match_clusters
+    >>> patients = make_patients(100, random_state=0)
+    >>> pairs = match_clusters(patients.data, patients.target, patients.groups, seed=0)
+    >>> pairs.auc > 0.95
+    True
+    """
+    codes = np.asarray(clusters, dtype=np.int64)
+    sizes = np.bincount(codes)
+    none = np.zeros(0, dtype=np.int64)
+    if (sizes >= 2).sum() < _LEAST_CLUSTERS:
+        return EntityPairs(none, none, np.zeros(0), sizes, np.nan, np.nan, np.zeros(0))
+    rng = np.random.default_rng(seed)
+    n_clusters = np.count_nonzero(sizes)
+    most = min(_MOST_CLUSTERS, int(n_clusters * _MOST_ROWS / len(codes)))
+    if n_clusters > most:
+        chosen = _near_some(X, y, codes, most, rng, discrete)
+        number = np.full(len(sizes), -1)
+        number[chosen] = np.arange(len(chosen))
+        rows = np.flatnonzero(number[codes] >= 0)
+        pairs = _match(X, y, rows, number[codes[rows]], rng, discrete)
+        return replace(pairs, left=chosen[pairs.left], right=chosen[pairs.right], sizes=sizes)
+    return _match(X, y, np.arange(len(codes)), codes, rng, discrete)
+
+
+def _match(X: Any, y: Any, rows: Ints, codes: Ints, rng: np.random.Generator, discrete: bool | None) -> EntityPairs:
+    """The pairs among the clusters of these rows, which have the numbers ``codes``."""
+    sizes = np.bincount(codes)
+    points, columns = _points_and_columns(X, y, rows, discrete)
+    fold = _deal(sizes, rng)
+    whole = _Pieces(codes, rng)
+    cut, of_cut = _cut(codes, rng)
+    halves = _Pieces(cut, rng)
+    left, right, found = _candidates(_Means(points, whole, np.flatnonzero(sizes)), whole, halves, of_cut)
+    first, second = 2 * np.arange(len(of_cut)), 2 * np.arange(len(of_cut)) + 1
+    scores, of_pieces = np.empty((len(left), 2)), np.empty((len(of_cut), 2))
+    within: list[Floats] = []
+    across: list[Floats] = []
+    places = [(f, g) for f in range(_FOLDS) for g in range(f, _FOLDS)]
+    lower, upper = np.minimum(fold[left], fold[right]), np.maximum(fold[left], fold[right])
+    for f, g in places:
+        taught = np.flatnonzero((fold != f) & (fold != g) & (sizes > 0))
+        near = (fold[left] != f) & (fold[left] != g) & (fold[right] != f) & (fold[right] != g)
+        score = _Score(points, columns, whole, taught, left[near], right[near], rng)
+        new = (lower == f) & (upper == g)
+        scores[new] = score(whole, left[new], right[new])
+        if f == g:
+            own = fold[of_cut] == f
+            of_pieces[own] = score(halves, first[own], second[own])
+            within.append(score.of_pairs(*whole.within(np.flatnonzero((fold == f) & (sizes > 1)), rng)))
+            across.append(score.of_pairs(*whole.across(np.flatnonzero((fold == f) & (sizes > 0)), rng)))
+    log_ratio, of_found = _log_ratio(
+        scores, of_pieces[found], _FOLDS * lower + upper, (_FOLDS + 1) * fold[of_cut][found], rng
+    )
+    imitated = np.full(len(found), -np.inf)
+    imitated[found] = of_found
+    auc = _auc(np.concatenate(within), np.concatenate(across))
+    return EntityPairs(left, right, log_ratio, sizes, auc, float(found.mean()), imitated)
+
+
+def entity_suspects(
+    X: Any,
+    y: Any,
+    fold: Any,
+    clusters: Ints,
+    *,
+    seed: Any,
+    discrete: bool | None = None,
+    pairs: EntityPairs | None = None,
+) -> EntitySuspects:
+    """The training clusters of a split that are probably pieces of held-out entities.
+
+    Examples
+    --------
+    >>> from outofcluster.datasets import make_patients
+    >>> from outofcluster.evidence.entities import entity_suspects
+    >>> from outofcluster.problem.folds import make_folds
+    >>> patients = make_patients(150, record_noise=0.1, random_state=0)
+    >>> fold = make_folds(patients.data, None, patients.groups)[0]
+    >>> suspects = entity_suspects(patients.data, patients.target, fold, patients.groups, seed=0)
+    >>> suspects.identified, bool(suspects.probability[0] > 0.9)
+    (True, True)
+    """
+    if pairs is None:
+        pairs = match_clusters(X, y, clusters, seed=seed, discrete=discrete)
+    if not pairs.identified:
+        none = np.zeros(0, dtype=np.int64)
+        return EntitySuspects(none, none, np.zeros(0), none, pairs.auc, False)
+    codes = np.asarray(clusters)
+    trains, tests = (np.isin(np.arange(len(pairs.sizes)), codes[rows]) for rows in (fold.train, fold.validation))
+    # Every pair both ways: who may belong with whom.
+    one, other = np.concatenate([pairs.left, pairs.right]), np.concatenate([pairs.right, pairs.left])
+    log_ratio = np.concatenate([pairs.log_ratio, pairs.log_ratio])
+    known = trains[one] & (trains[other] | tests[other])
+    one, other, log_ratio = one[known], other[known], log_ratio[known]
+    leaks = tests[other]
+    rate = _share(pairs.log_ratio, 0.0, 0.0)
+    of_split = _share(log_ratio[leaks], _BORROWED, rate)
+    odds = np.exp(log_ratio + np.where(leaks, logit(of_split), logit(rate)))
+    total = np.bincount(one, odds, minlength=len(pairs.sizes))
+    leaked = np.bincount(one[leaks], odds[leaks], minlength=len(pairs.sizes)) / (1 + total)
+    # The last of a cluster's held-out candidates, by increasing odds, is its most probable one.
+    order = np.flatnonzero(leaks)[np.argsort(odds[leaks], kind="stable")]
+    best = np.full(len(pairs.sizes), -1)
+    best[one[order]] = other[order]
+    train = np.flatnonzero(trains)
+    train = train[np.argsort(-leaked[train], kind="stable")]
+    return EntitySuspects(train, best[train], leaked[train], pairs.sizes[train], pairs.auc, True)
+
+
+def likely_pieces(pairs: EntityPairs, fold: Any, clusters: Ints) -> LikelyPieces:
+    """The training clusters to leave out, so that a model trains on less of the held-out entities.
+
+    Examples
+    --------
+    >>> from outofcluster.datasets import make_patients
+    >>> from outofcluster.evidence.entities import likely_pieces, match_clusters
+    >>> from outofcluster.problem.folds import make_folds
+    >>> patients = make_patients(150, record_noise=0.1, random_state=0)
+    >>> fold = make_folds(patients.data, None, patients.groups)[0]
+    >>> pairs = match_clusters(patients.data, patients.target, patients.groups, seed=0)
+    >>> likely_pieces(pairs, fold, patients.groups).caught > 0.9
+    True
+    """
+    none = np.zeros(0, dtype=np.int64)
+    if not pairs.identified:
+        return LikelyPieces(none, none, 0.0, 0.0)
+    codes = np.asarray(clusters)
+    trains, tests = (np.isin(np.arange(len(pairs.sizes)), codes[rows]) for rows in (fold.train, fold.validation))
+    log_odds = logit(_share(pairs.log_ratio, 0.0, 0.0))
+    likely = pairs.log_ratio + log_odds >= 0
+    one, other = np.concatenate([pairs.left, pairs.right]), np.concatenate([pairs.right, pairs.left])
+    across = np.concatenate([likely, likely]) & trains[one] & tests[other]
+    probability = expit(np.concatenate([pairs.log_ratio, pairs.log_ratio])[across] + log_odds)
+    precision = float(probability.mean()) if across.any() else 0.0
+    caught = float((pairs.imitated + log_odds >= 0).mean())
+    return LikelyPieces(np.unique(one[across]), np.unique(other[across]), caught, precision)
+
+
+def _near_some(X: Any, y: Any, codes: Ints, most: int, rng: np.random.Generator, discrete: bool | None) -> Ints:
+    """The clusters that are near a few random ones, by the means of a few records of each."""
+    order = order_of_codes(codes)
+    sizes = np.bincount(codes)
+    place = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    rows = np.sort(order[place < _RECORDS_TO_PLACE])
+    pieces = _Pieces(codes[rows], rng)
+    exists = np.flatnonzero(sizes)
+    means = _Means(_points_and_columns(X, y, rows, discrete)[0], pieces, exists)
+    points = (means.means(pieces) * np.sqrt(means.spread / (1 + means.spread)))[exists]
+    taken = np.zeros(len(exists), dtype=bool)
+    for centre in rng.choice(len(exists), _REGIONS, replace=False):
+        distance = ((points - points[centre]) ** 2).sum(axis=1)
+        distance[taken] = np.inf
+        taken[np.argpartition(distance, most // _REGIONS)[: most // _REGIONS]] = True
+    return exists[taken]
+
+
+def _points_and_columns(X: Any, y: Any, rows: Ints, discrete: bool | None) -> tuple[Floats, Floats]:
+    """What the means of clusters are compared in, and what pairs of records are: with the target if it is a number."""
+    records = encode(X, y, rows, discrete=discrete)
+    columns = records.columns
+    return columns if records.classes is None else records.features, columns
+
+
+class _Pieces:
+    """Groups of records, numbered from 0; records with the number -1 belong to none."""
+
+    def __init__(self, codes: Ints, rng: np.random.Generator) -> None:
+        order = np.lexsort((rng.random(len(codes)), codes))
+        self.rows = order[codes[order] >= 0]
+        self.codes = codes
+        self.sizes = np.bincount(codes[codes >= 0])
+        self.starts = np.cumsum(self.sizes) - self.sizes
+        self._last: tuple[Floats, Floats] | None = None
+
+    def means(self, points: Floats) -> Floats:
+        """Mean of the points of every piece; asked for the same points again and again, it computes them once."""
+        if self._last is None or self._last[0] is not points:
+            self._last = points, self._means(points)
+        return self._last[1]
+
+    def _means(self, points: Floats) -> Floats:
+        codes = self.codes[self.rows]
+        totals = [np.bincount(codes, column, minlength=len(self.sizes)) for column in points[self.rows].T]
+        return np.column_stack(totals) / np.maximum(self.sizes, 1)[:, None]
+
+    def pairs(self, left: Ints, right: Ints) -> tuple[Ints, Ints, Ints]:
+        """Pairs of records of these pairs of pieces, at most 8 records of each: place of the pair, and two rows."""
+        a, b = np.minimum(self.sizes[left], _MOST_RECORDS), np.minimum(self.sizes[right], _MOST_RECORDS)
+        place = np.repeat(np.arange(len(left)), a * b)
+        number = np.arange(len(place)) - np.repeat(np.cumsum(a * b) - a * b, a * b)
+        one = self.rows[self.starts[left][place] + number // b[place]]
+        return place, one, self.rows[self.starts[right][place] + number % b[place]]
+
+    def within(self, pieces: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
+        """Pairs of records of the same piece, one of these, which hold two records at least."""
+        piece = rng.choice(pieces, _MOST_PAIRS)
+        first = rng.integers(self.sizes[piece])
+        second = (first + rng.integers(1, self.sizes[piece])) % self.sizes[piece]
+        return self.rows[self.starts[piece] + first], self.rows[self.starts[piece] + second]
+
+    def across(self, pieces: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
+        """Pairs of records of different pieces, both among these."""
+        one, two = rng.choice(pieces, (2, _MOST_PAIRS))
+        one, two = one[one != two], two[one != two]
+        rows = [self.rows[self.starts[piece] + rng.integers(self.sizes[piece])] for piece in (one, two)]
+        return rows[0], rows[1]
+
+
+class _Means:
+    """Directions in which the means of clusters differ, and the log likelihood ratio of one entity to two."""
+
+    def __init__(self, points: Floats, whole: _Pieces, taught: Ints) -> None:
+        self.points = points
+        teaches = np.zeros(len(whole.sizes), dtype=bool)
+        teaches[taught] = True
+        rows = np.flatnonzero(teaches[whole.codes])
+        codes = whole.codes[rows]
+        around = self.points[rows]
+        rest = whole.means(self.points)[codes]
+        np.subtract(around, rest, out=rest)
+        several = whole.sizes[taught] > 1
+        free = max(int((whole.sizes[taught][several] - 1).sum()), 1)
+        inner = rest.T @ rest / free
+        inner = (1 - _SHRINK) * inner + _SHRINK * np.diag(np.diag(inner)) + 1e-6 * np.eye(len(inner))
+        del rest
+        self.centre = around.mean(axis=0)
+        around -= self.centre
+        outer = around.T @ around / len(rows) - inner
+        inverse = np.linalg.inv(np.linalg.cholesky(inner))
+        values, vectors = np.linalg.eigh(inverse @ outer @ inverse.T)
+        best = np.argsort(-values)[:_MOST_DIRECTIONS]
+        best = best[values[best] > 0.02] if values[best[0]] > 0.02 else best[:1]
+        self.spread = np.maximum(values[best], 0.02)
+        self.directions = inverse.T @ vectors[:, best]
+
+    def means(self, pieces: _Pieces) -> Floats:
+        """Means of pieces in these directions, in which records vary by 1 around their entity."""
+        return np.asarray((pieces.means(self.points) - self.centre) @ self.directions)
+
+    def log_ratio(self, pieces: _Pieces, left: Ints, right: Ints) -> Floats:
+        """Log likelihood ratio of one entity to two."""
+        means = self.means(pieces)
+        one, two = (self.spread + 1 / pieces.sizes[side][:, None] for side in (left, right))
+        x, y = means[left] / np.sqrt(one), means[right] / np.sqrt(two)
+        rho = self.spread / np.sqrt(one * two)
+        left_over = 1 - rho**2
+        ratio = -0.5 * (np.log(left_over) + ((x**2 + y**2) * rho**2 - 2 * rho * x * y) / left_over)
+        return np.asarray(np.clip(ratio.sum(axis=1), -40, 40))
+
+
+class _Score:
+    """Both scores of a pair of pieces, by models that some of the clusters taught."""
+
+    def __init__(
+        self,
+        points: Floats,
+        columns: Floats,
+        whole: _Pieces,
+        taught: Ints,
+        left: Ints,
+        right: Ints,
+        rng: np.random.Generator,
+    ) -> None:
+        self.columns = columns
+        self.by_means = _Means(points, whole, taught)
+        within = whole.within(taught[whole.sizes[taught] > 1], rng)
+        across = whole.across(taught, rng)
+        if len(left):
+            pair = rng.integers(len(left), size=_MOST_PAIRS // 2)
+            near = [whole.rows[whole.starts[c] + rng.integers(whole.sizes[c])] for c in (left[pair], right[pair])]
+            half = _MOST_PAIRS // 2
+            across = (np.concatenate([across[0][:half], near[0]]), np.concatenate([across[1][:half], near[1]]))
+        terms = np.concatenate([self._terms(*within), self._terms(*across)])
+        middle, scale = terms.mean(axis=0), np.maximum(terms.std(axis=0), 1e-9)
+        side = np.repeat([1, 0], [len(within[0]), len(across[0])])
+        # The log odds are linear, so their values at 0 and at the unit vectors give the coefficients.
+        corners = np.vstack([np.zeros(len(middle)), np.eye(len(middle))])
+        values = logistic_log_ratio((terms - middle) / scale, side, corners)
+        self.slopes = (values[1:] - values[0]) / scale
+        self.intercept = values[0] - middle @ self.slopes
+
+    def _terms(self, one: Ints, two: Ints) -> Floats:
+        apart = np.abs(self.columns[one] - self.columns[two])
+        return np.column_stack([apart, apart**2])
+
+    def of_pairs(self, one: Ints, two: Ints) -> Floats:
+        """Log odds that two records are one entity."""
+        linear, squared = np.split(self.slopes, 2)
+        odds = np.empty(len(one))
+        for start in range(0, len(one), _CHUNK):
+            some = slice(start, start + _CHUNK)
+            apart = np.abs(self.columns[one[some]] - self.columns[two[some]])
+            odds[some] = apart @ linear
+            np.multiply(apart, apart, out=apart)
+            odds[some] += apart @ squared
+        odds += self.intercept
+        return odds
+
+    def __call__(self, pieces: _Pieces, left: Ints, right: Ints) -> Floats:
+        place, one, two = pieces.pairs(left, right)
+        total = np.bincount(place, self.of_pairs(one, two), minlength=len(left))
+        count = np.bincount(place, minlength=len(left))
+        return np.column_stack([self.by_means.log_ratio(pieces, left, right), total / np.maximum(count, 1)])
+
+
+def _deal(sizes: Ints, rng: np.random.Generator) -> Ints:
+    """Folds of clusters, even among those with two records or more."""
+    order = np.lexsort((rng.random(len(sizes)), sizes >= 2))
+    fold = np.empty(len(sizes), dtype=np.int64)
+    fold[order] = np.arange(len(sizes)) % _FOLDS
+    return fold
+
+
+def _cut(codes: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
+    """Clusters of two records or more cut in two pieces, 2i and 2i + 1; and the cluster i that was cut."""
+    sizes = np.bincount(codes)
+    clusters = np.flatnonzero(sizes >= 2)
+    if len(clusters) > _MOST_CUTS:
+        clusters = np.sort(rng.choice(clusters, _MOST_CUTS, replace=False))
+    number = np.full(len(sizes), -1)
+    number[clusters] = np.arange(len(clusters))
+    piece = np.where(rng.random(len(sizes)) < _SINGLE, 1, rng.integers(1, np.maximum(sizes, 2)))
+    order = np.lexsort((rng.random(len(codes)), codes))
+    place = np.empty(len(codes), dtype=np.int64)
+    place[order] = np.arange(len(codes)) - (np.cumsum(sizes) - sizes)[codes[order]]
+    return np.where(number[codes] < 0, -1, 2 * number[codes] + (place < piece[codes])), clusters
+
+
+def _candidates(means: _Means, whole: _Pieces, halves: _Pieces, of_cut: Ints) -> tuple[Ints, Ints, Any]:
+    """Pairs of clusters with near means, and for each cut cluster whether its pieces would be such a pair."""
+    weight = np.sqrt(means.spread / (1 + means.spread))
+    exists = np.flatnonzero(whole.sizes)
+    points = (means.means(whole) * weight)[exists]
+    k = min(_NEIGHBOURS, len(exists) - 1)
+    tree = cKDTree(points)
+    distance, near = tree.query(points, k + 1)
+    one, two = np.repeat(exists, k + 1), exists[near.ravel()]
+    pairs = np.unique(np.column_stack([np.minimum(one, two), np.maximum(one, two)])[one != two], axis=0)
+    pieces = means.means(halves) * weight
+    apart = np.sqrt(((pieces[::2] - pieces[1::2]) ** 2).sum(axis=1))
+    found = np.zeros(len(of_cut), dtype=bool)
+    for side in (0, 1):
+        distance, near = tree.query(pieces[side::2], k + 1)
+        others = exists[near] != of_cut[:, None]
+        found |= (others & (distance < apart[:, None])).sum(axis=1) < k
+    return pairs[:, 0], pairs[:, 1], found
+
+
+def _log_ratio(
+    candidates: Floats, pieces: Floats, place: Ints, of_pieces: Ints, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Log density ratio of one entity to two, at candidates and imitated pairs, by stacks without the same folds."""
+    side = np.repeat([1, 0], [len(pieces), len(candidates)])
+    part = np.unique(np.concatenate([of_pieces, place]), return_inverse=True)[1]
+    scores = np.concatenate([pieces, candidates])
+    stack = fit_stack(scores, side, part, rng.random(len(side)))
+    ceiling = stack.by_fold[part, -1]
+    mate = np.minimum(ceiling * np.exp(stack.log_ratio(scores, part)), 1 - 1e-12)
+    log_ratio = np.asarray(logit(mate) - logit(ceiling))
+    return log_ratio[len(pieces) :], log_ratio[: len(pieces)]
+
+
+def _share(log_ratio: Floats, borrowed: float, rate: float) -> float:
+    """Share of split entities among pairs with these log ratios, by EM; some are borrowed at a known share."""
+    share = rate or 0.005
+    more = borrowed / rate if borrowed else 0.0
+    for _ in range(_ROUNDS):
+        odds = np.exp(log_ratio + logit(share))
+        share = ((odds / (1 + odds)).sum() + more * rate) / max(len(odds) + more, 1)
+        share = float(np.clip(share, 1e-6, 0.9))
+    return share
+
+
+def _auc(high: Floats, low: Floats) -> float:
+    """Probability that a score of the first kind is higher than one of the second, ties counted half."""
+    order = np.sort(low)
+    return float((np.searchsorted(order, high, "left") + np.searchsorted(order, high, "right")).mean() / 2 / len(low))

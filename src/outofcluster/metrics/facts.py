@@ -1,0 +1,190 @@
+"""What there is to know about a metric to show it: its name, its sign, its range, and how folds are pooled.
+
+Inside the package everything is a loss, and a lower one is better. A metric of which a greater value is better is minus
+its loss there. `MetricFacts.shown` turns a loss into the value that a user knows; errors of scikit-learn, which its
+scorers negate ("neg_mean_squared_error"), are shown as the positive errors that they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+import numpy as np
+
+from outofcluster._base.plain import flag, text
+
+Value = TypeVar("Value", float, np.ndarray)
+_UNIT, _SIGNED, _POSITIVE = (0.0, 1.0), (-1.0, 1.0), (0.0, math.inf)
+_LOSSES = ("zero_one", "squared_error", "absolute_error", "log_loss", "brier")
+_UP_TO_ONE, _ANY = (-math.inf, 1.0), (-math.inf, math.inf)
+
+
+@dataclass(frozen=True)
+class MetricFacts:
+    """A metric as it is shown.
+
+    Attributes
+    ----------
+    name : str
+        The name by which it was asked for: "roc_auc", "brier", or the name of the user's function.
+    label : str
+        What a sentence, an axis or a table calls it: "AUC", "Brier score", "error rate".
+    greater_is_better : bool
+        Whether a greater value is better, so that the shown value is minus the loss.
+    range : tuple of float
+        Smallest and largest possible value, as shown.
+    pool : {"records", "folds"}
+        Whether the metric of an audit is the mean over all records, or the mean of the metrics of the folds.
+
+    Examples
+    --------
+    >>> from outofcluster.metrics.facts import known_facts
+    >>> auc = known_facts("roc_auc")
+    >>> auc.label, auc.shown(-0.76), auc.shown_interval(-0.80, -0.71)
+    ('AUC', 0.76, (0.71, 0.8))
+    >>> known_facts("neg_mean_squared_error").label
+    'mean squared error'
+    """
+
+    name: str
+    label: str
+    greater_is_better: bool = False
+    range: tuple[float, float] = _ANY
+    pool: str = "records"
+
+    @property
+    def title(self) -> str:
+        """The label as it begins a sentence, an axis or a heading."""
+        return self.label[:1].upper() + self.label[1:]
+
+    @property
+    def noun(self) -> str:
+        """What running text calls it: "loss" for a loss, and the label for a metric that was asked for by name."""
+        named = self.greater_is_better or (self.name in _KNOWN and self.name not in _LOSSES)
+        return self.label if named else "loss"
+
+    @property
+    def loss_range(self) -> tuple[float, float]:
+        """Smallest and largest possible loss."""
+        return self.shown_interval(*self.range)
+
+    @property
+    def flattered(self) -> str:
+        """What a value is where leakage flatters the model: "too high" or, for an error, "too low"."""
+        return "too high" if self.greater_is_better else "too low"
+
+    def shown(self, loss: Value) -> Value:
+        """The value of a loss as a user knows it; and the loss of such a value, since both differ by the sign only."""
+        return 0.0 - loss if self.greater_is_better else loss
+
+    def shown_interval(self, low: float, high: float) -> tuple[float, float]:
+        """An interval of losses as an interval of the metric, its lower end first."""
+        return (self.shown(high), self.shown(low)) if self.greater_is_better else (low, high)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The facts as plain data; an end of the range that is not finite is None."""
+        ends = [end if math.isfinite(end) else None for end in self.range]
+        return {
+            "name": self.name,
+            "label": self.label,
+            "greater_is_better": self.greater_is_better,
+            "range": ends,
+            "pool": self.pool,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The facts that `to_dict` was called on."""
+        low, high = data["range"]
+        return cls(
+            name=text(data["name"]),
+            label=text(data["label"]),
+            greater_is_better=flag(data["greater_is_better"]),
+            range=(-math.inf if low is None else float(low), math.inf if high is None else float(high)),
+            pool=text(data["pool"]),
+        )
+
+
+SOME_LOSS = MetricFacts("loss", "loss")
+"""A loss of which no more is known."""
+
+
+def _averaged(name: str, label: str) -> dict[str, tuple[str, bool, tuple[float, float], str]]:
+    """A metric of two classes and its averages over several."""
+    words = {"macro": "macro average", "micro": "micro average", "samples": "sample average", "weighted": "weighted"}
+    facts = {name: (label, True, _UNIT, "folds")}
+    return facts | {f"{name}_{how}": (f"{label} ({word})", True, _UNIT, "folds") for how, word in words.items()}
+
+
+# Name: label, whether greater is better, range as shown, how folds are pooled.
+_KNOWN: dict[str, tuple[str, bool, tuple[float, float], str]] = {
+    # Losses of this package.
+    "zero_one": ("error rate", False, _UNIT, "records"),
+    "squared_error": ("mean squared error", False, _POSITIVE, "records"),
+    "absolute_error": ("mean absolute error", False, _POSITIVE, "records"),
+    "log_loss": ("log loss", False, _POSITIVE, "records"),
+    "brier": ("Brier score", False, _UNIT, "records"),
+    # Scorers of scikit-learn that are means over records.
+    "accuracy": ("accuracy", True, _UNIT, "records"),
+    "top_k_accuracy": ("top-k accuracy", True, _UNIT, "records"),
+    "neg_brier_score": ("Brier score", False, _UNIT, "records"),
+    "neg_log_loss": ("log loss", False, _POSITIVE, "records"),
+    "neg_mean_squared_error": ("mean squared error", False, _POSITIVE, "records"),
+    "neg_mean_absolute_error": ("mean absolute error", False, _POSITIVE, "records"),
+    "neg_mean_absolute_percentage_error": ("mean absolute percentage error", False, _POSITIVE, "records"),
+    "neg_mean_squared_log_error": ("mean squared log error", False, _POSITIVE, "records"),
+    "neg_mean_gamma_deviance": ("mean gamma deviance", False, _POSITIVE, "records"),
+    "neg_mean_poisson_deviance": ("mean Poisson deviance", False, _POSITIVE, "records"),
+    # Scorers of scikit-learn that are not.
+    "roc_auc": ("AUC", True, _UNIT, "folds"),
+    "roc_auc_ovr": ("AUC (one against the rest)", True, _UNIT, "folds"),
+    "roc_auc_ovr_weighted": ("AUC (one against the rest, weighted)", True, _UNIT, "folds"),
+    "roc_auc_ovo": ("AUC (one against one)", True, _UNIT, "folds"),
+    "roc_auc_ovo_weighted": ("AUC (one against one, weighted)", True, _UNIT, "folds"),
+    "average_precision": ("average precision", True, _UNIT, "folds"),
+    "balanced_accuracy": ("balanced accuracy", True, _UNIT, "folds"),
+    **_averaged("f1", "F1"),
+    **_averaged("precision", "precision"),
+    **_averaged("recall", "recall"),
+    **_averaged("jaccard", "Jaccard index"),
+    "matthews_corrcoef": ("Matthews correlation", True, _SIGNED, "folds"),
+    "positive_likelihood_ratio": ("positive likelihood ratio", True, _POSITIVE, "folds"),
+    "neg_negative_likelihood_ratio": ("negative likelihood ratio", False, _POSITIVE, "folds"),
+    "r2": ("R²", True, _UP_TO_ONE, "folds"),
+    "explained_variance": ("explained variance", True, _UP_TO_ONE, "folds"),
+    "d2_absolute_error_score": ("D² (absolute error)", True, _UP_TO_ONE, "folds"),
+    "d2_brier_score": ("D² (Brier score)", True, _UP_TO_ONE, "folds"),
+    "d2_log_loss_score": ("D² (log loss)", True, _UP_TO_ONE, "folds"),
+    "neg_max_error": ("largest error", False, _POSITIVE, "folds"),
+    "neg_median_absolute_error": ("median absolute error", False, _POSITIVE, "folds"),
+    "neg_root_mean_squared_error": ("root mean squared error", False, _POSITIVE, "folds"),
+    "neg_root_mean_squared_log_error": ("root mean squared log error", False, _POSITIVE, "folds"),
+    "adjusted_mutual_info_score": ("adjusted mutual information", True, _UP_TO_ONE, "folds"),
+    "adjusted_rand_score": ("adjusted Rand index", True, _SIGNED, "folds"),
+    "completeness_score": ("completeness", True, _UNIT, "folds"),
+    "fowlkes_mallows_score": ("Fowlkes-Mallows index", True, _UNIT, "folds"),
+    "homogeneity_score": ("homogeneity", True, _UNIT, "folds"),
+    "mutual_info_score": ("mutual information", True, _POSITIVE, "folds"),
+    "normalized_mutual_info_score": ("normalised mutual information", True, _UNIT, "folds"),
+    "rand_score": ("Rand index", True, _UNIT, "folds"),
+    "v_measure_score": ("V-measure", True, _UNIT, "folds"),
+    # Metrics of this package.
+    "sensitivity": ("sensitivity", True, _UNIT, "folds"),
+    "specificity": ("specificity", True, _UNIT, "folds"),
+    "concordance": ("concordance", True, _UNIT, "folds"),
+    "calibration_slope": ("calibration slope", True, _ANY, "folds"),
+    "calibration_intercept": ("absolute calibration intercept", False, _POSITIVE, "folds"),
+}
+
+
+def known_names() -> tuple[str, ...]:
+    """The names of all losses and metrics that have one."""
+    return tuple(_KNOWN)
+
+
+def known_facts(name: str) -> MetricFacts | None:
+    """The facts of a loss of this package or a scorer of scikit-learn, by its name."""
+    return MetricFacts(name, *_KNOWN[name]) if name in _KNOWN else None

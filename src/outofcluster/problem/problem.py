@@ -1,0 +1,195 @@
+"""What is fitted and scored: the estimator, the records, the loss, checked once before any model is fitted.
+
+A `Task` is shared by everything that fits models of one audit (the user's own folds, random folds, the test for a
+cluster effect, and the resamples of every fold and size), so that data are checked once and digests are made once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outofcluster._base.arguments import Array, short
+from outofcluster._base.exceptions import InputError, described
+from outofcluster._base.rows import check_records, check_same_order, n_rows, refuse_masked, take_rows
+from outofcluster.metrics.base import Loss
+from outofcluster.metrics.resolve import check_weight, chosen_losses, resolve_loss, resolve_scoring
+from outofcluster.problem.folds import Clusters
+
+Codes = NDArray[np.int64]
+
+_MOST_WORKERS = 10_000
+"""Workers on one machine; larger numbers are mistakes, and would end in errors of the system."""
+_CHUNK = 1 << 18
+"""Numbers that are looked at in one go."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A checked problem.
+
+    Attributes
+    ----------
+    estimator : estimator
+        Never fitted itself, only its clones.
+    X, y : array, sparse matrix, or data frame; array
+        Records and targets.
+    clusters : array of int or None
+        Number of the observed cluster of every record, where clusters are known.
+    loss : Loss
+        How fitted models are scored.
+    params : dict
+        Parameters of ``fit``.
+    more_losses : tuple of Loss
+        Further metrics that are scored from the same fits.
+    score_weight : array or None
+        Weight of every record in scoring.
+    """
+
+    estimator: Any
+    X: Any
+    y: Any
+    clusters: Codes | None
+    loss: Loss
+    params: dict[str, Any]
+    more_losses: tuple[Loss, ...] = ()
+    score_weight: Array | None = None
+
+    @classmethod
+    def check(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        groups: Any = None,
+        loss: Any = None,
+        scoring: Any = None,
+        pos_label: Any = None,
+        pool: Any = None,
+        score_weight: Any = None,
+        params: Any = None,
+    ) -> Self:
+        """Check the arguments against each other."""
+        if loss is not None and scoring is not None:
+            raise InputError(
+                f"loss and scoring must not be given together, got loss={short(loss)} and scoring={short(scoring)}."
+            )
+        X = check_records(X)
+        if params is not None and not isinstance(params, Mapping):
+            raise InputError(f"params must be a dict of parameters of fit, got {type(params).__name__}.")
+        of_fit = {f"params[{short(name)}]": value for name, value in (params or {}).items()}
+        check_same_order(X=X, y=y, groups=groups, score_weight=score_weight, **of_fit)
+        if scoring is None:
+            first = resolve_loss(loss, estimator, y)
+            scored = chosen_losses((first,), pool=pool, has_weight=score_weight is not None)
+        else:
+            has_weight = score_weight is not None
+            scored = resolve_scoring(scoring, estimator, y, pos_label=pos_label, pool=pool, has_weight=has_weight)
+        check_cloneable("estimator", estimator)
+        n_records = n_rows("X", X)
+        if n_rows("y", y) != n_records:
+            raise InputError(f"y must have one value for each of the {n_records} records of X, got {n_rows('y', y)}.")
+        clusters = None if groups is None else Clusters.of(groups, n_records).codes
+        for name, value in of_fit.items():
+            refuse_masked(name, value)
+        weight = check_weight(score_weight, n_records)
+        return cls(estimator, X, y, clusters, scored[0], dict(params or {}), scored[1:], weight)
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """All metrics, the first of which decides how fits are spent."""
+        return (self.loss, *self.more_losses)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Workers compute what they need from the data themselves, so that no second copy is sent to them.
+        return {name: value for name, value in vars(self).items() if name not in ("dense", "description")}
+
+    @property
+    def n_records(self) -> int:
+        """Number of records."""
+        return n_rows("X", self.X)
+
+    @cached_property
+    def classifier(self) -> bool:
+        """Whether the estimator predicts classes."""
+        from sklearn.base import is_classifier
+
+        return bool(is_classifier(self.estimator))
+
+    @cached_property
+    def description(self) -> dict[str, Any]:
+        """What a file of samples must know about the task: digests of the data, the estimator, the loss."""
+        about = {
+            "X": digest(self.X),
+            "y": digest(self.y),
+            "groups": digest(self.clusters),
+            "estimator": " ".join(repr(self.estimator).split()),
+            "parameters": digest(self.estimator),
+            "loss": ", ".join(loss.name for loss in self.losses),
+            "params": digest(self.params),
+        }
+        return about if self.score_weight is None else about | {"score_weight": digest(self.score_weight)}
+
+    @cached_property
+    def is_matrix(self) -> bool:
+        """Whether the records are a matrix of finite numbers, found out without a second copy of them."""
+        shape: Any = getattr(self.X, "shape", ())
+        if len(shape) != 2 or not (isinstance(self.X, np.ndarray) or hasattr(self.X, "to_numpy")):
+            return False
+        length = max(1, _CHUNK // max(int(shape[1]), 1))
+        for start in range(0, int(shape[0]), length):
+            part = self.X[start : start + length]
+            part = part if isinstance(part, np.ndarray) else part.to_numpy()
+            if part.dtype.kind not in "biuf" or not np.isfinite(part).all():
+                return False
+        return True
+
+    def numbers(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Some of the records as a matrix, where they are one."""
+        part = take_rows(self.X, rows)
+        return np.ascontiguousarray(part.to_numpy() if hasattr(part, "to_numpy") else part, dtype=float)
+
+    @cached_property
+    def dense(self) -> NDArray[np.float64] | None:
+        """The records as a matrix of finite numbers, such as a compiled kernel needs; None where they are not."""
+        if not self.is_matrix:
+            return None
+        return np.ascontiguousarray(self.X.to_numpy() if hasattr(self.X, "to_numpy") else self.X, dtype=float)
+
+
+def check_cloneable(name: str, estimator: Any) -> None:
+    """Refuse what scikit-learn cannot clone; ``name`` is the argument it came in."""
+    from sklearn.base import clone
+
+    try:
+        clone(estimator)
+    except Exception as error:
+        raise InputError(
+            f"{name} must be one that scikit-learn can clone, got {type(estimator).__name__}: {described(error)}"
+        ) from None
+
+
+def check_n_jobs(n_jobs: Any) -> None:
+    """Refuse what is neither None nor a whole number other than 0, and more workers than any machine can start."""
+    if n_jobs is None:
+        return
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0:
+        raise InputError(f"n_jobs must be None or a whole number other than 0, got {short(n_jobs)}.")
+    if abs(int(n_jobs)) > _MOST_WORKERS:
+        raise InputError(f"n_jobs must be at most {_MOST_WORKERS:,}, got {short(n_jobs)}.")
+
+
+def digest(data: Any) -> str:
+    """A digest of data or parameters; their printed form where they cannot be pickled, such as a lambda."""
+    import joblib
+
+    try:
+        return str(joblib.hash(data))
+    except Exception:
+        return repr(data)

@@ -1,0 +1,546 @@
+r"""Where to spend the fits: levels of the injected fraction a, and how many fits each of them gets.
+
+A curve fitted to the mean losses at levels :math:`a_i` (in :math:`p = p_0 + (1-p_0)a`) is extrapolated to p = 0,
+that is to :math:`a_0 = -p_0/(1-p_0) < 0`. A linear method with weights :math:`w_i` has the variance
+:math:`\sum_i w_i^2 σ_i^2/t_i` with :math:`t_i` fits at level i. For a polynomial of degree s the best design (Hoel
+and Levine 1964) has the s+1 Chebyshev extrema of the interval as levels and fits in proportion to
+:math:`σ_k |L_k|`:
+
+.. math:: a_k = \frac{a_{max}}2 \Bigl(1 - \cos\frac{kπ}s\Bigr), \qquad
+          L_k = \prod_{j \ne k} \frac{a_0 - a_j}{a_k - a_j}, \qquad \operatorname{Var} = \frac{(\sum_k σ_k|L_k|)^2}N .
+
+With equal σ this is :math:`T_s((p_{max}+p_{min})/(p_{max}-p_{min}))^2 σ^2/N`.
+
+Decisions. To draw a resample one need not know :math:`p_0`, and p is affine in a. So the levels do not depend on
+:math:`p_0`; only the shares of the fits do. The ``leakage`` here is therefore a planning value: a wrong one makes the
+estimate noisier than it could be, never wrong. Check levels lie at the midpoints of the widest gaps between the angles.
+At first all gaps are equal, and the one nearest the middle comes first, where a term of degree s+1 shows most. Each
+check level gets 5 % of the fits. Every level gets at least two fits, so that its noise can be estimated.
+"
+
+Levels and sizes for the automatic curve: most fits at the lowest level, and the other levels close to it.
+
+How fast the loss falls just above the lowest level shows the shape of a learning curve. A level at which most of the
+fall is over shows its floor. At still higher levels nearly all training records come from V̂, and the losses say more
+about V̂'s own learning curve. Half of the fits go to the lowest level, whose noise counts most. (The optimal design
+for polynomials, :mod:`outofcluster.sampling.levels`, goes up to 1 instead.)
+
+The same levels are sampled once more with smaller training sets, many of which are free of leaked records
+(:mod:`outofcluster.curves.auto`): with the smallest size that still teaches something, and with one in between.
+
+Removed masses to draw at below the leakage rate: a ladder that serves every rate, finer around the rate of the data.
+
+Losses between two masses are interpolated. Where the two sides of a split can be told apart, the loss rises up to the
+mass of the leaked records and then hardly any more, so that a ladder alone would cut that corner: the records
+themselves show where it is (:mod:`outofcluster.leakage.data`), and a few masses lie just there. It is a planning
+value: a wrong one makes the interpolation coarser, and nothing else. One level adds mass instead of removing it
+(remixing), to tell whether removing it works (:mod:`outofcluster.curves.unmixing`).
+
+Where the probability of every record is known, so is what each mass leaves of the leaked records. Then a few masses do,
+up to the one that leaves next to nothing, and the level that adds mass is replaced by a control: the largest mass is
+removed from all records alike (:mod:`outofcluster.curves.record_rates`).
+
+The plan of a run: which levels, how many fits at each, when to stop.
+
+Levels that the caller sets get equal shares of the budget. Otherwise the levels are those of the optimal extrapolation
+design for a cubic, with check levels (:mod:`outofcluster.sampling.levels`); a pilot of a tenth of the budget
+measures the noise at each, and the rest is allocated in proportion to the noise times the extrapolation weight. With a
+wanted standard error of e_0 the budget is the most that is spent: after the pilot, and after each further round, the
+fits that are still needed are worked out from the noise seen so far.
+
+Sampling does not know p0. The design plans for a leakage of 0.1; this decides only where fits are spent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from outofcluster._base.arguments import (
+    Array,
+    check_flag,
+    check_integer,
+    check_number,
+    check_share,
+    check_vector,
+    short,
+)
+from outofcluster._base.exceptions import InputError
+
+_CHECK_SHARE = 0.05
+"""Share of the fits that each check level gets."""
+
+_MOST_CHECKS = 10
+"""With more check levels than this, less than half of the fits would serve the estimate."""
+
+_LEAST_FITS = 2
+"""A level with one fit says nothing about its noise."""
+
+_LEAST_SCORED = 5
+"""Records of V̂ that must be expected to stay unused, so that there are some to score on."""
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Levels of the injected fraction, and the number of fits at each.
+
+    Parameters
+    ----------
+    injected : array of shape (m,)
+        Levels a in [0, 1], increasing.
+    n_fits : array of int of shape (m,)
+        Fits at each level, at least 1.
+
+    Examples
+    --------
+    >>> from outofcluster.sampling.levels import Design
+    >>> design = Design([0.0, 0.5, 1.0], [30, 40, 30])
+    >>> design.budget
+    100
+    """
+
+    injected: Array
+    n_fits: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        levels = check_vector("injected", self.injected)
+        if levels.min() < 0 or levels.max() > 1 or not (np.diff(levels) > 0).all():
+            raise InputError(f"injected must hold increasing levels in [0, 1], got {short(levels.tolist())}.")
+        counts = check_vector("n_fits", self.n_fits)
+        if len(counts) != len(levels):
+            raise InputError(f"n_fits must have one number for each of the {len(levels)} levels, got {len(counts)}.")
+        if counts.min() < 1 or (counts != np.floor(counts)).any():
+            raise InputError(f"n_fits must hold whole numbers of at least 1, got {short(counts.tolist())}.")
+        object.__setattr__(self, "injected", levels)
+        object.__setattr__(self, "n_fits", np.asarray(self.n_fits).astype(np.int64))
+
+    @property
+    def budget(self) -> int:
+        """Number of fits at all levels together."""
+        return int(self.n_fits.sum())
+
+
+def largest_level(n_train: int, n_validation: int, replace: bool = True, keep: float = 0.2) -> float:
+    r"""The largest injected fraction that leaves enough of V̂ unused to score on.
+
+    When records are drawn with replacement at level a, a record of V̂ stays unused with probability
+    :math:`(1-a/n_V)^n`. When they are drawn without replacement, :math:`n_V - an` records are expected to stay unused.
+    The answer is the largest a ≤ 1 at which the expected unused share is at least ``keep`` and the expected unused
+    number is at least 5 (at least 1 where V̂ has no more than 5 records).
+
+    Examples
+    --------
+    >>> from outofcluster.sampling.levels import largest_level
+    >>> largest_level(1000, 5000)
+    1.0
+    >>> round(largest_level(1000, 100), 4)
+    0.1608
+    >>> largest_level(1000, 100, replace=False)
+    0.08
+    """
+    n = check_integer("n_train", n_train, least=1)
+    size = check_integer("n_validation", n_validation, least=2)
+    share = max(check_share("keep", keep, "[0, 1)"), (_LEAST_SCORED if size > _LEAST_SCORED else 1) / size)
+    if check_flag("replace", replace):
+        return min(1.0, -size * math.expm1(math.log(share) / n))
+    return min(1.0, size * (1 - share) / n)
+
+
+def allocate(weights: ArrayLike, budget: int, least: int = _LEAST_FITS) -> NDArray[np.int64]:
+    """Whole numbers in proportion to weights that sum exactly to a budget.
+
+    Shares are rounded down, and what is left goes to the parts with the largest remainders. A part whose share is
+    below ``least`` gets ``least``, and the others share the rest.
+
+    Examples
+    --------
+    >>> from outofcluster.sampling.levels import allocate
+    >>> allocate([5, 3, 0.1], 20)
+    array([11,  7,  2])
+    """
+    w = check_vector("weights", weights)
+    if w.min() < 0 or w.max() == 0:
+        raise InputError(f"weights must be non-negative and not all zero, got {short(w.tolist())}.")
+    floor = check_integer("least", least, least=0)
+    total = check_integer("budget", budget, least=1)
+    if total < floor * len(w):
+        raise InputError(f"budget must be at least {floor * len(w)}, {floor} for each of {len(w)} parts, got {total}.")
+    w = w / w.max()
+    parts = np.full(len(w), floor, dtype=np.int64)
+    free = np.ones(len(w), dtype=bool)
+    # Raising a part to the least lowers what the others share, so that more of them may fall below it.
+    while True:
+        rest = total - floor * int((~free).sum())
+        quota = w[free] / w[free].sum() * rest
+        low = quota < floor - 1e-9
+        if not low.any():
+            break
+        free[np.flatnonzero(free)[low]] = False
+    # A quota that is whole but for rounding counts as whole.
+    parts[free] = np.floor(quota + 1e-9).astype(np.int64)
+    left = total - int(parts.sum())
+    first = np.argsort(-(quota - parts[free]), kind="stable")[:left]
+    parts[np.flatnonzero(free)[first]] += 1
+    return parts
+
+
+def equidistant(n_levels: int, n_fits: int, largest: float = 1.0) -> Design:
+    """The paper's design: equidistant levels from 0 to the largest, with equally many fits.
+
+    Examples
+    --------
+    >>> from outofcluster.sampling.levels import equidistant
+    >>> design = equidistant(5, 102)
+    >>> design.injected
+    array([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    >>> design.n_fits
+    array([21, 21, 20, 20, 20])
+    """
+    m = check_integer("n_levels", n_levels, least=2)
+    top = check_share("largest", largest, "(0, 1]")
+    return Design(np.linspace(0, top, m), allocate(np.ones(m), _check_budget(n_fits, m)))
+
+
+def extrapolation_design(
+    degree: int,
+    n_fits: int,
+    largest: float = 1.0,
+    *,
+    leakage: float = 0.1,
+    n_checks: int = 2,
+    noise: ArrayLike | None = None,
+) -> Design:
+    """The design with the least variance of e_0 for a polynomial curve, and a few levels that check its degree.
+
+    Examples
+    --------
+    Without check levels, two thirds of the fits go to the naive level a = 0:
+
+    >>> from outofcluster.sampling.levels import extrapolation_design
+    >>> design = extrapolation_design(2, 1000, n_checks=0)
+    >>> design.injected
+    array([0. , 0.5, 1. ])
+    >>> design.n_fits
+    array([683, 249,  68])
+    """
+    s = check_integer("degree", degree, least=1)
+    checks = check_integer("n_checks", n_checks, least=0, most=_MOST_CHECKS)
+    top, rate = check_share("largest", largest, "(0, 1]"), check_share("leakage", leakage, "[0, 1)")
+    budget = _check_budget(n_fits, s + 1 + checks)
+
+    extrema = np.arange(s + 1) * np.pi / s
+    angles = np.sort(np.concatenate([extrema, _gap_midpoints(extrema, checks)]))
+    levels = top * (1 - np.cos(angles)) / 2
+    is_check = ~np.isin(angles, extrema)
+    sigma = _check_noise(noise, len(levels))
+
+    nodes = levels[~is_check]
+    share = np.full(len(levels), _CHECK_SHARE)
+    pull = sigma[~is_check] * np.abs(_lagrange(nodes, -rate / (1 - rate)))
+    share[~is_check] = (1 - _CHECK_SHARE * checks) * pull / pull.sum()
+    return Design(levels, allocate(share, budget))
+
+
+def predicted_variance(design: Design, degree: int, leakage: float = 0.1, noise: ArrayLike | None = None) -> float:
+    r"""Monte-Carlo variance of e_0 by a polynomial curve: :math:`\sum_i w_i^2 σ_i^2/t_i`.
+
+    The curve is the least-squares polynomial with weights :math:`t_i/σ_i^2`, extrapolated to p = 0.
+
+    Examples
+    --------
+    The best design needs a quarter of the fits of the equidistant one for the same error:
+
+    >>> from outofcluster.sampling.levels import equidistant, extrapolation_design, predicted_variance
+    >>> round(1000 * predicted_variance(equidistant(20, 1000), degree=2), 1)
+    16.8
+    >>> round(1000 * predicted_variance(extrapolation_design(2, 1000, n_checks=0), degree=2), 1)
+    4.0
+    """
+    s = check_integer("degree", degree, least=0)
+    m = len(design.injected)
+    if s >= m:
+        raise InputError(f"degree must be below the number of levels, {m}, got {s}.")
+    rate, sigma = check_share("leakage", leakage, "[0, 1)"), _check_noise(noise, m)
+    low, high = float(design.injected[0]), float(design.injected[-1])
+    middle, half = (low + high) / 2, (high - low) / 2 or 1.0
+    points = np.append(design.injected, -rate / (1 - rate))
+    basis = np.polynomial.chebyshev.chebvander((points - middle) / half, s)
+    # Var = xᵀ(XᵀWX)⁻¹x = |R⁻ᵀx|² with √W X = QR: the normal equations are never formed.
+    _, triangle = np.linalg.qr((np.sqrt(design.n_fits) / sigma)[:, None] * basis[:-1])
+    root = np.linalg.solve(triangle.T, basis[-1])
+    return float(root @ root)
+
+
+def fits_for_standard_error(design: Design, variance_now: float, target: float) -> int:
+    """How many fits bring the Monte-Carlo standard error of e_0 down to a target.
+
+    The variance falls as one over the budget when the fits keep their proportions.
+
+    Examples
+    --------
+    Half the error takes four times the fits:
+
+    >>> from outofcluster.sampling.levels import equidistant, fits_for_standard_error
+    >>> fits_for_standard_error(equidistant(5, 100), variance_now=0.0004, target=0.01)
+    400
+    """
+    variance = check_number("variance_now", variance_now, least=0)
+    wanted = check_number("target", target, least=0, strict=True)
+    ratio = math.sqrt(variance) / wanted
+    if ratio > 1e100:
+        raise InputError(f"target must be in reach of the standard error now, {math.sqrt(variance):g}, got {wanted:g}.")
+    # The factor keeps rounding from asking for one fit more.
+    return max(design.budget, math.ceil(design.budget * ratio**2 * (1 - 1e-12)))
+
+
+def _gap_midpoints(angles: Array, count: int) -> Array:
+    """Midpoints of the widest gaps; of equal gaps the one nearest the middle, then the one nearest the low end."""
+    taken, chosen = list(angles), []
+    for _ in range(count):
+        # Rounded, so that gaps that are equal but for rounding tie; the first of the smallest is the choice.
+        gaps = [(round(a - b, 9), round(abs(a + b - np.pi), 9), (a + b) / 2) for a, b in pairwise(taken)]
+        chosen.append(min(gaps)[2])
+        taken = sorted([*taken, chosen[-1]])
+    return np.array(chosen)
+
+
+def _lagrange(nodes: Array, x: float) -> Array:
+    """Coefficients with which the values of a polynomial at the nodes give its value at x."""
+    factors = (x - nodes[None, :]) / (nodes[:, None] - nodes[None, :] + np.eye(len(nodes)))
+    np.fill_diagonal(factors, 1)
+    product: Array = factors.prod(axis=1)
+    return product
+
+
+def _check_budget(n_fits: int, m: int) -> int:
+    budget = check_integer("n_fits", n_fits, least=1)
+    if budget < _LEAST_FITS * m:
+        raise InputError(
+            f"n_fits must be at least {_LEAST_FITS * m}, {_LEAST_FITS} for each of {m} levels, got {budget}."
+        )
+    return budget
+
+
+def _check_noise(noise: ArrayLike | None, m: int) -> Array:
+    if noise is None:
+        return np.ones(m)
+    sigma = check_vector("noise", noise)
+    if len(sigma) != m:
+        raise InputError(f"noise must have one standard deviation for each of the {m} levels, got {len(sigma)}.")
+    if sigma.min() <= 0:
+        i = int(sigma.argmin())
+        raise InputError(f"noise must be positive, got noise[{i}] = {sigma[i]:g}.")
+    return sigma
+
+
+_LEVELS = np.array([0.0, 0.03, 0.1, 0.25, 0.6])
+_SHARES = np.array([0.5, 0.2, 0.15, 0.1, 0.05])
+_LEAST_SIZE = 8
+_LEAST_OF_A_CLASS = 2
+_SIZE_SHARES = np.array([0.6, 0.15, 0.25])
+
+
+def placed_levels(largest: float) -> tuple[Array, Array]:
+    """Injected fractions up to a largest one, and the share of the fits that each of them gets.
+
+    Examples
+    --------
+    >>> from outofcluster.sampling.levels import placed_levels
+    >>> placed_levels(1.0)[0].tolist()
+    [0.0, 0.03, 0.1, 0.25, 0.6]
+    >>> placed_levels(0.3)[0].round(3).tolist()
+    [0.0, 0.015, 0.05, 0.125, 0.3]
+    """
+    return _LEVELS * min(1.0, largest / _LEVELS[-1]), _SHARES.copy()
+
+
+def placed_sizes(n: int, least: int = _LEAST_SIZE) -> tuple[tuple[int, ...], Array]:
+    """Sizes of training sets, the largest first, and the share of the fits that each of them gets.
+
+    Examples
+    --------
+    >>> from outofcluster.sampling.levels import placed_sizes
+    >>> placed_sizes(800)[0], placed_sizes(20)[0]
+    ((800, 80, 8), (20,))
+    """
+    if n < 4 * least:
+        return (n,), np.ones(1)
+    return (n, round(math.sqrt(n * least)), least), _SIZE_SHARES.copy()
+
+
+def least_size(y: ArrayLike | None = None) -> int:
+    """The size of the smallest training sets worth fitting.
+
+    That is 8 records, or as many as it takes to hold two records of the rarest class on average.
+
+    Examples
+    --------
+    >>> from outofcluster.sampling.levels import least_size
+    >>> least_size(), least_size([0, 1] * 10), least_size([0] * 18 + [1, 1])
+    (8, 8, 20)
+    """
+    if y is None:
+        return _LEAST_SIZE
+    _, counts = np.unique(np.asarray(y), return_counts=True)
+    return max(_LEAST_SIZE, math.ceil(_LEAST_OF_A_CLASS * float(counts.sum() / counts.min())))
+
+
+_LADDER = np.array([0.03, 0.06, 0.1, 0.15, 0.22, 0.32, 0.45, 0.6])
+_AROUND = np.array([1.0, 1.1, 1.25, 1.45])
+"""Multiples of the planned rate."""
+_APART = 0.12
+"""Steps of the ladder that are nearer than this to a planned mass, relatively, are left out."""
+_ADDED = 0.15
+_PLANNED_FROM, _PLANNED_TO = 0.01, 0.45
+_OF_THE_RATE = np.array([0.5, 1.0, 1.5, 2.0, 3.0])
+"""Masses by multiples of the mean probability that a record leaked."""
+_NEXT_TO_NOTHING = 0.02
+"""Share of the leaked records that need not be removed."""
+
+
+def unmixed_fractions(allowed: Callable[[float], bool], most: int = 12, planned: float | None = None) -> Array:
+    """Injected fractions, increasing: those that are allowed, and the one that adds mass.
+
+    Examples
+    --------
+    >>> from outofcluster.sampling.levels import unmixed_fractions
+    >>> unmixed_fractions(lambda fraction: fraction > -0.12).round(3).tolist()
+    [-0.111, -0.064, -0.031, 0.13]
+    >>> unmixed_fractions(lambda fraction: True, 3, planned=0.1).round(3).tolist()
+    [-0.818, -0.124, -0.064, 0.13]
+    """
+    masses = _masses(most, planned)
+    possible = []
+    for fraction in -masses / (1 - masses):
+        if not allowed(float(fraction)):
+            break
+        possible.append(float(fraction))
+    return np.array([*reversed(possible), _ADDED / (1 + _ADDED)]) if possible else np.zeros(0)
+
+
+def _masses(most: int, planned: float | None) -> Array:
+    """Removed masses, increasing."""
+    around = np.zeros(0)
+    if planned is not None and _PLANNED_FROM <= planned <= _PLANNED_TO:
+        # With few fits one mass around the planned rate has to do: the one at which most of the answer is read off.
+        around = planned * (_AROUND if most >= 8 else _AROUND[1:2])
+    ladder = _LADDER[[not (np.abs(around / step - 1) < _APART).any() for step in _LADDER]]
+    room = max(most - len(around), 2)
+    if room < len(ladder):
+        # A shorter ladder covers the same rates with wider steps.
+        ladder = ladder[np.unique(np.linspace(1, len(ladder) - 2, room).round().astype(int))]
+    return np.sort(np.concatenate([ladder, around]))
+
+
+def rated_fractions(rate: float, allowed: Callable[[float], bool], kept: Callable[[float], float]) -> Array:
+    """Injected fractions for known probabilities of the records, increasing, with that of the control at the end.
+
+    Examples
+    --------
+    >>> from outofcluster.sampling.levels import rated_fractions
+    >>> rated_fractions(0.1, lambda fraction: True, lambda fraction: 1 + 9 * fraction).round(3).tolist()
+    [-0.111, -0.053, 0.091]
+    """
+    possible = list[float]()
+    for mass in rate * _OF_THE_RATE:
+        fraction = float(-mass / (1 - mass)) if mass < 1 else -math.inf
+        if fraction >= 0 or not allowed(fraction):
+            break
+        possible.append(fraction)
+        if kept(fraction) < _NEXT_TO_NOTHING:
+            break
+    if not possible:
+        return np.zeros(0)
+    largest = -possible[-1] / (1 - possible[-1])
+    return np.array([*reversed(possible), largest / (1 + largest)])
+
+
+_DEGREE = 3
+_LEAKAGE = 0.1
+_PILOT_SHARE = 0.1
+_PILOT_LEAST, _PILOT_TO_STOP = 4, 20
+_PRIOR_REPLICATES = 10
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Levels, budget, and the rule by which rounds follow each other.
+
+    Attributes
+    ----------
+    injected : array
+        Levels, increasing.
+    budget : int
+        The largest number of fits over all levels.
+    fixed : array of int or None
+        Fits of each level where they are settled beforehand.
+    standard_error : float or None
+        Stop as soon as the Monte-Carlo standard error of e_0 is below this.
+    """
+
+    injected: Array
+    budget: int
+    fixed: Counts | None = None
+    standard_error: float | None = None
+
+    def following(self, target: Counts, losses: list[Array]) -> Counts | None:
+        """The next round's target, given the last one and the losses up to it; None when nothing is left to do."""
+        if target.sum() >= self.budget:
+            return None
+        if self.fixed is not None:
+            return self.fixed
+        if target.sum() == 0:
+            pilot = max(_PILOT_LEAST, int(_PILOT_SHARE * self.budget) // len(self.injected))
+            if self.standard_error is not None:
+                pilot = min(pilot, _PILOT_TO_STOP)
+            if pilot * len(self.injected) >= self.budget:
+                return allocate(np.ones(len(self.injected)), self.budget)
+            return np.full(len(self.injected), pilot)
+        noise = _noise(losses)
+        spend = self.budget
+        if self.standard_error is not None:
+            now = Design(self.injected, target)
+            variance = predicted_variance(now, _DEGREE, _LEAKAGE, noise)
+            if variance <= self.standard_error**2:
+                return None
+            needed = fits_for_standard_error(now, variance, self.standard_error)
+            # They are not spent all at once, since the noise is itself an estimate.
+            spend = min(self.budget, needed, 4 * int(target.sum()))
+        return self._spend(target, noise, max(spend, int(target.sum()) + len(self.injected)))
+
+    def _spend(self, target: Counts, noise: Array, spend: int) -> Counts:
+        """Fits in proportion to noise times weight, and never fewer than there are already."""
+        spend = min(spend, self.budget)
+        wanted = allocate(_weights(self.injected) * noise, spend).astype(float)
+        # Levels that already have more than their share leave less for the others.
+        extra = np.maximum(wanted - target, 0)
+        left = spend - int(target.sum())
+        if extra.sum() == 0:
+            extra = np.ones(len(target))
+        more: Counts = target + allocate(extra, left, least=0)
+        return more
+
+
+def _noise(losses: list[Array]) -> Array:
+    """Standard deviations of the losses, each moved towards the common one as if by ten further replicates.
+
+    A pilot has few replicates per level, and an allocation by their raw deviations would chase their noise.
+    """
+    freedom = np.array([len(level) - 1 for level in losses])
+    variances = np.array([level.var(ddof=1) for level in losses])
+    common = float((freedom * variances).sum() / freedom.sum())
+    noise: Array = np.sqrt((freedom * variances + _PRIOR_REPLICATES * common) / (freedom + _PRIOR_REPLICATES))
+    return noise if common > 0 else np.ones(len(losses))
+
+
+def _weights(injected: Array) -> Array:
+    """Shares of the optimal design at its own levels, which are right when the noise is the same everywhere."""
+    planned = extrapolation_design(_DEGREE, 10_000, float(injected[-1]), leakage=_LEAKAGE)
+    return planned.n_fits.astype(float)

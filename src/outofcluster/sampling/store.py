@@ -1,0 +1,402 @@
+"""Durable progress: finished batches appended to one file, from which a killed run goes on with the same bits.
+
+The file starts with a line that says what it is. A sequence of records follows; each has its length, a digest, and an
+npz without pickles. The first holds the problem, each of the others a batch of replicates of one level: the number of
+its first replicate, its losses, and the level's jackknife sums *up to and including this batch*. The digest is the
+SHA-256 of the record and of the digest before it, so a record that was cut short, altered, repeated, moved, or copied
+from another run does not match, and is dropped with all that follows. Whoever goes on from the file takes a batch only
+if it holds the very replicates that come next (:mod:`outofcluster.sampling.engine`), and computes the rest anew.
+
+One process at a time writes to a file, which is locked while it does; the system ends the lock of a killed process. A
+second one works without the file, and so does a run whose disk is full: keeping work must never cost work.
+
+What is fitted once per audit (the user's own folds, random folds, the test's models), kept beside a checkpoint.
+
+A finished run that is started again from its checkpoint then fits nothing at all. The whole file is written after each
+part. It belongs to one problem, and is refused for another one by the names of what differs. A damaged file, and a part
+whose arrays are not what they should be, are computed anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import stat
+import struct
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outofcluster._base.arguments import Array
+from outofcluster._base.exceptions import CheckpointError, CheckpointWarning, InputError
+from outofcluster._base.files import check_path, shown_path
+from outofcluster._base.locks import FileLock, lock_descriptor, unlock_descriptor
+from outofcluster._base.plain import read_archive, write_archive
+from outofcluster.sampling.samples import differing
+
+_FAMILY = b"outofcluster checkpoint "
+_MAGIC = _FAMILY + b"4\n"
+_HEAD = struct.Struct("<Q32s")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Consecutive replicates of one level, and the level's sums after them.
+
+    There is one row of losses per metric, and one array of sums for each metric and kind of units.
+    """
+
+    level: int
+    first: int
+    losses: Array
+    redraws: int
+    train_sums: tuple[Array, ...]
+    validation_sums: tuple[Array, ...]
+
+    def to_arrays(self) -> dict[str, Any]:
+        """The batch as named arrays."""
+        numbers = {"level": self.level, "first": self.first, "redraws": self.redraws}
+        return (
+            {name: np.array(number) for name, number in numbers.items()}
+            | {"losses": self.losses}
+            | {f"train_sums{k}": sums for k, sums in enumerate(self.train_sums)}
+            | {f"validation_sums{k}": sums for k, sums in enumerate(self.validation_sums)}
+        )
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Any]) -> Batch:
+        """The batch that `to_arrays` was called on; arrays of another make are a ValueError or a KeyError."""
+        numbers = [arrays[name] for name in ("level", "first", "redraws")]
+        if any(number.ndim or number.dtype.kind != "i" for number in numbers):
+            raise ValueError("a batch needs whole numbers")
+        level, first, redraws = (int(number) for number in numbers)
+        sums = [
+            tuple(arrays[f"{side}_sums{k}"] for k in range(sum(name.startswith(f"{side}_sums") for name in arrays)))
+            for side in ("train", "validation")
+        ]
+        floats = (arrays["losses"], *sums[0], *sums[1])
+        if any(array.dtype != np.float64 or not np.isfinite(array).all() for array in floats):
+            raise ValueError("a batch needs finite numbers")
+        return cls(level, first, arrays["losses"], redraws, *sums)
+
+
+def check_same_problem(path: Path, stored: dict[str, Any], problem: dict[str, Any]) -> None:
+    """Refuse a checkpoint that belongs to another problem, by the names of what differs."""
+    names = differing(stored, json.loads(json.dumps(problem)))
+    if names:
+        raise CheckpointError(
+            f"checkpoint {shown_path(path)} belongs to a different problem: {', '.join(names)} "
+            f"{'differs' if len(names) == 1 else 'differ'}."
+        )
+
+
+class Place:
+    """Where a run keeps finished work, in one file or in several whose names begin alike.
+
+    Parameters
+    ----------
+    path : path
+        The file, or the beginning of the names.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = check_path("checkpoint", path)
+        self.usable = True
+        self._lock = FileLock(f"{self.path}.lock")
+        if not os.path.isdir(self.path.parent):
+            raise CheckpointError(f"checkpoint must lie in a folder that exists, got {shown_path(path)}.")
+
+    def file(self, ending: str) -> Path:
+        """One of several files."""
+        return Path(f"{self.path}{ending}")
+
+    def begin(self) -> bool:
+        """Take all files for this run; False, with a warning, where another one has them or nothing can be written."""
+        try:
+            if not self._lock.acquire():
+                self.give_up("is in use by another process")
+        except OSError as error:
+            self.give_up(f"cannot be written ({error.strerror or error})")
+        return self.usable
+
+    def end(self) -> None:
+        """Leave the files to others."""
+        self._lock.release()
+
+    def give_up(self, why: str) -> None:
+        """Go on without, and say so once."""
+        if self.usable:
+            self.usable = False
+            warnings.warn(
+                f"checkpoint {shown_path(self.path)} {why}, so this run goes on without it.",
+                CheckpointWarning,
+                stacklevel=2,
+            )
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def keeping_work(function: Function) -> Function:
+    """Turn the argument ``checkpoint``, a path, into a `Place` that others may use once the call is over."""
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        path = options.get("checkpoint")
+        if path is None:
+            return function(*args, **options)
+        place = Place(path)
+        try:
+            return function(*args, **options | {"checkpoint": place})
+        finally:
+            place.end()
+
+    return call  # type: ignore[return-value]
+
+
+class Checkpoint:
+    """One file that, once opened, gives the batches in it one by one and takes further ones.
+
+    Parameters
+    ----------
+    path : path
+        The file; it is created if it does not exist.
+    place : Place, optional
+        What it shares with the other files of its run.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], place: Place | None = None) -> None:
+        self._place = Place(path) if place is None else place
+        self.path = Path(path)
+        self._problem: dict[str, Any] = {}
+        self._file: BinaryIO | None = None
+        self._end, self._chain = 0, b""
+        self._next = (0, b"")
+        try:
+            kind = os.stat(self.path).st_mode
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._place.give_up(f"cannot be written ({error.strerror or error})")
+            return
+        if stat.S_ISDIR(kind):
+            raise CheckpointError(f"checkpoint must be a file, got the folder {shown_path(path)}.")
+        if not stat.S_ISREG(kind):
+            raise CheckpointError(f"checkpoint must be an ordinary file, got {shown_path(path)}.")
+
+    def stored_problem(self) -> dict[str, Any] | None:
+        """The problem that the file belongs to, or None where there is none yet."""
+        try:
+            with open(self.path, "rb") as file:
+                return self._read_problem(file)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._place.give_up(f"cannot be read ({error.strerror or error})")
+            return None
+
+    def begin(self, problem: dict[str, Any]) -> None:
+        """Set the problem; a file of another one is refused by the names of what differs."""
+        self._problem = problem
+        if self._place.usable and (stored := self.stored_problem()) is not None:
+            check_same_problem(self.path, stored, problem)
+
+    def open(self) -> None:
+        """Lock the file; where that cannot be done, or nothing can be written, there is a warning and no batch."""
+        if not self._place.usable:
+            return
+        try:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+            self._file = os.fdopen(descriptor, "r+b")
+            if not lock_descriptor(descriptor):
+                self.close()
+                self._place.give_up("is in use by another process")
+                return
+            stored = self._read_problem(self._file)
+            if stored is None:
+                self._end, self._chain = 0, b""
+                self._write(_MAGIC, {"problem": np.array(json.dumps(self._problem))})
+            else:
+                check_same_problem(self.path, stored, self._problem)
+        except OSError as error:
+            self._fail(error)
+        except BaseException:
+            self.close()
+            raise
+
+    def following(self) -> Batch | None:
+        """The batch after the last one that was taken; None where there is no whole one."""
+        if self._file is None:
+            return None
+        try:
+            self._file.seek(self._end)
+            content, self._next = self._read(self._file)
+            return None if content is None else Batch.from_arrays(content)
+        except (KeyError, ValueError, OSError):
+            return None
+
+    def take(self) -> None:
+        """Count the batch that `following` gave; what is added replaces those that were not taken."""
+        self._end, self._chain = self._next
+
+    def add(self, batch: Batch) -> None:
+        """Append a batch; on return it is on the disk, or there was a warning."""
+        if self._file is None:
+            return
+        try:
+            self._write(b"", batch.to_arrays())
+        except OSError as error:
+            self._fail(error)
+
+    def close(self) -> None:
+        """Unlock the file."""
+        file, self._file = self._file, None
+        if file is not None:
+            unlock_descriptor(file.fileno())
+            try:
+                file.close()
+            except OSError as error:
+                self._place.give_up(f"cannot be written ({error.strerror or error})")
+
+    def _fail(self, error: OSError) -> None:
+        self._place.give_up(f"cannot be written ({error.strerror or error})")
+        file, self._file = self._file, None
+        if file is not None:
+            # What is left of a record that did not fit is no record; where it cannot be cut off, readers drop it.
+            try:
+                os.ftruncate(file.fileno(), self._end)
+                unlock_descriptor(file.fileno())
+                file.close()
+            except OSError:
+                pass
+
+    def _write(self, start: bytes, content: dict[str, Any]) -> None:
+        """Write a record after the last one that counts."""
+        assert self._file is not None
+        buffer = io.BytesIO()
+        np.savez(buffer, **content)
+        data = buffer.getvalue()
+        chain = hashlib.sha256(self._chain + data).digest()
+        record = start + _HEAD.pack(len(data), chain) + data
+        descriptor = self._file.fileno()
+        os.ftruncate(descriptor, self._end)
+        os.lseek(descriptor, self._end, os.SEEK_SET)
+        left = memoryview(record)
+        while left:
+            left = left[os.write(descriptor, left) :]
+        os.fsync(descriptor)
+        self._end, self._chain = self._end + len(record), chain
+
+    def _read_problem(self, file: BinaryIO) -> dict[str, Any] | None:
+        """The problem of an open file, after which its batches can be read."""
+        start = file.read(len(_MAGIC))
+        # A run that was killed while it created the file leaves a part of the line, or the line and no whole record.
+        if not _MAGIC.startswith(start):
+            made = "another release has written" if start.startswith(_FAMILY) else "is not one"
+            raise CheckpointError(
+                f"checkpoint must be a file that a run has written, got {shown_path(self.path)}, which {made}."
+            )
+        self._end, self._chain = len(start), b""
+        if len(start) < len(_MAGIC):
+            return None
+        content, after = self._read(file)
+        try:
+            problem = None if content is None else dict(json.loads(str(content["problem"])))
+        except (KeyError, TypeError, ValueError):
+            return None
+        self._end, self._chain = after
+        return problem
+
+    def _read(self, file: BinaryIO) -> tuple[dict[str, Any] | None, tuple[int, bytes]]:
+        """The next record, or None where there is no whole one, and where the one after it begins."""
+        here = self._end, self._chain
+        head = file.read(_HEAD.size)
+        if len(head) < _HEAD.size:
+            return None, here
+        length, digest = _HEAD.unpack(head)
+        if length > os.fstat(file.fileno()).st_size - self._end - _HEAD.size:
+            return None, here
+        data = file.read(length)
+        if hashlib.sha256(self._chain + data).digest() != digest:
+            return None, here
+        try:
+            with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+                content = {name: stored[name] for name in stored.files}
+        except Exception:
+            # The digest is right and the content is not: somebody made it so.
+            return None, here
+        return content, (self._end + _HEAD.size + length, digest)
+
+
+_KIND, _FORMAT = "the baselines of an audit's checkpoint", 1
+_ENDING = ".baselines"
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class BaselineStore:
+    """Named parts, each a few arrays, computed once and read again.
+
+    Parameters
+    ----------
+    place : Place or None
+        Where the run keeps its work; without one nothing is stored.
+    """
+
+    def __init__(self, place: Place | None) -> None:
+        self._place = place
+        self._problem: dict[str, Any] = {}
+        self._about: dict[str, Any] = {}
+        self._arrays: Arrays = {}
+        if place is not None:
+            with suppress(InputError):
+                self._about, self._arrays = read_archive(place.file(_ENDING), _KIND, _FORMAT)
+            if not isinstance(self._about.get("problem"), dict) or not isinstance(self._about.get("parts"), list):
+                self._about, self._arrays = {}, {}
+
+    @property
+    def stored_seed(self) -> int | None:
+        """The seed of the run that the file belongs to; None where there is none yet."""
+        seed = str(self._about.get("problem", {}).get("random_state", ""))
+        return int(seed) if seed.isdecimal() else None
+
+    def open(self, problem: dict[str, Any]) -> None:
+        """Set the problem that the parts belong to; a file of another problem is refused."""
+        if self._place is not None and self._about:
+            check_same_problem(self._place.file(_ENDING), self._about["problem"], problem)
+        self._problem = problem
+
+    def part(self, name: str, compute: Callable[[], Arrays], sound: Callable[[Arrays], bool]) -> Arrays:
+        """The arrays of a part: from the file if they are in it and sound, otherwise computed and stored."""
+        prefix = f"{name}_"
+        if name in self._about.get("parts", []):
+            stored = {key.removeprefix(prefix): a for key, a in self._arrays.items() if key.startswith(prefix)}
+            # Arrays of other names or kinds than those that are looked for are no more sound than wrong numbers.
+            with suppress(KeyError, ValueError, TypeError, IndexError):
+                if sound(stored):
+                    return stored
+        arrays = {key: np.asarray(array) for key, array in compute().items()}
+        others = {key: array for key, array in self._arrays.items() if not key.startswith(prefix)}
+        self._arrays = others | {f"{prefix}{key}": array for key, array in arrays.items()}
+        parts = [part for part in self._about.get("parts", []) if part != name]
+        self._about = {"problem": self._problem, "parts": [*parts, name]}
+        self._write()
+        return arrays
+
+    def _write(self) -> None:
+        if self._place is None or not self._place.usable:
+            return
+        try:
+            write_archive(self._place.file(_ENDING), _KIND, _FORMAT, self._about, self._arrays)
+        except (InputError, OSError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error).rpartition(": ")[2].rstrip(".")
+            self._place.give_up(f"cannot be written ({why})")

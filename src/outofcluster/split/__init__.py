@@ -1,1 +1,0 @@
-"""Which records train and which are held out, and clustering errors made on purpose."""
