@@ -8,8 +8,7 @@ FoldSamples: what the fits of one audited fold leave behind.
 
 These are the losses of the user's own model on the held-out records, the samples of every size of training sets, those
 of second pieces and of models without likely leaks where there are any, and what tells the two sides of the split
-apart. A fold can be merged with the same fold of a run of other seeds, and it becomes arrays for a file and is read
-from these again, with its runs in the order of `FoldSamples.all_samples`.
+apart. A fold can be merged with the same fold of a run of other seeds.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from outofcluster._base.archive import read_archive, write_archive
 from outofcluster._base.arguments import Array, short
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.plain import data_frame, plain, read_archive, starting_with, write_archive
+from outofcluster._base.plain import data_frame, plain
 from outofcluster.evidence.laws import KINDS, AssumedCuts, Law, read_law
 from outofcluster.evidence.suspects import EntitySuspects, RateCheck
 from outofcluster.metrics.facts import MetricFacts
 from outofcluster.problem.folds import ClusterSizes
 from outofcluster.sampling.samples import LossSamples, differing
 
-_KIND, _FORMAT = "audit samples", 2
-_OF_EFFECT = ("train", "validation", "numbers")
+_KIND, _FORMAT = "audit samples", 3
 
 Codes = NDArray[np.int64]
 
@@ -244,73 +243,15 @@ class AuditSamples:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a file, a zip of arrays and JSON without pickles, which is complete or not there at all."""
-        write_archive(path, _KIND, _FORMAT, *self.to_arrays())
+        write_archive(path, _KIND, _FORMAT, self)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a file that `save` wrote; nothing in it is unpickled."""
-        return cls.from_arrays(*read_archive(path, _KIND, _FORMAT))
-
-    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Plain data and arrays that hold everything; `from_arrays` reads them."""
-        arrays: dict[str, NDArray[Any]] = {
-            "random_rows": self.random_folds.rows,
-            "random_losses": self.random_folds.losses,
-        }
-        if self.effect is not None:
-            arrays |= {f"effect_{name}": getattr(self.effect, name) for name in _OF_EFFECT}
-        folds = []
-        for place, fold in enumerate(self.folds):
-            of_fold, own = fold.to_arrays()
-            folds.append(of_fold)
-            arrays |= {f"fold{place}_{name}": array for name, array in own.items()}
-        about = {
-            "folds": folds,
-            "effect": None if self.effect is None else plain(self.effect.sizes),
-            "effect_units": None if self.effect is None else self.effect.units,
-            "effect_problem": self.effect_problem,
-            "left_out": {str(index): reason for index, reason in self.left_out.items()},
-            "error_model": self.error_model,
-            "metric": self.metric.to_dict(),
-            "cluster_names": list(self.cluster_names),
-            "training_share": float(self.training_share),
-            "observed": plain(self.observed),
-            "fold_sizes": list(self.fold_sizes),
-        }
-        return about, arrays
-
-    @classmethod
-    def from_arrays(cls, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The samples that `to_arrays` was called on."""
-        folds = tuple(
-            FoldSamples.from_arrays(of_fold, starting_with(arrays, f"fold{place}_"))
-            for place, of_fold in enumerate(about["folds"])
-        )
-        effect = None
-        if about["effect"] is not None:
-            train, validation, numbers = (arrays[f"effect_{name}"] for name in _OF_EFFECT)
-            effect = EffectLosses(train, validation, FoldSizes(**about["effect"]), numbers, about["effect_units"])
-        return cls(
-            folds=folds,
-            random_folds=RandomFolds(arrays["random_rows"], arrays["random_losses"]),
-            effect=effect,
-            effect_problem=about["effect_problem"],
-            left_out={int(index): reason for index, reason in about["left_out"].items()},
-            error_model=about["error_model"],
-            metric=MetricFacts.from_dict(about["metric"]),
-            cluster_names=tuple(about["cluster_names"]),
-            training_share=about["training_share"],
-            observed=None if about.get("observed") is None else ClusterSizes(**about["observed"]),
-            fold_sizes=tuple(about.get("fold_sizes", ())),
-        )
+        return read_archive(path, _KIND, _FORMAT, cls)
 
 
-_OF_SCORED = ("rows", "clusters", "own_losses")
-_OF_ENTITIES = ("train_clusters", "held_out_clusters", "probability", "n_records")
-_OF_SIDES = ("rows", "ratio", "resembles")
-_OF_TRAINED = ("rows", "clusters", "losses")
 _OPTIONAL = ("second", "unmixed", "without_pieces")
-_COUNTS = ("index", "n_train", "n_train_clusters")
 
 
 @dataclass(frozen=True, eq=False)
@@ -481,62 +422,6 @@ class FoldSamples:
             without_pieces=_merge_optional(self.without_pieces, other.without_pieces),
             train_scores=_merge_train_scores(self.train_scores, other.train_scores, counts),
         )
-
-    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Plain data and arrays that hold everything; `from_arrays` reads them."""
-        runs, arrays = list[dict[str, Any]](), dict[str, NDArray[Any]]()
-        for run, samples in enumerate(self.all_samples):
-            of_run, own = samples.to_arrays()
-            runs.append(of_run)
-            arrays |= {f"run{run}_{name}": array for name, array in own.items()}
-        arrays |= {name: getattr(self, name) for name in _OF_SCORED}
-        arrays |= {f"pseudo_{name}": losses for name, losses in self.pseudo.items()}
-        about: dict[str, Any] = {name: int(getattr(self, name)) for name in _COUNTS}
-        if self.train_scores is not None:
-            arrays |= {f"trained_{name}": getattr(self.train_scores, name) for name in _OF_TRAINED}
-            about["train_scores"] = len(self.train_scores.runs)
-        if self.sides is not None:
-            arrays |= {f"sides_{name}": getattr(self.sides, name) for name in _OF_SIDES}
-        about["entities"] = None
-        if self.entities is not None:
-            arrays |= {f"entities_{name}": getattr(self.entities, name) for name in _OF_ENTITIES}
-            about["entities"] = {"auc": float(self.entities.auc), "identified": bool(self.entities.identified)}
-        about["sides"] = None
-        if self.sides is not None:
-            about["sides"] = {"auc": self.sides.auc, "log_loss": self.sides.log_loss}
-            about["sides"] |= {} if self.sides.of_rates is None else {"of_rates": plain(self.sides.of_rates)}
-        return about | {"runs": runs, **{name: getattr(self, name) is not None for name in _OPTIONAL}}, arrays
-
-    @classmethod
-    def from_arrays(cls, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The fold that `to_arrays` was called on."""
-        runs = [
-            LossSamples.from_arrays(of_run, starting_with(arrays, f"run{run}_"))
-            for run, of_run in enumerate(about["runs"])
-        ]
-        n_exchanged = about.get("train_scores", 0)
-        exchanged = tuple(runs[len(runs) - n_exchanged :])
-        runs = runs[: len(runs) - n_exchanged]
-        optional: dict[str, Any] = {name: runs.pop() for name in reversed(_OPTIONAL) if about[name]}
-        own: dict[str, Any] = {name: arrays[name] for name in _OF_SCORED}
-        counts = {name: about[name] for name in _COUNTS}
-        sides = None
-        if about["sides"] is not None:
-            facts = {name: arrays[f"sides_{name}"] for name in _OF_SIDES}
-            of_sides = dict(about["sides"])
-            if "of_rates" in of_sides:
-                of_sides["of_rates"] = RateCheck(**of_sides["of_rates"])
-            sides = SideFacts(facts["rows"], facts["ratio"], facts["resembles"], **of_sides)
-        entities = None
-        if about["entities"] is not None:
-            of_pairs: dict[str, Any] = {name: arrays[f"entities_{name}"] for name in _OF_ENTITIES}
-            entities = EntitySuspects(**of_pairs, **about["entities"])
-        optional |= {"sides": sides, "entities": entities}
-        optional["pseudo"] = starting_with(arrays, "pseudo_")
-        if n_exchanged:
-            trained = (arrays[f"trained_{name}"] for name in _OF_TRAINED)
-            optional["train_scores"] = TrainScores(*trained, exchanged)  # type: ignore[call-arg, arg-type]
-        return cls(**counts, **own, samples=runs[0], smaller=tuple(runs[1:]), **optional)
 
 
 def _merge_train_scores(one: TrainScores | None, other: TrainScores | None, counts: list[int]) -> TrainScores | None:
