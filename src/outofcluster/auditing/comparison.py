@@ -414,7 +414,7 @@ class Comparison:
                 "ranking": self.ranking,
                 "ranking_changes": self.ranking_changes,
                 "chance_of_change": self.chance_of_change,
-                "metric": self.metric.to_dict(),
+                "metric": self.metric,
                 "differences": [
                     {**plain(difference), "chance_of_change": difference.chance_of_change}
                     for difference in self.differences

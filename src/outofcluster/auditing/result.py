@@ -16,17 +16,17 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
 from outofcluster import curves
+from outofcluster._base.archive import read_archive, write_archive
 from outofcluster._base.arguments import Array, check_number, check_share, check_vector, short
 from outofcluster._base.exceptions import InputError, SolverError
-from outofcluster._base.plain import plain, read_archive, starting_with, write_archive
 from outofcluster._base.version import __version__
 from outofcluster.auditing.account import TableAccount, look_at_table
 from outofcluster.auditing.checks import look_at_choices, look_at_estimate, look_at_rate, look_at_samples, look_at_sides
@@ -432,21 +432,8 @@ class Audit:
         path : path
             The file.
         """
-        write_audits(path, [(result.samples, result._choices()) for result in (self, *self.others)])
-
-    def _choices(self) -> dict[str, Any]:
-        return {
-            "leakage": self.leakage,
-            "curve": plain_curve(self.curve_method),
-            "units": self.units,
-            "validation_leakage": self.validation_leakage,
-            "confidence_level": self.confidence_level,
-            "mute": list(self.mute),
-            "error_model_reason": self.error_model_reason,
-            "units_asked": self.units_asked,
-            "data_leakage": self.data_leakage,
-            "table": self.table,
-        }
+        audits = tuple(_SavedAudit.of(result) for result in (self, *self.others))
+        write_archive(path, _KIND, _FORMAT, audits)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -461,7 +448,9 @@ class Audit:
         -------
         Audit
         """
-        first, *others = (cls(**choices) for choices in read_audits(path))
+        first, *others = (
+            cls(**saved.arguments) for saved in read_archive(path, _KIND, _FORMAT, tuple[_SavedAudit, ...])
+        )
         return replace(first, others=tuple(others))
 
     @cached_property
@@ -723,44 +712,38 @@ class Audit:
         return self._sensitivity(np.array(rates), [rows[rate] for rate in rates])
 
 
-_KIND, _FORMAT = "an audit", 2
+_KIND, _FORMAT = "an audit", 3
 
 
-def write_audits(path: str | os.PathLike[str], audits: Sequence[tuple[AuditSamples, Mapping[str, Any]]]) -> None:
-    """Write samples and choices, one pair per metric, complete or not at all."""
-    about, arrays = dict[str, Any](), dict[str, Any]()
-    for place, (samples, choices) in enumerate(audits):
-        facts, own = samples.to_arrays()
-        # The parameters of a curve stay as they are: one of them may be infinite, which plain data cannot hold.
-        kept = {name: value if name == "curve" else plain(value) for name, value in choices.items()}
-        about[str(place)] = {"samples": facts, "choices": kept}
-        arrays |= {f"metric{place}_{name}": array for name, array in own.items()}
-    write_archive(path, _KIND, _FORMAT, about, arrays)
+@dataclass(frozen=True)
+class _SavedAudit:
+    """The samples and the choices of one metric's audit, as its file holds them."""
 
+    samples: AuditSamples
+    units: str
+    validation_leakage: float
+    leakage: tuple[Leakage, ...] | None
+    curve: dict[str, Any]
+    confidence_level: float
+    mute: tuple[str, ...]
+    error_model_reason: str
+    units_asked: str
+    data_leakage: Leakage | None
+    table: TableAccount | None
 
-def read_audits(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """The arguments of every `Audit` in a file, the first metric first."""
-    about, arrays = read_archive(path, _KIND, _FORMAT)
-    audits = []
-    for place in range(len(about)):
-        choices = dict(about[str(place)]["choices"])
-        samples = AuditSamples.from_arrays(about[str(place)]["samples"], starting_with(arrays, f"metric{place}_"))
-        leakage, by_data, table = (choices.pop(name, None) for name in ("leakage", "data_leakage", "table"))
+    @classmethod
+    def of(cls, audit: Audit) -> Self:
+        """What a file holds of an audit."""
+        named = {field.name: getattr(audit, field.name) for field in fields(cls) if field.name != "curve"}
+        return cls(curve=plain_curve(audit.curve_method), **named)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of the audit."""
+        choices = {field.name: getattr(self, field.name) for field in fields(self)}
+        pooled = Pooled(*(choices.pop(name) for name in ("samples", "units", "validation_leakage")))
         curve = choices.pop("curve")
-        audits.append(
-            {
-                "pooled": Pooled(samples, choices.pop("units"), choices.pop("validation_leakage", 0.0)),
-                "leakage": None if leakage is None else tuple(Leakage(**leak) for leak in leakage),
-                "curve_method": getattr(curves, curve["name"])(**curve["params"]),
-                "confidence_level": choices["confidence_level"],
-                "mute": tuple(choices["mute"]),
-                "error_model_reason": choices["error_model_reason"],
-                "units_asked": choices["units_asked"],
-                "data_leakage": None if by_data is None else Leakage(**by_data),
-                "table": None if table is None else TableAccount.from_dict(table),
-            }
-        )
-    return audits
+        return choices | {"pooled": pooled, "curve_method": getattr(curves, curve["name"])(**curve["params"])}
 
 
 def plain_curve(curve: Curve) -> dict[str, Any]:

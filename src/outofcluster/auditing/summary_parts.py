@@ -1,20 +1,17 @@
 """The parts of a summary: one metric of several, one fold, the fitted curve, and the losses below the leakage rate.
 
-Like the summary itself they are plain data in the metric's own sign. ``of`` makes a part of what was solved, and
-``from_dict`` reads back what was written of it. What does not fit raises an error of its own, and the summary that is
-read turns it into a sentence.
+Like the summary itself they are plain data in the metric's own sign. ``of`` makes a part of what was solved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from outofcluster._base.arguments import Array
-from outofcluster._base.plain import number, numbers, whole
 from outofcluster.curves.base import Curve
 from outofcluster.curves.operator import BinomialOperator
 from outofcluster.curves.unmixing import injected_of_mass
@@ -58,12 +55,6 @@ class MetricSummary:
         naive, corrected, optimism, *_ = (*cells, "", "")
         return self.metric.label, naive, corrected, optimism
 
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The same from plain data."""
-        estimates = [read_estimate(data[name]) for name in ("corrected", "optimism")]
-        return cls(MetricFacts.from_dict(data["metric"]), Estimate.from_dict(data["naive"]), *estimates)
-
 
 @dataclass(frozen=True)
 class FoldSummary:
@@ -91,13 +82,6 @@ class FoldSummary:
             fits=fold.n_fits,
             seeds=tuple(int(seed) for samples in fold.all_samples for seed in samples.seeds),
         )
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The same from plain data."""
-        counts = {name: whole(data[name]) for name in ("fold", "n_train", "n_validation", "fits")}
-        seeds = tuple(whole(seed) for seed in data["seeds"])
-        return cls(naive=number(data["naive"]), seeds=seeds, corrected=read_known(data.get("corrected")), **counts)
 
 
 @dataclass(frozen=True)
@@ -135,11 +119,6 @@ class FittedCurve:
         solution = getattr(curve, "unmixing_", None)
         extrapolated = () if solution is None else tuple(metric.shown(implied(p, solution.above.values)).tolist())
         return cls(tuple(p.tolist()), tuple(loss.tolist()), tuple(at.tolist()), tuple(observed.tolist()), extrapolated)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The same from plain data."""
-        return cls(*(numbers(data[field.name]) for field in fields(cls)))
 
 
 @dataclass(frozen=True)
@@ -183,19 +162,3 @@ class UnmixedLosses:
             None if solution is None else float(injected_of_mass(solution.needed[1])),
             None if solution is None else float(solution.works),
         )
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The same from plain data."""
-        measured = {name: numbers(data[name]) for name in ("fractions", "losses", "standard_errors")}
-        return cls(**measured, clean=read_known(data["clean"]), works=read_known(data["works"]))
-
-
-def read_estimate(data: dict[str, Any] | None) -> Estimate | None:
-    """An estimate from plain data; None where there is none."""
-    return None if data is None else Estimate.from_dict(data)
-
-
-def read_known(value: Any) -> float | None:
-    """A number that may be unknown, which is None."""
-    return None if value is None else number(value)

@@ -379,7 +379,7 @@ class Sweep:
         data: dict[str, Any] = plain(
             {
                 "schema": _SCHEMA,
-                "metric": self.metric.to_dict(),
+                "metric": self.metric,
                 "thresholds": self._rows,
                 "advice": self.advice,
                 "audits": {f"{threshold:.12g}": result.to_dict() for threshold, result in self.audits.items()},

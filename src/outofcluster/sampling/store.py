@@ -36,11 +36,11 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from outofcluster._base.archive import read_archive, write_archive
 from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import CheckpointError, CheckpointWarning, InputError
 from outofcluster._base.files import check_path, shown_path
 from outofcluster._base.locks import FileLock, lock_descriptor, unlock_descriptor
-from outofcluster._base.plain import read_archive, write_archive
 from outofcluster.sampling.samples import differing
 
 _FAMILY = b"outofcluster checkpoint "
@@ -337,66 +337,58 @@ class Checkpoint:
         return content, (self._end + _HEAD.size + length, digest)
 
 
-_KIND, _FORMAT = "the baselines of an audit's checkpoint", 1
+_KIND, _FORMAT = "the baselines of an audit's checkpoint", 2
 _ENDING = ".baselines"
 
 Arrays = dict[str, NDArray[Any]]
 
 
-class BaselineStore:
-    """Named parts, each a few arrays, computed once and read again.
+@dataclass(frozen=True)
+class _Baselines:
+    """The arrays of every part, by its name, and the problem that they belong to."""
 
-    Parameters
-    ----------
-    place : Place or None
-        Where the run keeps its work; without one nothing is stored.
-    """
+    problem: dict[str, Any]
+    parts: dict[str, Arrays]
+
+
+class BaselineStore:
+    """Named parts, each a few arrays, computed once and read again; without a place nothing is stored."""
 
     def __init__(self, place: Place | None) -> None:
         self._place = place
-        self._problem: dict[str, Any] = {}
-        self._about: dict[str, Any] = {}
-        self._arrays: Arrays = {}
+        self._stored: _Baselines | None = None
         if place is not None:
             with suppress(InputError):
-                self._about, self._arrays = read_archive(place.file(_ENDING), _KIND, _FORMAT)
-            if not isinstance(self._about.get("problem"), dict) or not isinstance(self._about.get("parts"), list):
-                self._about, self._arrays = {}, {}
+                self._stored = read_archive(place.file(_ENDING), _KIND, _FORMAT, _Baselines)
 
     @property
     def stored_seed(self) -> int | None:
         """The seed of the run that the file belongs to; None where there is none yet."""
-        seed = str(self._about.get("problem", {}).get("random_state", ""))
+        seed = "" if self._stored is None else str(self._stored.problem.get("random_state", ""))
         return int(seed) if seed.isdecimal() else None
 
     def open(self, problem: dict[str, Any]) -> None:
         """Set the problem that the parts belong to; a file of another problem is refused."""
-        if self._place is not None and self._about:
-            check_same_problem(self._place.file(_ENDING), self._about["problem"], problem)
-        self._problem = problem
+        if self._place is not None and self._stored is not None:
+            check_same_problem(self._place.file(_ENDING), self._stored.problem, problem)
+        self._stored = _Baselines(problem, {} if self._stored is None else self._stored.parts)
 
     def part(self, name: str, compute: Callable[[], Arrays], sound: Callable[[Arrays], bool]) -> Arrays:
         """The arrays of a part: from the file if they are in it and sound, otherwise computed and stored."""
-        prefix = f"{name}_"
-        if name in self._about.get("parts", []):
-            stored = {key.removeprefix(prefix): a for key, a in self._arrays.items() if key.startswith(prefix)}
-            # Arrays of other names or kinds than those that are looked for are no more sound than wrong numbers.
-            with suppress(KeyError, ValueError, TypeError, IndexError):
-                if sound(stored):
-                    return stored
-        arrays = {key: np.asarray(array) for key, array in compute().items()}
-        others = {key: array for key, array in self._arrays.items() if not key.startswith(prefix)}
-        self._arrays = others | {f"{prefix}{key}": array for key, array in arrays.items()}
-        parts = [part for part in self._about.get("parts", []) if part != name]
-        self._about = {"problem": self._problem, "parts": [*parts, name]}
+        assert self._stored is not None
+        # Arrays of other names or kinds than those that are looked for are no more sound than wrong numbers.
+        with suppress(KeyError, ValueError, TypeError, IndexError):
+            if sound(self._stored.parts[name]):
+                return self._stored.parts[name]
+        self._stored.parts[name] = {key: np.asarray(array) for key, array in compute().items()}
         self._write()
-        return arrays
+        return self._stored.parts[name]
 
     def _write(self) -> None:
         if self._place is None or not self._place.usable:
             return
         try:
-            write_archive(self._place.file(_ENDING), _KIND, _FORMAT, self._about, self._arrays)
+            write_archive(self._place.file(_ENDING), _KIND, _FORMAT, self._stored)
         except (InputError, OSError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error).rpartition(": ")[2].rstrip(".")
             self._place.give_up(f"cannot be written ({why})")
