@@ -46,19 +46,34 @@ variance adds. Both estimates vanish at ρ0 = 0. Where no piece is found w is 0,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from outofcluster._base.arguments import Array
+from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import plain
+from outofcluster._base.seeds import Seeds
+from outofcluster._base.threads import one_thread
 from outofcluster.curves.base import Curve
+from outofcluster.curves.polynomial import PolynomialCurve
+from outofcluster.errormodels.base import Choices, ErrorModel, Evidence, Rates, sorted_by_probability
 from outofcluster.errormodels.pooled import Optimism, Pooled
+from outofcluster.errormodels.records import is_per_record, read_probabilities
+from outofcluster.evidence.entities import entity_suspects, likely_pieces, match_clusters
 from outofcluster.evidence.laws import KINDS, AssumedCuts, Law, read_law, scored_rate
+from outofcluster.evidence.suspects import EntitySuspects, LikelyPieces
 from outofcluster.inference.columns import Block
 from outofcluster.inference.functional import Functional, Influences, Weights
+from outofcluster.leakage.rate import Leakage
+from outofcluster.problem.folds import Fold
+from outofcluster.problem.problem import Task
 from outofcluster.sampling.audit_samples import MAIN, SECOND_PIECE, WITHOUT_PIECES, AuditSamples
+from outofcluster.sampling.resamplers import CutPieces, WithoutClusters
+from outofcluster.sampling.run import Run, check_split
 from outofcluster.sampling.samples import LossSamples
 
 _OF_IMITATION = 0.15
@@ -229,3 +244,153 @@ def _cut_by(samples: AuditSamples, kind: str) -> AuditSamples:
         for fold in samples.folds
     )
     return replace(samples, folds=folds)
+
+
+# --- what is fitted ---------------------------------------------------------------------------------------
+
+FITS_FOR_PIECES = 60
+"""Fits of a fold from which a fifth is worth spending on models without likely pieces."""
+_FITS_OF_PIECES = 100
+"""Fits of all folds that the default adds for them."""
+_LEAST_CAUGHT, _LEAST_PIECES, _MOST_LEFT_OUT = 0.5, 20, 0.4
+"""Share of imitated pieces that must be found, clusters that must be left out over all folds, and the share of a fold's
+training records that may be left out, for models without likely pieces to tell something."""
+
+
+@dataclass(frozen=True)
+class PiecesEvidence(Evidence):
+    """For every fold, the training clusters that may be pieces of held-out entities, and those to be left out."""
+
+    entities: Mapping[int, EntitySuspects] = field(default_factory=dict)
+    pieces: Mapping[int, LikelyPieces] = field(default_factory=dict)
+
+    def facts(self, task: Task, fold: Fold, rates: Rates) -> dict[str, Any]:
+        """The suspects of a fold."""
+        return {"entities": self.entities.get(fold.index)}
+
+
+class Pieces(ErrorModel):
+    """Whole pieces of entities leak."""
+
+    name = "fragments"
+    side = "validation"
+    largest_rate = 0.9
+    n_fits = 400
+    has_sizes = False
+
+    def default_curve(self) -> Curve:
+        """A line."""
+        return PolynomialCurve(1)
+
+    def read_rates(self, leakage: Any, folds: Sequence[Fold], n_records: int) -> Rates:
+        """Rates of the folds, and how a linkage cuts where that was counted."""
+        if isinstance(leakage, str):
+            raise InputError(
+                "leakage must be a rate for error_model='fragments', got 'data', which works for records only."
+            )
+        if is_per_record(leakage, n_records, len(folds)):
+            read_probabilities(leakage, folds, n_records)
+            raise InputError(
+                "leakage must be a rate for error_model='fragments', got probabilities of single records, which are "
+                "for error_model='records'."
+            )
+        first = leakage[0] if isinstance(leakage, Sequence) and len(leakage) else leakage
+        law = first.pieces if isinstance(first, Leakage) else None
+        return replace(super().read_rates(leakage, folds, n_records), law=law)
+
+    def _read_rate(self, value: Any) -> Leakage:
+        # What audited records say of misplaced ones is about single records.
+        return replace(super()._read_rate(value), linkage_errors=None)
+
+    def n_levels(self, folds: Sequence[Fold], choices: Choices, task: Task) -> int:
+        """Four levels of first pieces, and two of second ones."""
+        return 6
+
+    def look(self, task: Task, folds: Sequence[Fold], choices: Choices, seeds: Seeds) -> PiecesEvidence:
+        """Which training clusters are probably pieces of held-out entities, by a classifier of pairs."""
+        if not choices.unmix:
+            return PiecesEvidence()
+        assert task.clusters is not None
+        clusters, seed = task.clusters, seeds.stream("entities")
+        about: dict[str, Any] = {"seed": seed, "discrete": task.classifier}
+        with one_thread():
+            try:
+                pairs = match_clusters(task.X, task.y, clusters, **about)
+            except InputError:
+                # Too few clusters to learn from: the audit goes on without suspects.
+                return PiecesEvidence()
+            suspects = {
+                fold.index: entity_suspects(task.X, task.y, fold, clusters, pairs=pairs, **about) for fold in folds
+            }
+        pieces = dict[int, LikelyPieces]()
+        for fold in folds:
+            likely = likely_pieces(pairs, fold, clusters)
+            trained = np.bincount(clusters[fold.train], minlength=len(pairs.sizes))
+            left_out = int(trained[likely.train_clusters].sum()) / fold.n_train
+            if likely.caught >= _LEAST_CAUGHT and 0 < left_out <= _MOST_LEFT_OUT:
+                pieces[fold.index] = likely
+        enough = sum(len(likely.train_clusters) for likely in pieces.values()) >= _LEAST_PIECES
+        # The records that lose a piece say nothing about a metric that is no mean over records.
+        means = all(loss.kind == "per_record" and loss.measure is None for loss in task.losses)
+        return PiecesEvidence(suspects, pieces if enough and means else {})
+
+    def runs(
+        self, task: Task, fold: Fold, folds: Sequence[Fold], choices: Choices, evidence: PiecesEvidence, seeds: Seeds
+    ) -> list[Run]:
+        """Imitated cuts, cuts of second pieces, and models without likely pieces."""
+        check_split(task, fold)
+        clusters, n_train, law = task.clusters, choices.n_train, choices.rates.law
+        assert clusters is not None
+        main, of_pieces = self._budget(folds, choices, evidence)
+        first = CutPieces.of(fold, clusters, n_train, law)
+        runs = list[Run]()
+        if int((np.bincount(clusters[fold.validation]) >= 3).sum()) >= 2:
+            # A second piece's gain counts rho0 times as much as that of the first one, so it gets a quarter of the fits.
+            fits = max(main // 8, 2) * 2
+            main -= fits
+            second = CutPieces.of(fold, clusters, n_train, law, second=True)
+            seed = seeds.run(fold.index, SECOND_PIECE)
+            runs.append(Run(SECOND_PIECE, fold, second, fits, seed, injected=[0.0, 1.0]))
+        runs.insert(0, Run(MAIN, fold, first, main, seeds.run(fold.index, MAIN)))
+        if of_pieces and fold.index in evidence.pieces:
+            resampler = WithoutClusters.of(evidence.pieces[fold.index], clusters, fold)
+            seed = seeds.run(fold.index, WITHOUT_PIECES)
+            runs.append(Run(WITHOUT_PIECES, fold, resampler, of_pieces, seed, required=False))
+        return runs
+
+    def _budget(self, folds: Sequence[Fold], choices: Choices, evidence: PiecesEvidence) -> tuple[int, int]:
+        """Fits of a fold with cuts, and without likely pieces; these are part of the budget where there is one."""
+        fits = choices.fits_per_fold(len(folds))
+        if not evidence.pieces or (choices.n_fits is not None and fits < FITS_FOR_PIECES):
+            return fits, 0
+        if choices.n_fits is None:
+            return fits, max(_FITS_OF_PIECES // len(evidence.pieces), 4)
+        return fits - fits // 5, fits // 5
+
+    def baselines(self, choices: Choices) -> tuple[str, ...]:
+        """With T̂ as it is in every resample, other fits must show what other training clusters would do."""
+        return ("training",) if choices.n_train is None else ()
+
+    def pooled(self, samples: AuditSamples, unit_kind: str, reverse: float = 0.0) -> Pooled:
+        """A line through imitated cuts, and the loss without likely pieces."""
+        return PiecesPooled(samples, unit_kind)
+
+    def suspects(self, samples: AuditSamples, rates: Array) -> Any:
+        """Training clusters by the probability that they are pieces of held-out entities."""
+        suspects = {fold.index: fold.entities for fold in samples.folds if fold.entities is not None}
+        if not suspects:
+            raise InputError(
+                "suspects() needs an audit of single records with at least 150 fits per fold and unmix='auto'; "
+                "this one did not compare the two sides of its splits."
+            )
+        if not any(fold.identified for fold in suspects.values()):
+            raise InputError("suspects() needs features that tell entities apart, which these records do not have.")
+        names = np.array([*samples.cluster_names, ""], dtype=object)
+        columns: dict[str, list[Any]] = {"fold": [], "cluster": [], "probability": [], "resembles": [], "records": []}
+        for index, fold in suspects.items():
+            columns["fold"] += [index] * len(fold.probability)
+            columns["cluster"] += names[fold.train_clusters].tolist()
+            columns["probability"] += fold.probability.tolist()
+            columns["resembles"] += names[fold.held_out_clusters].tolist()
+            columns["records"] += fold.n_records.tolist()
+        return sorted_by_probability(columns)

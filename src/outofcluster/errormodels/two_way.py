@@ -31,19 +31,28 @@ expects :math:`(1-p_0)` there. So it is given the mass μ̃ with :math:`μ̃/(1-
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from outofcluster._base.arguments import Array
+from outofcluster._base.arguments import Array, check_number, short
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.seeds import Seeds
 from outofcluster.curves.base import Curve
-from outofcluster.curves.unmixing import Unmixed
-from outofcluster.errormodels.pooled import Optimism
-from outofcluster.errormodels.records import UNMIXED, RecordsPooled
+from outofcluster.errormodels.base import LEAST_FITS, Choices, ErrorModel
+from outofcluster.errormodels.pooled import Optimism, Pooled
+from outofcluster.errormodels.records import Records, RecordsEvidence, RecordsPooled, _Budget
 from outofcluster.inference.columns import Block
 from outofcluster.inference.functional import Functional, Weights
-from outofcluster.sampling.audit_samples import MAIN, FoldSamples, exchanged
+from outofcluster.leakage.rate import Leakage
+from outofcluster.problem.folds import Fold
+from outofcluster.problem.problem import Task
+from outofcluster.sampling.audit_samples import MAIN, UNMIXED, AuditSamples, FoldSamples, exchanged
+from outofcluster.sampling.resamplers import DrawRecords
+from outofcluster.sampling.run import Run
 from outofcluster.sampling.samples import LossSamples
 
 _DEGREE, _LEVELS_OF_DEGREE = 2, 4
@@ -158,3 +167,84 @@ def _rows(run: LossSamples, at: Array) -> Array:
     if degree >= 1:
         basis[:, 1] += np.clip(at, _LOWEST, 0.0)
     return np.asarray(basis @ inverse)
+
+
+# --- what is fitted ---------------------------------------------------------------------------------------
+
+_OTHERS_PER_EXCHANGED = 5
+"""One fit that is scored on training records for so many others."""
+_LARGEST_SUM = 0.75
+"""Rates of both ways together beyond which the two sides are nearly the same mixture."""
+
+
+class TwoWay(Records):
+    """Single records leak, each by itself, both ways."""
+
+    def _budget(self, folds: Sequence[Fold], choices: Choices) -> _Budget:
+        """A fifth of the fits above the leakage rate is scored on training records, as part of the budget if any."""
+        budget = super()._budget(folds, choices)
+        fits = max(budget.main // _OTHERS_PER_EXCHANGED, LEAST_FITS)
+        main = budget.main if choices.n_fits is None else max(budget.main - fits, LEAST_FITS)
+        return _Budget(main, budget.below, fits)
+
+    def runs(
+        self, task: Task, fold: Fold, folds: Sequence[Fold], choices: Choices, evidence: RecordsEvidence, seeds: Seeds
+    ) -> list[Run]:
+        """The runs of one way, and those of every size with the sides exchanged."""
+        runs = super().runs(task, fold, folds, choices, evidence, seeds)
+        # Drawing a share 1 - a from T̂ and scoring what is left of it is the same with the two sides exchanged.
+        sides = Fold(fold.index, fold.validation, fold.train)
+        levels = np.sort(1 - runs[0].plan().injected)
+        sizes = [run for run in runs if run.role != UNMIXED]
+        roles = tuple(run.role for run in sizes[1:])
+        fits = max(self._budget(folds, choices).exchanged // len(sizes), 2 * len(levels))
+        for run in sizes:
+            role, resampler = exchanged(run.role), DrawRecords.of(sides, run.resampler.size)
+            seed = seeds.run(fold.index, role, roles)
+            runs.append(Run(role, sides, resampler, fits, seed, levels, required=run.role == MAIN))
+        return runs
+
+    def pooled(self, samples: AuditSamples, unit_kind: str, reverse: float = 0.0) -> Pooled:
+        """Losses under the law of the held-out clusters, where records leak the other way too."""
+        return TwoWayPooled(samples, unit_kind, reverse) if reverse else super().pooled(samples, unit_kind)
+
+    def baselines(self, choices: Choices) -> tuple[str, ...]:
+        """The own models on training records that they were not fitted to."""
+        return (*super().baselines(choices), "train")
+
+
+def read_validation_leakage(validation_leakage: Any, model: ErrorModel, task: Task) -> float:
+    """r0: the share of the held-out records that truly belong to training clusters."""
+    if isinstance(validation_leakage, Leakage):
+        raise InputError(
+            "validation_leakage must be a number, the share of the held-out records that truly belong to training "
+            "clusters, got a Leakage, whose share of validation records is that of records whose cluster also trains."
+        )
+    if not isinstance(model, TwoWay):
+        raise InputError(
+            f"validation_leakage must be None for error_model={model.name!r}, got {short(validation_leakage)}: it is "
+            "for single records."
+        )
+    if any(loss.kind != "per_record" or loss.measure is not None for loss in task.losses):
+        raise InputError(
+            "validation_leakage must be None for a metric that is no mean over records, got "
+            f"{short(validation_leakage)}; use a loss per record."
+        )
+    return check_number("validation_leakage", validation_leakage, least=0)
+
+
+def check_both(validation_leakage: float, rates: Sequence[Leakage] | None) -> None:
+    """Refuse rates of both ways that leave too little to tell the sides apart."""
+    if validation_leakage == 0:
+        return
+    if validation_leakage > Records.largest_rate:
+        raise InputError(
+            f"validation_leakage must be at most {Records.largest_rate}, beyond which nothing can be told, "
+            f"got {validation_leakage:g}."
+        )
+    most = max((rate.rate for rate in rates or ()), default=0.0)
+    if most + validation_leakage > _LARGEST_SUM:
+        raise InputError(
+            f"leakage and validation_leakage must be at most {_LARGEST_SUM} together, got {most:g} and "
+            f"{validation_leakage:g}."
+        )

@@ -26,12 +26,11 @@ import os
 import stat
 import struct
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +40,8 @@ from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import CheckpointError, CheckpointWarning, InputError
 from outofcluster._base.files import check_path, shown_path
 from outofcluster._base.locks import FileLock, lock_descriptor, unlock_descriptor
+from outofcluster._base.plain import from_arrays, to_arrays
+from outofcluster._base.seeds import RandomState, seed_of
 from outofcluster.sampling.samples import differing
 
 _FAMILY = b"outofcluster checkpoint "
@@ -141,26 +142,6 @@ class Place:
                 CheckpointWarning,
                 stacklevel=2,
             )
-
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def keeping_work(function: Function) -> Function:
-    """Turn the argument ``checkpoint``, a path, into a `Place` that others may use once the call is over."""
-
-    @wraps(function)
-    def call(*args: Any, **options: Any) -> Any:
-        path = options.get("checkpoint")
-        if path is None:
-            return function(*args, **options)
-        place = Place(path)
-        try:
-            return function(*args, **options | {"checkpoint": place})
-        finally:
-            place.end()
-
-    return call  # type: ignore[return-value]
 
 
 class Checkpoint:
@@ -340,19 +321,31 @@ class Checkpoint:
 _KIND, _FORMAT = "the baselines of an audit's checkpoint", 2
 _ENDING = ".baselines"
 
-Arrays = dict[str, NDArray[Any]]
+Kind = TypeVar("Kind")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One of the baselines, as the codec writes it."""
+
+    about: Any
+    arrays: dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class _Baselines:
-    """The arrays of every part, by its name, and the problem that they belong to."""
+    """The baselines by name, and the problem that they belong to."""
 
     problem: dict[str, Any]
-    parts: dict[str, Arrays]
+    parts: dict[str, _Part]
 
 
-class BaselineStore:
-    """Named parts, each a few arrays, computed once and read again; without a place nothing is stored."""
+class Store:
+    """What an audit has finished, in files whose names begin alike; without a place nothing is stored.
+
+    What is fitted once per audit (the user's own folds, random folds, the test's models) is kept in one file, and the
+    batches of every run in a file of its own.
+    """
 
     def __init__(self, place: Place | None) -> None:
         self._place = place
@@ -361,11 +354,30 @@ class BaselineStore:
             with suppress(InputError):
                 self._stored = read_archive(place.file(_ENDING), _KIND, _FORMAT, _Baselines)
 
-    @property
-    def stored_seed(self) -> int | None:
-        """The seed of the run that the file belongs to; None where there is none yet."""
-        seed = "" if self._stored is None else str(self._stored.problem.get("random_state", ""))
-        return int(seed) if seed.isdecimal() else None
+    @classmethod
+    @contextmanager
+    def at(cls, path: str | os.PathLike[str] | None) -> Iterator[Self]:
+        """The store of a checkpoint, which others may use once the context is left."""
+        place = None if path is None else Place(path)
+        try:
+            yield cls(place if place is not None and place.begin() else None)
+        finally:
+            if place is not None:
+                place.end()
+
+    def seed(self, random_state: RandomState) -> int | None:
+        """The seed of a call, else that of the run that the file belongs to; None where there is none yet."""
+        seed = seed_of(random_state)
+        if seed is not None or self._stored is None:
+            return seed
+        stored = str(self._stored.problem.get("random_state", ""))
+        return int(stored) if stored.isdecimal() else None
+
+    def checkpoint(self, fold: int, role: str) -> Checkpoint | None:
+        """Where the batches of a run are kept."""
+        if self._place is None:
+            return None
+        return Checkpoint(self._place.file(f".fold{fold}.{role.replace(', ', '-').replace(' ', '-')}"), self._place)
 
     def open(self, problem: dict[str, Any]) -> None:
         """Set the problem that the parts belong to; a file of another problem is refused."""
@@ -373,16 +385,18 @@ class BaselineStore:
             check_same_problem(self._place.file(_ENDING), self._stored.problem, problem)
         self._stored = _Baselines(problem, {} if self._stored is None else self._stored.parts)
 
-    def part(self, name: str, compute: Callable[[], Arrays], sound: Callable[[Arrays], bool]) -> Arrays:
-        """The arrays of a part: from the file if they are in it and sound, otherwise computed and stored."""
+    def part(self, name: str, kind: type[Kind], compute: Callable[[], Kind]) -> Kind:
+        """A value that is computed once: from the file if it is in it, otherwise computed and stored."""
         assert self._stored is not None
-        # Arrays of other names or kinds than those that are looked for are no more sound than wrong numbers.
-        with suppress(KeyError, ValueError, TypeError, IndexError):
-            if sound(self._stored.parts[name]):
-                return self._stored.parts[name]
-        self._stored.parts[name] = {key: np.asarray(array) for key, array in compute().items()}
-        self._write()
-        return self._stored.parts[name]
+        # A part of another make than what is looked for is computed anew.
+        with suppress(KeyError, TypeError, ValueError):
+            part = self._stored.parts[name]
+            return from_arrays(kind, part.about, part.arrays)
+        value = compute()
+        if self._place is not None:
+            self._stored.parts[name] = _Part(*to_arrays(value))
+            self._write()
+        return value
 
     def _write(self) -> None:
         if self._place is None or not self._place.usable:
