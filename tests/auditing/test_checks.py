@@ -9,7 +9,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 import outofcluster as ooc
 from outofcluster._base.exceptions import InputError
-from outofcluster.auditing.findings import CODES
+from outofcluster.auditing.checks import CODES
 from outofcluster.inference.pooled import Pooled
 
 rng = np.random.default_rng(0)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from outofcluster._base.rows import take_rows
-from outofcluster.auditing.account import TableAccount
+from outofcluster.problem.account import TableAccount
 from outofcluster.problem.folds import Fold
 from outofcluster.problem.problem import Task
 

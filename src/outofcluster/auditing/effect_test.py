@@ -51,10 +51,10 @@ from outofcluster._base.plain import (
 )
 from outofcluster._base.seeds import RandomState, seed_of
 from outofcluster._base.text import element, fragment, printable, table
-from outofcluster.auditing.account import TableAccount
 from outofcluster.auditing.beginning import Beginning, announce
 from outofcluster.inference.estimates import percent
 from outofcluster.metrics.facts import known_facts
+from outofcluster.problem.account import TableAccount
 from outofcluster.problem.columns import named_columns
 from outofcluster.problem.folds import make_folds
 from outofcluster.problem.problem import Task, check_n_jobs

@@ -28,8 +28,8 @@ from outofcluster._base.arguments import Array, check_number, check_share, check
 from outofcluster._base.exceptions import InputError, SolverError
 from outofcluster._base.plain import plain, read_archive, starting_with, write_archive
 from outofcluster._base.version import __version__
-from outofcluster.auditing.account import TableAccount, look_at_table
-from outofcluster.auditing.checks import look_at_choices, look_at_estimate, look_at_rate, look_at_samples, look_at_sides
+from outofcluster.auditing.checks import find
+from outofcluster.auditing.checks.base import Context
 from outofcluster.auditing.choices import (
     LARGEST_RATE,
     check_both,
@@ -40,7 +40,7 @@ from outofcluster.auditing.choices import (
     read_leakage,
 )
 from outofcluster.auditing.effect_test import LeakageTest, evaluate_effect
-from outofcluster.auditing.findings import Finding, not_muted
+from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.methods_text import methods_text
 from outofcluster.auditing.summary import Summary
 from outofcluster.auditing.summary_parts import FittedCurve, FoldSummary, MetricSummary, UnmixedLosses
@@ -53,6 +53,7 @@ from outofcluster.inference.pooled import Pooled
 from outofcluster.inference.solution import Solution, first_crossing
 from outofcluster.leakage.rate import Leakage
 from outofcluster.metrics.facts import MetricFacts
+from outofcluster.problem.account import TableAccount
 from outofcluster.sampling.audit_samples import AuditSamples
 
 _FINE, _FINE_AND_FAR = np.arange(101) / 200, np.arange(181) / 200
@@ -202,23 +203,15 @@ class Audit:
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """What to know before trusting the numbers, the most severe first."""
-        findings = look_at_choices(
-            self.samples, reason=self.error_model_reason, units=self.units, units_asked=self.units_asked
-        ) + look_at_samples(self.pooled, has_rate=self.leakage is not None)
-        findings += look_at_table(self.table, self.naive, self.metric)
-        findings += look_at_sides(self.samples, self.data_leakage, self.leakage)
-        findings += [] if self.leakage is None else look_at_rate(self.leakage, self.error_model, self.metric)
-        if self.leakage is not None and self.corrected is not None and self.curve is not None:
-            findings += look_at_estimate(
-                self.pooled,
-                self._solution.correction,
-                self.curve,
-                self._solution.uncertainty,
-                value=self.corrected.value,
-                se_data=self.corrected.se_data,
-                leakage=self.leakage,
-            )
-        return not_muted(findings, self.mute)
+        context = Context(
+            solution=self._solution,
+            leakage=self.leakage or (),
+            data_leakage=self.data_leakage,
+            table=self.table,
+            error_model_reason=self.error_model_reason,
+            units_asked=self.units_asked,
+        )
+        return find(context, self.mute)
 
     # --- other choices, the same fits -----------------------------------------------------------------
 

@@ -19,8 +19,8 @@ from outofcluster._base.arguments import short
 from outofcluster._base.exceptions import FitError, InputError
 from outofcluster._base.rows import check_same_order
 from outofcluster._base.seeds import RandomState, seed_of
-from outofcluster.auditing.account import TableAccount
 from outofcluster.auditing.beginning import Beginning, announce
+from outofcluster.auditing.checks import CODES
 from outofcluster.auditing.choices import (
     asks_the_data,
     choose_error_model,
@@ -33,7 +33,6 @@ from outofcluster.auditing.choices import (
     read_unmix,
     read_validation_leakage,
 )
-from outofcluster.auditing.findings import CODES
 from outofcluster.auditing.jobs import (
     Job,
     check_folds,
@@ -73,6 +72,7 @@ from outofcluster.curves.base import Curve
 from outofcluster.evidence.entities import EntitySuspects
 from outofcluster.inference.pooled import Pooled
 from outofcluster.leakage.records import rate_of_records
+from outofcluster.problem.account import TableAccount
 from outofcluster.problem.columns import named_columns
 from outofcluster.problem.folds import Clusters, ClusterSizes, count_clusters, make_folds
 from outofcluster.problem.problem import Task, check_n_jobs

@@ -22,11 +22,9 @@ import numpy as np
 from outofcluster._base.arguments import short
 from outofcluster._base.plain import check_schema, data_frame, number, numbers, plain, read_json, reading, text, whole
 from outofcluster._base.text import Markup, element, fragment, printable, table
-from outofcluster.auditing.account import TableAccount
 from outofcluster.auditing.choices import TOLD_APART
 from outofcluster.auditing.effect_test import LeakageTest
 from outofcluster.auditing.findings import Finding, Severity
-from outofcluster.auditing.models import estimator_in_words
 from outofcluster.auditing.summary_parts import (
     METRICS_HEADER,
     FittedCurve,
@@ -47,6 +45,8 @@ from outofcluster.inference.estimates import (
 )
 from outofcluster.leakage.rate import Leakage
 from outofcluster.metrics.facts import MetricFacts
+from outofcluster.problem.account import TableAccount
+from outofcluster.problem.models import estimator_in_words
 
 _SCHEMA = 3
 _WIDTH = 104

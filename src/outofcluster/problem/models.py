@@ -67,7 +67,7 @@ def model_in_words(estimator: Any) -> str:
 
     Examples
     --------
-    >>> from outofcluster.auditing.models import model_in_words
+    >>> from outofcluster.problem.models import model_in_words
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.neighbors import KNeighborsClassifier
     >>> from sklearn.pipeline import make_pipeline
@@ -85,7 +85,7 @@ def estimator_in_words(printed: str) -> str:
 
     Examples
     --------
-    >>> from outofcluster.auditing.models import estimator_in_words
+    >>> from outofcluster.problem.models import estimator_in_words
     >>> estimator_in_words("Pipeline(steps=[('scale', StandardScaler()), ('fit', MyOwnForest(depth=3))])")
     'my own forest'
     """

@@ -27,9 +27,6 @@ from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import flag, number, text, whole
-from outofcluster.auditing.findings import Finding
-from outofcluster.inference.estimates import Estimate
-from outofcluster.metrics.facts import MetricFacts
 
 _ID_NAME = re.compile(
     r"(^|[_\W])(id|ids|uuid|guid|rowid|row|index|key)$|[a-z](Id|ID|UUID)$|^unnamed: 0$|^(id|uuid|guid)[_\W]",
@@ -45,8 +42,6 @@ _FIRST = 500
 _ROWS_AT_ONCE = 10_000
 """Rows of a matrix in which gaps are counted at once."""
 _SHOWN_CLASSES, _SHOWN_NAMES = 6, 12
-_PERFECT = 1e-4
-"""Share of the target's variance below which a mean squared error counts as none."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +78,7 @@ class TableAccount:
     Examples
     --------
     >>> import pandas as pd
-    >>> from outofcluster.auditing.account import TableAccount
+    >>> from outofcluster.problem.account import TableAccount
     >>> frame = pd.DataFrame({"visit_id": range(40), "age": [30.5, 41.5] * 20, "sick": ["no", "yes"] * 20})
     >>> account = TableAccount.of(frame, [0, 1] * 20, np.repeat(range(10), 4), classes=True)
     >>> account.ids, account.copies
@@ -193,76 +188,13 @@ class TableAccount:
         )
 
 
-def look_at_table(account: TableAccount | None, naive: Estimate, metric: MetricFacts) -> list[Finding]:
-    """What the table itself gives reason to doubt."""
-    findings = list[Finding]()
-    if account is None:
-        return findings
-    if account.n_single > account.n_clusters / 2:
-        findings.append(
-            Finding(
-                "singleton-clusters",
-                "warning",
-                f"{account.n_single:,} of {account.n_clusters:,} clusters have a single record.",
-                "Check that groups is the column of the clusters, and not one of record numbers.",
-            )
-        )
-    if account.ids or account.like_groups:
-        names = _quoted((*account.ids, *account.like_groups))
-        findings.append(
-            Finding(
-                "id-like-feature",
-                "warning",
-                f"Features that look like ids: {names}. A model can learn records by heart with them.",
-                "Leave them out of X, unless they are meant.",
-            )
-        )
-    if account.copies or account.determining:
-        names = _quoted((*account.copies, *account.determining))
-        findings.append(
-            Finding(
-                "target-among-features",
-                "warning",
-                f"Features that give the target away: {names}. Each of them determines it without exception.",
-                "Leave them out of X if they are not known before the target is.",
-            )
-        )
-    if _is_perfect(account, naive, metric):
-        findings.append(
-            Finding(
-                "perfect-score",
-                "warning",
-                f"The cross-validated {metric.noun} is as good as it can be ({naive.value:.4g}).",
-                "Look for a feature that is the target in other words, or that is known only after it.",
-            )
-        )
-    if account.numbers and account.n_classes > 2:
-        findings.append(
-            Finding(
-                "numbers-as-classes",
-                "info",
-                f"The {account.n_classes} different whole numbers of the target are taken as classes.",
-                "Use a regressor if they are amounts.",
-            )
-        )
-    return findings
-
-
-def _is_perfect(account: TableAccount, naive: Estimate, metric: MetricFacts) -> bool:
-    best = metric.range[1] if metric.greater_is_better else metric.range[0]
-    if naive.value == best:
-        return True
-    squared = metric.name in ("squared_error", "neg_mean_squared_error")
-    return squared and naive.value < _PERFECT * (account.variance or 0.0)
-
-
 def id_like(name: str, values: NDArray[Any], n_clusters: int) -> bool:
     """Whether a column looks like an id of records or of clusters.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from outofcluster.auditing.account import id_like
+    >>> from outofcluster.problem.account import id_like
     >>> id_like("visit", np.arange(100), 20), id_like("age", np.arange(100) % 50, 20)
     (True, False)
     """
@@ -408,10 +340,6 @@ def _codes(values: NDArray[Any]) -> NDArray[np.int64]:
 
 def _sortable(values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(str) if values.dtype.kind == "O" else values
-
-
-def _quoted(names: tuple[str, ...]) -> str:
-    return ", ".join(map(repr, names[:_SHOWN_NAMES])) + (", …" if len(names) > _SHOWN_NAMES else "")
 
 
 def _count(number: int, what: str, several: str = "") -> str:
