@@ -31,6 +31,7 @@ from outofcluster.auditing.summary_parts import (
     FoldSummary,
     MetricSummary,
     UnmixedLosses,
+    aligned,
     read_estimate,
     read_known,
 )
@@ -500,12 +501,13 @@ class Summary:
             f"  {name:{width}}  {value:>{wide}}  {between(estimate, digits)}"
             for (name, estimate), value in zip(named.items(), values, strict=True)
         ]
+        metrics = [METRICS_HEADER, *(one.words for one in self.metrics)]
         # The verdict is the headline's already, where there is a leakage rate.
         sentences = [*([] if self.optimism is not None else [self.verdict]), *self.answers]
         blocks = [
             [fill(self.headline, _WIDTH)],
             [f"  {'':{width}}  {self.metric.label:>{wide}}  {percent(self.confidence_level)} interval", *rows],
-            *([self._table_of_metrics] if self.metrics else []),
+            *([[f"  {line}" for line in aligned(metrics)]] if self.metrics else []),
             [fill(line, _WIDTH) for line in sentences],
         ]
         for severity, group in groupby(self.loud, key=lambda finding: finding.severity):
@@ -533,13 +535,6 @@ class Summary:
             *drawn,
             rests,
         )
-
-    @property
-    def _table_of_metrics(self) -> list[str]:
-        """All metrics of the same fits, as lines of text."""
-        rows = [METRICS_HEADER, *(one.words for one in self.metrics)]
-        widths = [max(len(row[place]) for row in rows) for place in range(4)]
-        return ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
     @property
     def _tested(self) -> str:

@@ -7,7 +7,7 @@ read turns it into a sentence.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -50,13 +50,9 @@ class MetricSummary:
     @property
     def words(self) -> tuple[str, str, str, str]:
         """The metric and its three estimates as a row of a table."""
-        known = [estimate for estimate in (self.naive, self.corrected) if estimate is not None]
-        digits = decimals(*known)
-        cells = [f"{fixed(estimate.value, digits)} ({between(estimate, digits)})" for estimate in known]
-        if self.optimism is not None:
-            cells.append(f"{fixed(self.optimism.value, digits)} ({between(self.optimism, digits)})")
-        naive, corrected, optimism, *_ = (*cells, "", "")
-        return self.metric.label, naive, corrected, optimism
+        digits = decimals(*(estimate for estimate in (self.naive, self.corrected) if estimate is not None))
+        estimates = (in_digits(self.naive, digits), in_digits(self.corrected, digits), in_digits(self.optimism, digits))
+        return self.metric.label, *estimates
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
@@ -199,3 +195,14 @@ def read_estimate(data: dict[str, Any] | None) -> Estimate | None:
 def read_known(value: Any) -> float | None:
     """A number that may be unknown, which is None."""
     return None if value is None else number(value)
+
+
+def in_digits(estimate: Estimate | None, digits: int) -> str:
+    """An estimate and its interval with so many decimals; empty where there is none."""
+    return "" if estimate is None else f"{fixed(estimate.value, digits)} ({between(estimate, digits)})"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The rows of a table as lines of text, with columns that begin below each other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
