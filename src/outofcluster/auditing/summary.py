@@ -4,8 +4,6 @@ A summary holds no records, models or samples, so it can be written down, read b
 ``Summary.from_json(summary.to_json()) == summary`` holds to the last bit. What is not known is NaN in Python and
 null in JSON; null also stands for a bound that a metric does not have. All values are in the metric's own sign: those
 that are called losses are losses only where a smaller value is better. The optimism is positive for every metric.
-
-What the intervals cover, in two sentences that text, report, command line and documentation share.
 """
 
 from __future__ import annotations
@@ -55,6 +53,11 @@ _MOST_DIGITS, _LONGEST_NAME = 8, 60
 _ALWAYS = ("no-rate", "no-test")
 """Notes that are shown in full, since a part of the answer is missing."""
 OPTIMISM = "optimism"
+_WHOSE = {
+    "records": "the training records belong to held-out clusters",
+    "fragments": "the held-out records have a piece of their cluster in training",
+}
+"""What a leakage rate is a share of."""
 _HEADINGS = {"severe": "Severe", "warning": "Warnings", "info": "Notes"}
 
 
@@ -277,10 +280,8 @@ class Summary:
         pandas.DataFrame
             One row per estimate: naive, iid and, with a leakage rate, corrected and optimism.
         """
-        named = {"naive": self.naive, "iid": self.iid, "corrected": self.corrected, "optimism": self.optimism}
-        return data_frame(
-            [{"estimate": name, **estimate.columns} for name, estimate in named.items() if estimate is not None]
-        )
+        named = {name: getattr(self, name) for name in ("naive", "iid", "corrected", "optimism")}
+        return data_frame([{"estimate": name, **each.columns} for name, each in named.items() if each is not None])
 
     # --- in words -----------------------------------------------------------------------------------
 
@@ -359,16 +360,12 @@ class Summary:
         if shown is None or shown.upper is None or self.auc is None:
             return ""
         most, alike = f"at most {_percent(shown.upper, 2)}", f"(a classifier of the two has an AUC of {self.auc:.2f})"
+        sides = "held-out and training records"
         if shown.upper >= 0.995:
-            return (
-                "The records themselves do not bound the leakage rate: held-out and training records look alike "
-                f"{alike}."
-            )
+            return f"The records themselves do not bound the leakage rate: {sides} look alike {alike}."
         if self.auc < TOLD_APART:
-            return (
-                f"The records themselves show no more than that the leakage rate is {most}: held-out and training "
-                f"records are hard to tell apart {alike}."
-            )
+            only = f"show no more than that the leakage rate is {most}"
+            return f"The records themselves {only}: {sides} are hard to tell apart {alike}."
         return f"The records themselves show a leakage rate of {_percent(shown.rate, 2)}, {most}."
 
     @property
@@ -376,9 +373,7 @@ class Summary:
         """The range that needs no curve; empty where there is none."""
         if self.range is None:
             return ""
-        digits = decimals(*self.estimates.values())
-        low, high = self.range
-        ends = f"{fixed(low, digits)} and {fixed(high, digits)}"
+        ends = " and ".join(fixed(end, decimals(*self.estimates.values())) for end in self.range)
         return (
             f"Without any curve, all that can be said at this leakage rate is that the {self.metric.noun} lies "
             f"between {ends}."
@@ -410,17 +405,11 @@ class Summary:
                 f" This rate is a lower bound, so that the corrected {self.metric.noun} is still too optimistic: the "
                 "true correction may be larger."
             )
-        if self._rate_is_of_the_data:
+        if self.rate_is_of_the_data:
             return f"That rate is used for the correction, {certainty}.{other_way}"
-        rates = [leak.rate for leak in self.leakage]
-        several = (
-            f" ({_percent(min(rates))} to {_percent(max(rates))} over the folds)" if min(rates) < max(rates) else ""
-        )
-        whose = (
-            "the training records belong to held-out clusters"
-            if self.error_model == "records"
-            else "the held-out records have a piece of their cluster in training"
-        )
+        low, high = min(leak.rate for leak in self.leakage), max(leak.rate for leak in self.leakage)
+        several = f" ({_percent(low)} to {_percent(high)} over the folds)" if low < high else ""
+        whose = _WHOSE[self.error_model]
         return f"It is assumed that {least}{_percent(self.rate)}{several} of {whose}, {certainty}.{bound}{other_way}"
 
     @property
@@ -462,16 +451,17 @@ class Summary:
     @property
     def answers_but_test(self) -> tuple[str, ...]:
         """What the records say about the rate, and whether that rate is used."""
-        used = self.assumption if self._rate_is_of_the_data else ""
+        used = self.assumption if self.rate_is_of_the_data else ""
         return tuple(line for line in (self.from_records, used) if line)
 
     @property
     def standing_assumption(self) -> str:
         """What is assumed about the rate, where it does not come from the records themselves."""
-        return "" if self._rate_is_of_the_data else self.assumption
+        return "" if self.rate_is_of_the_data else self.assumption
 
     @property
-    def _rate_is_of_the_data(self) -> bool:
+    def rate_is_of_the_data(self) -> bool:
+        """Whether the leakage rate is the one that the records themselves show."""
         return self.leakage is not None and all(leak == self.data_leakage for leak in self.leakage)
 
     def explain(self) -> str:
@@ -482,11 +472,10 @@ class Summary:
         str
             Several lines of text.
         """
-        lines = [self.title, *self.sentences[1:]]
-        blocks = [[fill(line, _WIDTH)] for line in lines]
+        blocks = [fill(line, _WIDTH) for line in (self.title, *self.sentences[1:])]
         if self.notes:
-            blocks.append([_HEADINGS["info"], *map(_listed, self.notes)])
-        return printable("\n\n".join("\n".join(block) for block in blocks))
+            blocks.append("\n".join([_HEADINGS["info"], *map(_listed, self.notes)]))
+        return printable("\n\n".join(blocks))
 
     def __eq__(self, other: object) -> bool:
         return self.to_dict() == other.to_dict() if isinstance(other, Summary) else NotImplemented
@@ -520,11 +509,9 @@ class Summary:
         sentences += [element("p", line) for line in self.answers]
         folded = [element("p", line) for line in (self.title, *self.sentences[1:])]
         rests = element("details", element("summary", "What this rests on"), *folded, *map(_in_html, self.notes))
-        drawn = (
-            []
-            if self.sensitivity is None
-            else [element("p", f"Corrected {self.metric.noun} by leakage rate:"), self.sensitivity.drawing]
-        )
+        drawn = []
+        if self.sensitivity is not None:
+            drawn = [element("p", f"Corrected {self.metric.noun} by leakage rate:"), self.sensitivity.drawing]
         optimism = {} if self.optimism is None else {OPTIMISM: self.optimism}
         return fragment(
             element("p", element("strong", self.headline)),
