@@ -39,10 +39,9 @@ from scipy.special import ndtr
 
 from outofcluster._base.arguments import Array, short, shown
 from outofcluster._base.exceptions import FitError, InputError
-from outofcluster._base.files import check_path
 from outofcluster._base.plain import data_frame, plain
 from outofcluster.auditing.choices import largest_rate
-from outofcluster.auditing.options import AuditOptions, check_options, common_seed
+from outofcluster.auditing.options import AuditOptions, check_options, checkpoint_of_part, common_seed
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit
 from outofcluster.auditing.several import SeveralAudits, value_and_ends
@@ -54,7 +53,6 @@ from outofcluster.metrics.resolve import resolve_loss, resolve_scoring
 from outofcluster.problem.columns import named_columns
 from outofcluster.problem.folds import make_folds
 from outofcluster.problem.problem import check_cloneable
-from outofcluster.sampling.store import Place
 
 _DRAWS = 2**16
 
@@ -101,15 +99,11 @@ def compare(
     check_options("compare", options)
     X, y, groups = named_columns(X, y, groups)
     models = _check_models(estimators, options.get("loss"), options.get("scoring"), y)
-    checkpoint = options.get("checkpoint")
-    if checkpoint is not None:
-        check_path("checkpoint", checkpoint)
     pairs = [(fold.train, fold.validation) for fold in make_folds(X, y, groups, options.get("cv"))]
     shared: AuditOptions = {**options, "cv": pairs, "random_state": common_seed(options.get("random_state"))}
     audits, left_out = dict[str, Audit](), dict[str, str]()
     for index, (name, estimator) in enumerate(models.items()):
-        if checkpoint is not None:
-            shared["checkpoint"] = f"{Place(checkpoint).path}.model{index}"
+        shared["checkpoint"] = checkpoint_of_part(options, f".model{index}")
         try:
             audits[name] = audit(estimator, X, y, groups=groups, **shared)
         except FitError as error:
@@ -270,10 +264,8 @@ class Comparison(SeveralAudits[str]):
             As it is and corrected.
         """
         a, b = self._audit(first), self._audit(second)
-        naive = _difference(a, b, corrected=False)
-        has_rate = a.leakage is not None and b.leakage is not None
-        corrected = _difference(a, b, corrected=True) if has_rate else None
-        return Difference(first, second, naive, corrected, a.metric)
+        corrected = None if a.leakage is None else _difference(a, b, corrected=True)
+        return Difference(first, second, _difference(a, b, corrected=False), corrected, a.metric)
 
     def tipping_point(self, first: str, second: str) -> float | None:
         """The smallest leakage rate from which on the model that looks better is the worse one.

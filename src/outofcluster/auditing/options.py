@@ -12,6 +12,7 @@ import numpy as np
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.seeds import RandomState, seed_of
 from outofcluster.curves.base import Curve
+from outofcluster.sampling.store import Place
 
 
 class AuditOptions(TypedDict, total=False):
@@ -48,6 +49,12 @@ def check_options(function: str, options: Iterable[str]) -> None:
             near = difflib.get_close_matches(name, AuditOptions.__annotations__, n=1)
             hint = f"did you mean {near[0]!r}?" if near else "its options are those of audit()."
             raise InputError(f"{function}() got an unexpected option {name!r}; {hint}")
+
+
+def checkpoint_of_part(options: AuditOptions, ending: str) -> str | None:
+    """Where one of several audits keeps finished work; None without a checkpoint."""
+    path = options.get("checkpoint")
+    return None if path is None else f"{Place(path).path}{ending}"
 
 
 def common_seed(random_state: RandomState) -> int:

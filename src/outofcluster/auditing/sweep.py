@@ -15,7 +15,6 @@ estimator that fails) is named with its reason, and the others are audited.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,7 +27,7 @@ from outofcluster._base.exceptions import FitError, InputError, SolverError
 from outofcluster._base.plain import data_frame
 from outofcluster._base.rows import n_rows
 from outofcluster.auditing.choices import asks_the_data, choose_error_model, read_leakage
-from outofcluster.auditing.options import AuditOptions, check_options, common_seed
+from outofcluster.auditing.options import AuditOptions, check_options, checkpoint_of_part, common_seed
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit
 from outofcluster.auditing.several import SeveralAudits, value_and_ends
@@ -103,15 +102,15 @@ def sweep(estimator: Any, X: Any, y: Any, groups_by_threshold: Any, **options: U
         "error_model": _check_rates(options.get("error_model", "auto"), rates, clusterings, folds),
         "random_state": common_seed(options.get("random_state")),
     }
-    checkpoint = options.get("checkpoint")
     audits, first_of_audits = dict[float, Audit](), None
     for threshold, of_threshold in folds.items():
         shared["leakage"] = rates[threshold]
         shared["cv"] = [(fold.train, fold.validation) for fold in of_threshold]
-        if checkpoint is not None:
-            shared["checkpoint"] = f"{os.fspath(checkpoint)}.threshold{threshold:.12g}"
+        shared["checkpoint"] = checkpoint_of_part(options, f".threshold{threshold:.12g}")
         try:
-            audits[threshold] = _solved(audit(estimator, X, y, groups=clusterings[threshold], **shared))
+            result = audit(estimator, X, y, groups=clusterings[threshold], **shared)
+            str(result.corrected)  # A curve that does not suit the losses fails here, and not when all are printed.
+            audits[threshold] = result
         except (FitError, InputError, SolverError) as error:
             first_of_audits = first_of_audits or error
             left_out[threshold] = str(error)
@@ -121,12 +120,6 @@ def sweep(estimator: Any, X: Any, y: Any, groups_by_threshold: Any, **options: U
             raise reason
         raise FitError(f"No threshold could be audited; the first: {reason}", None)
     return Sweep(audits, dict(sorted(left_out.items())), sizes)
-
-
-def _solved(result: Audit) -> Audit:
-    """The same audit, solved: a curve that does not suit the losses fails here, and not when all audits are printed."""
-    str(result.corrected)
-    return result
 
 
 def _read_rates(leakage: Any, thresholds: Sequence[float]) -> dict[float, Any]:
@@ -157,7 +150,7 @@ def _folds(
             folds[threshold] = make_folds(X, y, labels, cv)
         except InputError as error:
             if by_rows:
-                raise InputError(f"{str(error).rstrip('.')} (at threshold {threshold:g}).") from None
+                raise _at_threshold(error, threshold) from None
             first = first or error
             left_out[threshold] = str(error)
     if first is not None and not folds:
@@ -172,20 +165,23 @@ def _check_rates(
     folds: Mapping[float, Sequence[Fold]],
 ) -> Any:
     """The error model of all thresholds, for which every rate is checked; "auto" where that says the same for all."""
-    codes: dict[float, Rows] = {threshold: Clusters.of(clusterings[threshold], None).codes for threshold in folds}
-    chosen = {
-        threshold: choose_error_model(error_model, rates[threshold], own, codes[threshold])[0]
-        for threshold, own in folds.items()
-    }
+    chosen = {}
+    for threshold, of_threshold in folds.items():
+        codes: Rows = Clusters.of(clusterings[threshold], None).codes
+        chosen[threshold] = choose_error_model(error_model, rates[threshold], of_threshold, codes)[0]
     several = len(set(chosen.values())) > 1
-    for threshold, own in folds.items():
+    for threshold, of_threshold in folds.items():
         rate, model = rates[threshold], "fragments" if several else chosen[threshold]
         try:
             if rate is not None and not asks_the_data(rate, model):
-                read_leakage(rate, model, len(own))
+                read_leakage(rate, model, len(of_threshold))
         except InputError as error:
-            raise InputError(f"{str(error).rstrip('.')} (at threshold {threshold:g}).") from None
+            raise _at_threshold(error, threshold) from None
     return "fragments" if several else error_model
+
+
+def _at_threshold(error: InputError, threshold: float) -> InputError:
+    return InputError(f"{str(error).rstrip('.')} (at threshold {threshold:g}).")
 
 
 @dataclass(frozen=True)
