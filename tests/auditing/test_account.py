@@ -7,8 +7,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import outofcluster as ooc
-from outofcluster.auditing.account import TableAccount, id_like, looks_like_dates
 from outofcluster.auditing.summary import Summary
+from outofcluster.problem.account import TableAccount, id_like, looks_like_dates
 
 rng = np.random.default_rng(0)
 N = 240
@@ -172,7 +172,7 @@ def test_large_matrices_are_read_in_parts_to_the_same_end(monkeypatch):
     X[[3, 700, 1199], 0] = np.nan
     accounts = []
     for rows in (7, 10_000):
-        monkeypatch.setattr("outofcluster.auditing.account._ROWS_AT_ONCE", rows)
+        monkeypatch.setattr("outofcluster.problem.account._ROWS_AT_ONCE", rows)
         accounts.append(TableAccount.of(X, label, groups, classes=True))
     assert accounts[0] == accounts[1]
     assert accounts[0].gaps == (("column 0", 3),)

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from outofcluster.inference.pooled import Pooled
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 import outofcluster as ooc
 from outofcluster._base.exceptions import InputError
-from outofcluster.auditing.findings import CODES
-from outofcluster.inference.pooled import Pooled
+from outofcluster.auditing.checks import CODES
 
 rng = np.random.default_rng(0)
 clusters = np.repeat(np.arange(40), 25)

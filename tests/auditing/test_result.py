@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from outofcluster.inference.pooled import Pooled
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import get_scorer
 
@@ -21,7 +22,6 @@ from outofcluster.auditing.result import Audit
 from outofcluster.auditing.summary import Summary
 from outofcluster.auditing.summary_parts import MetricSummary
 from outofcluster.inference.estimates import Estimate, Sensitivity
-from outofcluster.inference.pooled import Pooled
 from outofcluster.metrics.facts import MetricFacts, known_facts
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes, RandomFolds
 

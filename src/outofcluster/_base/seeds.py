@@ -60,4 +60,6 @@ class Seeds:
         states = self._folds[index].generate_state(4 + len(sizes), np.uint64)
         if role in sizes:
             return int(states[2 + sizes.index(role)])
-        return int(states[{"main": 0, "second piece": 1, "unmixed": 2 + len(sizes), "without pieces": 3 + len(sizes)}[role]])
+        return int(
+            states[{"main": 0, "second piece": 1, "unmixed": 2 + len(sizes), "without pieces": 3 + len(sizes)}[role]]
+        )

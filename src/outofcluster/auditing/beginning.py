@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from outofcluster._base.rows import take_rows
-from outofcluster.auditing.account import TableAccount
 from outofcluster.auditing.fits import MODELS_OF_THE_TEST, AuditPlan
+from outofcluster.problem.account import TableAccount
 from outofcluster.problem.folds import Fold
 from outofcluster.problem.problem import Task
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,6 @@ import numpy as np
 from outofcluster._base.arguments import check_choice, check_number, short
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import check_same_order
-from outofcluster.auditing.findings import CODES
 from outofcluster.curves.base import Curve
 from outofcluster.errormodels.base import Choices, ErrorModel
 from outofcluster.errormodels.choose import choose_error_model
@@ -36,7 +35,7 @@ def read_choices(
     n_train: Any,
     unmix: Any,
     confidence_level: Any,
-    mute: Any,
+    mute: tuple[str, ...],
     kernel: Any,
 ) -> Choices:
     """The options of an audit, checked against its problem."""
@@ -44,7 +43,7 @@ def read_choices(
     # A frame has one row per fold, and the records in its columns.
     by_record = hasattr(leakage, "columns") and hasattr(leakage, "T")
     check_same_order(X=task.X, y=task.y, **({"leakage.T": leakage.T} if by_record else {"leakage": leakage}))
-    codes, level = _read_mute(mute), read_confidence(confidence_level)
+    level = read_confidence(confidence_level)
     both_ways = validation_leakage is not None
     model, reason = choose_error_model(error_model, leakage, folds, task.clusters, both_ways=both_ways)
     rates = read_rates(leakage, model, folds, task.n_records)
@@ -64,7 +63,7 @@ def read_choices(
         units=choose_units(units, [task.clusters[fold.validation] for fold in folds], trained),
         units_asked=units,
         confidence_level=level,
-        mute=codes,
+        mute=mute,
         n_fits=n_fits,
         n_train=n_train,
         unmix=unmix is not False,
@@ -80,17 +79,6 @@ def read_rates(leakage: Any, model: ErrorModel, folds: Sequence[Fold], n_records
             f"leakage must be a rate, a Leakage, one of them for each fold, or 'data', got {short(leakage)}."
         )
     return model.read_rates(leakage, folds, n_records)
-
-
-def _read_mute(mute: Any) -> tuple[str, ...]:
-    known = f"mute must hold codes of findings ({', '.join(CODES)})"
-    if not isinstance(mute, str | Sequence | Set):
-        raise InputError(f"{known}, got {short(mute)}.")
-    codes = (mute,) if isinstance(mute, str) else tuple(mute)
-    unknown = [code for code in codes if not isinstance(code, str) or code not in CODES]
-    if unknown:
-        raise InputError(f"{known}, got {short(unknown[0])}.")
-    return codes
 
 
 def read_confidence(confidence_level: Any) -> float:

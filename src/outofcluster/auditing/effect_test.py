@@ -18,9 +18,8 @@ e(1) rejects when
 which is Welch's test for K = 1. (The paper's null hypothesis is to be read as e_0 = e(p0).) It fits few models to
 small disjoint folds, so that its power is low; the power against the effect that it measured is printed beside its
 p-value.
-"
 
-What `leakage_test` returns: the numbers, and words that claim no more than the test has shown.
+What `leakage_test` returns has words that claim no more than the test has shown.
 """
 
 from __future__ import annotations
@@ -32,21 +31,25 @@ from typing import Any, Literal, Self
 import numpy as np
 from scipy.special import nctdtr, nctdtrinc, stdtr, stdtrit
 
-from outofcluster._base.arguments import check_choice, check_integer, check_number
+from outofcluster._base.arguments import check_choice, check_number
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import Chance, Finite, JsonData, KnownChance, Matrix, data_frame
 from outofcluster._base.seeds import RandomState, seed_of
 from outofcluster._base.text import element, fragment, printable, table
-from outofcluster.auditing.account import TableAccount
 from outofcluster.auditing.beginning import Beginning, announce
 from outofcluster.inference.estimates import percent
 from outofcluster.metrics.facts import known_facts
+from outofcluster.problem.account import TableAccount
 from outofcluster.problem.columns import named_columns
 from outofcluster.problem.folds import make_folds
 from outofcluster.problem.problem import Task, check_n_jobs
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
 from outofcluster.sampling.effect import sample_disjoint_folds, sample_effect
 
+_MODELS = 60
+"""Models that the paired test fits, two for each of its drawings."""
+ALPHA = 0.05
+"""Level of the test by default."""
 POWER = 0.8
 """Probability with which a detectable effect is found."""
 
@@ -107,10 +110,12 @@ class LeakageTest(JsonData, what="a leakage test", schema=2):
     @property
     def _chance(self) -> str:
         """The p-value, and the power of the paper's test beside it."""
-        power = (
-            f", power {100 * self.power:.0f} % against the effect that was measured" if self.method == "welch" else ""
-        )
+        power = "" if self._paired else f", power {100 * self.power:.0f} % against the effect that was measured"
         return f"p = {self.pvalue:.2g}{power}"
+
+    @property
+    def _paired(self) -> bool:
+        return self.method == "paired"
 
     @property
     def outcome(self) -> str:
@@ -144,13 +149,14 @@ class LeakageTest(JsonData, what="a leakage test", schema=2):
             One row per model, with the columns split, trained_on and loss.
         """
         kinds = {"other clusters": self.losses_train, "the same clusters": self.losses_validation}
-        rows = [
-            (split, kind, float(loss))
-            for kind, losses in kinds.items()
-            for split, of_split in enumerate(losses)
-            for loss in of_split
-        ]
-        return data_frame(dict(zip(("split", "trained_on", "loss"), zip(*rows, strict=True), strict=True)))
+        return data_frame(
+            [
+                {"split": split, "trained_on": kind, "loss": float(loss)}
+                for kind, losses in kinds.items()
+                for split, of_split in enumerate(losses)
+                for loss in of_split
+            ]
+        )
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the losses of the models by what they were trained on; needs matplotlib.
@@ -182,9 +188,6 @@ class LeakageTest(JsonData, what="a leakage test", schema=2):
     @property
     def _lines(self) -> tuple[str, str, str, str]:
         """The verdict, what it does not show, the losses, and the numbers of the test."""
-        power = f"an effect of {self.detectable:.3g} would have been found with a probability of {percent(POWER)}"
-        if not isfinite(self.detectable):
-            power = "the losses do not vary, which leaves unknown what effect would have been found"
         if self.rejected:
             verdict = "A cluster effect was found: models are better on clusters that they were trained on."
             limit = (
@@ -192,46 +195,47 @@ class LeakageTest(JsonData, what="a leakage test", schema=2):
                 "depends on the errors of the clustering, and the optimism of an audit says by how much."
             )
         else:
+            power = f"an effect of {self.detectable:.3g} would have been found with a probability of {percent(POWER)}"
+            if not isfinite(self.detectable):
+                power = "the losses do not vary, which leaves unknown what effect would have been found"
             verdict = (
                 "No cluster effect was found: models are not better on clusters that they were trained on, by more "
                 "than chance explains."
             )
             limit = f"This does not show that there is none: with these records {power}."
-        other, own = self._means
+        of_others, of_same = self._means
         losses = (
-            f"Mean {self._label} on held-out records: {_number(other, 4)} by models of other clusters, "
-            f"{_number(own, 4)} by models of the same clusters, difference {_number(self.difference, 3)}."
+            f"Mean {self._label} on held-out records: {_number(of_others, 4)} by models of other clusters, "
+            f"{_number(of_same, 4)} by models of the same clusters, difference {_number(self.difference, 3)}."
         )
-        name = "Student's" if self.method == "paired" else "Welch's"
-        models = (
-            f"{self.n_folds} pairs of models of {self.sizes.n_train:,} records; "
-            f"the units are {self.n_units:,} {self.units}"
-            if self.method == "paired"
-            else f"the paper's test, {self.losses_train.size} + {self.losses_train.size} models of "
-            f"{self.sizes.n_train:,} records, each scored on {self.sizes.n_scored:,}"
+        size, number = f"{self.sizes.n_train:,} records", self.losses_train.size
+        distribution, models = (
+            ("Student's", f"{self.n_folds} pairs of models of {size}; the units are {self.n_units:,} {self.units}")
+            if self._paired
+            else (
+                "Welch's",
+                f"the paper's test, {number} + {number} models of {size}, each scored on {self.sizes.n_scored:,}",
+            )
         )
         freedom = f"{self.df:.3g}" if self.df < 999.5 else f"{self.df:,.0f}"
-        numbers_of_test = (
-            f"{name} t = {_number(self.statistic, 3)} with {freedom} degrees of freedom, one-sided {self._chance}, "
-            f"level {self.alpha:g}; {models}."
+        test = (
+            f"{distribution} t = {_number(self.statistic, 3)} with {freedom} degrees of freedom, one-sided "
+            f"{self._chance}, level {self.alpha:g}; {models}."
         )
-        return verdict, limit, losses, numbers_of_test
+        return verdict, limit, losses, test
 
     def __str__(self) -> str:
         return printable("\n".join(self._lines))
 
     def _repr_html_(self) -> str:
-        other, own = self._means
-        rows = [
-            ("other clusters", _number(other, 4), str(self.losses_train.size)),
-            ("the same clusters", _number(own, 4), str(self.losses_validation.size)),
-        ]
+        number = str(self.losses_train.size)
+        rows = zip(("other clusters", "the same clusters"), [_number(mean, 4) for mean in self._means], strict=True)
         header = ("trained on", f"mean {self._label} on held-out records", "models")
-        _, limit, _, numbers_of_test = self._lines
+        _, limit, _, test = self._lines
         return fragment(
             element("p", element("strong", self.outcome)),
-            table(header, rows),
-            *(element("p", line) for line in (limit, numbers_of_test)),
+            table(header, [(*row, number) for row in rows]),
+            *(element("p", line) for line in (limit, test)),
         )
 
 
@@ -239,12 +243,6 @@ def _number(value: float, digits: int) -> str:
     """A number with so many digits and a true minus sign."""
     written = f"{value:.{digits}g}"
     return f"−{written[1:]}" if written.startswith("-") else written
-
-
-ALPHA = 0.05
-"""Level of the test by default."""
-_MODELS = 60
-"""Models that the paired test fits, two for each of its drawings."""
 
 
 def leakage_test(
@@ -317,7 +315,9 @@ def leakage_test(
     A cluster effect was found: models are better on clusters that they were trained on.
     ...
     """
-    level = _check_probability("alpha", alpha)
+    level = check_number("alpha", alpha, least=0, strict=True)
+    if level >= 1:
+        raise InputError(f"alpha must lie between 0 and 1, got {level:g}.")
     check_choice("method", method, ("paired", "welch"))
     root = np.random.SeedSequence(seed_of(random_state))
     check_n_jobs(n_jobs)
@@ -329,15 +329,16 @@ def leakage_test(
     folds = make_folds(X, y, groups, cv)
     account = TableAccount.of(X, y, groups, classes=task.classifier, codes=task.clusters)
     announce(lambda: Beginning(task, folds[0], account, _MODELS))
-    facts = task.loss.facts
     if method == "welch":
         losses = sample_disjoint_folds(task, folds, seed=root, n_jobs=n_jobs)
-        return evaluate_effect(losses, facts.name, alpha=level, greater_is_better=facts.greater_is_better)
-    # The third child of the seed, as in `audit`.
-    sampled = sample_effect(task, folds, seed=root.spawn(3)[2], n_jobs=n_jobs)[0]
-    if isinstance(sampled, str):
-        raise InputError(sampled)
-    return evaluate_effect(sampled, facts.name, alpha=level, greater_is_better=facts.greater_is_better)
+    else:
+        # The third child of the seed, as in `audit`.
+        sampled = sample_effect(task, folds, seed=root.spawn(3)[2], n_jobs=n_jobs)[0]
+        if isinstance(sampled, str):
+            raise InputError(sampled)
+        losses = sampled
+    facts = task.loss.facts
+    return evaluate_effect(losses, facts.name, alpha=level, greater_is_better=facts.greater_is_better)
 
 
 def detectable_effect(
@@ -346,7 +347,7 @@ def detectable_effect(
     deviation_train: float,
     deviation_validation: float,
     *,
-    alpha: float = 0.05,
+    alpha: float = ALPHA,
     power: float = POWER,
 ) -> float:
     """Difference of the mean losses that the paper's test finds with a wanted probability (noncentral t distribution).
@@ -357,21 +358,8 @@ def detectable_effect(
     >>> round(detectable_effect(10, 10, 0.1, 0.1), 4), round(detectable_effect(40, 40, 0.1, 0.1), 4)
     (0.1156, 0.0561)
     """
-    n = check_integer("n_train_folds", n_train_folds, least=2)
-    nv = check_integer("n_validation_folds", n_validation_folds, least=2)
-    s = check_number("deviation_train", deviation_train, least=0)
-    sv = check_number("deviation_validation", deviation_validation, least=0)
-    level, wanted = _check_probability("alpha", alpha), _check_probability("power", power)
-    if wanted <= level:
-        raise InputError(f"power must be above alpha, {level:g}, got {wanted:g}.")
-    return _detectable(*_welch(s**2 / n, sv**2 / nv, n - 1, nv - 1), level, wanted)
-
-
-def _check_probability(name: str, value: Any) -> float:
-    number = check_number(name, value, least=0, strict=True)
-    if number >= 1:
-        raise InputError(f"{name} must lie between 0 and 1, got {number:g}.")
-    return number
+    variances = deviation_train**2 / n_train_folds, deviation_validation**2 / n_validation_folds
+    return _detectable(*_welch(*variances, n_train_folds - 1, n_validation_folds - 1), alpha, power)
 
 
 def _welch(a: float, b: float, df_a: int, df_b: int) -> tuple[float, float]:

@@ -1,11 +1,10 @@
-"""What an audit fits: the user's own models, a few baselines, and the runs that the error model plans for every fold."""
+"""What an audit fits: the user's own models, a few baselines, and the runs that the error model plans for a fold."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +16,13 @@ from outofcluster.errormodels.base import Choices, Evidence
 from outofcluster.metrics.recomputed import OfModel, OfPredictions
 from outofcluster.problem.folds import ClusterSizes, Fold, count_clusters
 from outofcluster.problem.problem import Task, digest
-from outofcluster.sampling.audit_samples import MAIN, AuditSamples, EffectLosses, FoldSamples, RandomFolds, TrainLosses
+from outofcluster.sampling.audit_samples import AuditSamples, EffectLosses, FoldSamples, RandomFolds, TrainLosses
 from outofcluster.sampling.baselines import fold_losses, random_fold_losses, train_losses, training_shares
 from outofcluster.sampling.effect import sample_effect
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.run import PreparedRun, RunSettings, UnitKind, package_versions, prepare
 from outofcluster.sampling.samples import LossSamples
-from outofcluster.sampling.store import Checkpoint, Store
+from outofcluster.sampling.store import Store
 
 MODELS_OF_THE_TEST = 60
 """Models that the test for a cluster effect fits."""
@@ -88,7 +87,9 @@ class AuditPlan:
         kept, left_out = list[FoldPlan](), dict(self.left_out)
         for fold in self.folds:
             index = int(fold.fold.index)
-            undefined = [metric for metric, losses in zip(task.losses, own, strict=True) if not len(losses[index]["own"])]
+            undefined = [
+                metric for metric, losses in zip(task.losses, own, strict=True) if not len(losses[index]["own"])
+            ]
             if undefined:
                 metric = undefined[0]
                 left_out[index] = f"{metric.facts.name} is not defined for its held-out part, since {metric.no_value}."

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from outofcluster._base.seeds import RandomState, Seeds
-from outofcluster.auditing.account import TableAccount
 from outofcluster.auditing.beginning import Beginning, announce
+from outofcluster.auditing.checks import read_mute
 from outofcluster.auditing.choices import read_choices
 from outofcluster.auditing.fits import (
     check_folds,
@@ -24,6 +24,7 @@ from outofcluster.auditing.fits import (
 )
 from outofcluster.auditing.result import Audit
 from outofcluster.curves.base import Curve
+from outofcluster.problem.account import TableAccount
 from outofcluster.problem.columns import named_columns
 from outofcluster.problem.folds import make_folds
 from outofcluster.problem.problem import Task, check_n_jobs
@@ -171,7 +172,7 @@ def audit(
         n_train=n_train,
         unmix=unmix,
         confidence_level=confidence_level,
-        mute=mute,
+        mute=read_mute(mute),
         kernel=kernel,
     )
     with Store.at(checkpoint) as store:

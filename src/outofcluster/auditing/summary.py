@@ -4,8 +4,6 @@ A summary holds no records, models or samples, so it can be written down, read b
 ``Summary.from_json(summary.to_json()) == summary`` holds to the last bit. What is not known is NaN in Python and
 null in JSON; null also stands for a bound that a metric does not have. All values are in the metric's own sign: those
 that are called losses are losses only where a smaller value is better. The optimism is positive for every metric.
-
-What the intervals cover, in two sentences that text, report, command line and documentation share.
 """
 
 from __future__ import annotations
@@ -20,18 +18,17 @@ import numpy as np
 
 from outofcluster._base.plain import JsonData, data_frame, read
 from outofcluster._base.text import Markup, element, fragment, printable, table
-from outofcluster.auditing.account import TableAccount
-from outofcluster.auditing.choices import TOLD_APART
 from outofcluster.auditing.effect_test import LeakageTest
 from outofcluster.auditing.findings import Finding
-from outofcluster.auditing.models import estimator_in_words
 from outofcluster.auditing.summary_parts import (
     METRICS_HEADER,
     FittedCurve,
     FoldSummary,
     MetricSummary,
     UnmixedLosses,
+    aligned,
 )
+from outofcluster.errormodels.records import TOLD_APART
 from outofcluster.inference.estimates import (
     Estimate,
     Sensitivity,
@@ -43,12 +40,19 @@ from outofcluster.inference.estimates import (
 )
 from outofcluster.leakage.rate import Leakage
 from outofcluster.metrics.facts import MetricFacts
+from outofcluster.problem.account import TableAccount
+from outofcluster.problem.models import estimator_in_words
 
 _WIDTH = 104
 _MOST_DIGITS, _LONGEST_NAME = 8, 60
 _ALWAYS = ("no-rate", "no-test")
 """Notes that are shown in full, since a part of the answer is missing."""
 OPTIMISM = "optimism"
+_WHOSE = {
+    "records": "the training records belong to held-out clusters",
+    "fragments": "the held-out records have a piece of their cluster in training",
+}
+"""What a leakage rate is a share of."""
 _HEADINGS = {"severe": "Severe", "warning": "Warnings", "info": "Notes"}
 
 
@@ -205,10 +209,8 @@ class Summary(JsonData, what="a summary", schema=3):
         pandas.DataFrame
             One row per estimate: naive, iid and, with a leakage rate, corrected and optimism.
         """
-        named = {"naive": self.naive, "iid": self.iid, "corrected": self.corrected, "optimism": self.optimism}
-        return data_frame(
-            [{"estimate": name, **estimate.columns} for name, estimate in named.items() if estimate is not None]
-        )
+        named = {name: getattr(self, name) for name in ("naive", "iid", "corrected", "optimism")}
+        return data_frame([{"estimate": name, **each.columns} for name, each in named.items() if each is not None])
 
     # --- in words -----------------------------------------------------------------------------------
 
@@ -287,16 +289,12 @@ class Summary(JsonData, what="a summary", schema=3):
         if shown is None or shown.upper is None or self.auc is None:
             return ""
         most, alike = f"at most {_percent(shown.upper, 2)}", f"(a classifier of the two has an AUC of {self.auc:.2f})"
+        sides = "held-out and training records"
         if shown.upper >= 0.995:
-            return (
-                "The records themselves do not bound the leakage rate: held-out and training records look alike "
-                f"{alike}."
-            )
+            return f"The records themselves do not bound the leakage rate: {sides} look alike {alike}."
         if self.auc < TOLD_APART:
-            return (
-                f"The records themselves show no more than that the leakage rate is {most}: held-out and training "
-                f"records are hard to tell apart {alike}."
-            )
+            only = f"show no more than that the leakage rate is {most}"
+            return f"The records themselves {only}: {sides} are hard to tell apart {alike}."
         return f"The records themselves show a leakage rate of {_percent(shown.rate, 2)}, {most}."
 
     @property
@@ -304,9 +302,7 @@ class Summary(JsonData, what="a summary", schema=3):
         """The range that needs no curve; empty where there is none."""
         if self.range is None:
             return ""
-        digits = decimals(*self.estimates.values())
-        low, high = self.range
-        ends = f"{fixed(low, digits)} and {fixed(high, digits)}"
+        ends = " and ".join(fixed(end, decimals(*self.estimates.values())) for end in self.range)
         return (
             f"Without any curve, all that can be said at this leakage rate is that the {self.metric.noun} lies "
             f"between {ends}."
@@ -338,17 +334,11 @@ class Summary(JsonData, what="a summary", schema=3):
                 f" This rate is a lower bound, so that the corrected {self.metric.noun} is still too optimistic: the "
                 "true correction may be larger."
             )
-        if self._rate_is_of_the_data:
+        if self.rate_is_of_the_data:
             return f"That rate is used for the correction, {certainty}.{other_way}"
-        rates = [leak.rate for leak in self.leakage]
-        several = (
-            f" ({_percent(min(rates))} to {_percent(max(rates))} over the folds)" if min(rates) < max(rates) else ""
-        )
-        whose = (
-            "the training records belong to held-out clusters"
-            if self.error_model == "records"
-            else "the held-out records have a piece of their cluster in training"
-        )
+        low, high = min(leak.rate for leak in self.leakage), max(leak.rate for leak in self.leakage)
+        several = f" ({_percent(low)} to {_percent(high)} over the folds)" if low < high else ""
+        whose = _WHOSE[self.error_model]
         return f"It is assumed that {least}{_percent(self.rate)}{several} of {whose}, {certainty}.{bound}{other_way}"
 
     @property
@@ -390,16 +380,17 @@ class Summary(JsonData, what="a summary", schema=3):
     @property
     def answers_but_test(self) -> tuple[str, ...]:
         """What the records say about the rate, and whether that rate is used."""
-        used = self.assumption if self._rate_is_of_the_data else ""
+        used = self.assumption if self.rate_is_of_the_data else ""
         return tuple(line for line in (self.from_records, used) if line)
 
     @property
     def standing_assumption(self) -> str:
         """What is assumed about the rate, where it does not come from the records themselves."""
-        return "" if self._rate_is_of_the_data else self.assumption
+        return "" if self.rate_is_of_the_data else self.assumption
 
     @property
-    def _rate_is_of_the_data(self) -> bool:
+    def rate_is_of_the_data(self) -> bool:
+        """Whether the leakage rate is the one that the records themselves show."""
         return self.leakage is not None and all(leak == self.data_leakage for leak in self.leakage)
 
     def explain(self) -> str:
@@ -410,11 +401,10 @@ class Summary(JsonData, what="a summary", schema=3):
         str
             Several lines of text.
         """
-        lines = [self.title, *self.sentences[1:]]
-        blocks = [[fill(line, _WIDTH)] for line in lines]
+        blocks = [fill(line, _WIDTH) for line in (self.title, *self.sentences[1:])]
         if self.notes:
-            blocks.append([_HEADINGS["info"], *map(_listed, self.notes)])
-        return printable("\n\n".join("\n".join(block) for block in blocks))
+            blocks.append("\n".join([_HEADINGS["info"], *map(_listed, self.notes)]))
+        return printable("\n\n".join(blocks))
 
     def __str__(self) -> str:
         digits = decimals(*self.estimates.values())
@@ -426,12 +416,13 @@ class Summary(JsonData, what="a summary", schema=3):
             f"  {name:{width}}  {value:>{wide}}  {between(estimate, digits)}"
             for (name, estimate), value in zip(named.items(), values, strict=True)
         ]
+        metrics = [METRICS_HEADER, *(one.words for one in self.metrics)]
         # The verdict is the headline's already, where there is a leakage rate.
         sentences = [*([] if self.optimism is not None else [self.verdict]), *self.answers]
         blocks = [
             [fill(self.headline, _WIDTH)],
             [f"  {'':{width}}  {self.metric.label:>{wide}}  {percent(self.confidence_level)} interval", *rows],
-            *([self._table_of_metrics] if self.metrics else []),
+            *([[f"  {line}" for line in aligned(metrics)]] if self.metrics else []),
             [fill(line, _WIDTH) for line in sentences],
         ]
         for severity, group in groupby(self.loud, key=lambda finding: finding.severity):
@@ -444,11 +435,9 @@ class Summary(JsonData, what="a summary", schema=3):
         sentences += [element("p", line) for line in self.answers]
         folded = [element("p", line) for line in (self.title, *self.sentences[1:])]
         rests = element("details", element("summary", "What this rests on"), *folded, *map(_in_html, self.notes))
-        drawn = (
-            []
-            if self.sensitivity is None
-            else [element("p", f"Corrected {self.metric.noun} by leakage rate:"), self.sensitivity.drawing]
-        )
+        drawn = []
+        if self.sensitivity is not None:
+            drawn = [element("p", f"Corrected {self.metric.noun} by leakage rate:"), self.sensitivity.drawing]
         optimism = {} if self.optimism is None else {OPTIMISM: self.optimism}
         return fragment(
             element("p", element("strong", self.headline)),
@@ -459,13 +448,6 @@ class Summary(JsonData, what="a summary", schema=3):
             *drawn,
             rests,
         )
-
-    @property
-    def _table_of_metrics(self) -> list[str]:
-        """All metrics of the same fits, as lines of text."""
-        rows = [METRICS_HEADER, *(one.words for one in self.metrics)]
-        widths = [max(len(row[place]) for row in rows) for place in range(4)]
-        return ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
     @property
     def _tested(self) -> str:

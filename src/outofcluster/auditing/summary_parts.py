@@ -5,7 +5,7 @@ Like the summary itself they are plain data in the metric's own sign. ``of`` mak
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -15,10 +15,10 @@ from outofcluster._base.arguments import Array
 from outofcluster.curves.base import Curve
 from outofcluster.curves.operator import BinomialOperator
 from outofcluster.curves.unmixing import injected_of_mass
+from outofcluster.errormodels.pooled import Pooled
 from outofcluster.inference.estimates import Estimate, between, decimals, fixed
-from outofcluster.inference.pooled import Pooled
 from outofcluster.metrics.facts import MetricFacts
-from outofcluster.sampling.audit_samples import FoldSamples
+from outofcluster.sampling.audit_samples import UNMIXED, FoldSamples
 
 METRICS_HEADER = ("", "cross-validated as it is", "corrected", "optimism")
 """Names of the columns of `MetricSummary.words`."""
@@ -47,13 +47,9 @@ class MetricSummary:
     @property
     def words(self) -> tuple[str, str, str, str]:
         """The metric and its three estimates as a row of a table."""
-        known = [estimate for estimate in (self.naive, self.corrected) if estimate is not None]
-        digits = decimals(*known)
-        cells = [f"{fixed(estimate.value, digits)} ({between(estimate, digits)})" for estimate in known]
-        if self.optimism is not None:
-            cells.append(f"{fixed(self.optimism.value, digits)} ({between(self.optimism, digits)})")
-        naive, corrected, optimism, *_ = (*cells, "", "")
-        return self.metric.label, naive, corrected, optimism
+        digits = decimals(*(estimate for estimate in (self.naive, self.corrected) if estimate is not None))
+        estimates = (in_digits(self.naive, digits), in_digits(self.corrected, digits), in_digits(self.optimism, digits))
+        return self.metric.label, *estimates
 
 
 @dataclass(frozen=True)
@@ -80,7 +76,7 @@ class FoldSummary:
             n_train=fold.n_train,
             n_validation=fold.n_validation,
             fits=fold.n_fits,
-            seeds=tuple(int(seed) for samples in fold.all_samples for seed in samples.seeds),
+            seeds=tuple(int(seed) for run in fold.runs.values() for seed in run.seeds),
         )
 
 
@@ -109,7 +105,7 @@ class FittedCurve:
     def of(cls, pooled: Pooled, curve: Curve, rate: float) -> Self:
         """The losses A e that a curve implies, from no leakage to the highest level, in the metric's own sign."""
         metric = pooled.samples.metric
-        at = pooled.levels(rate)[1][: len(pooled.injected)]
+        at = pooled.levels(rate)[: len(pooled.injected)]
         p = np.linspace(0, float(at.max()), _DRAWN)
 
         def implied(levels: Array, values: Callable[[Any], Array] = curve.values) -> Array:
@@ -148,17 +144,28 @@ class UnmixedLosses:
     @classmethod
     def of(cls, pooled: Pooled, curve: Curve | None) -> Self | None:
         """Those of an audit and its fitted curve; None where no fold has any."""
-        run = pooled.samples.folds[0].unmixed
-        if run is None or not pooled.has_unmixed:
+        if UNMIXED not in pooled.roles:
             return None
-        below = slice(None, len(pooled.all_injected) - 1, -1)  # The last columns, by increasing mass.
-        shown = pooled.samples.metric.shown
-        losses, variances = pooled.shares @ pooled.losses, pooled.shares**2 @ pooled.errors**2
+        shown, run = pooled.samples.metric.shown, pooled.folds[0].runs[UNMIXED]
+        # Columns are in the order of increasing mass.
+        losses = (pooled.shares @ pooled.columns.means(UNMIXED))[::-1]
+        variances = (pooled.shares**2 @ pooled.columns.errors(UNMIXED) ** 2)[::-1]
         solution = getattr(curve, "unmixing_", None)
         return cls(
             tuple(np.sort(np.append(run.injected, 0.0)).tolist()),
-            tuple(shown(losses[below]).tolist()),
-            tuple(np.sqrt(variances[below]).tolist()),
+            tuple(shown(losses).tolist()),
+            tuple(np.sqrt(variances).tolist()),
             None if solution is None else float(injected_of_mass(solution.needed[1])),
             None if solution is None else float(solution.works),
         )
+
+
+def in_digits(estimate: Estimate | None, digits: int) -> str:
+    """An estimate and its interval with so many decimals; empty where there is none."""
+    return "" if estimate is None else f"{fixed(estimate.value, digits)} ({between(estimate, digits)})"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The rows of a table as lines of text, with columns that begin below each other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]

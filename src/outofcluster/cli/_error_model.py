@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from outofcluster._base.exceptions import InputError
-from outofcluster.auditing.choices import choose_error_model
+from outofcluster.errormodels.choose import choose_error_model
 from outofcluster.cli._options import Problem
 from outofcluster.problem.folds import Clusters, make_folds
 

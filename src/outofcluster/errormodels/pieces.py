@@ -160,7 +160,7 @@ class PiecesPooled(Pooled):
         return replace(solved, by_curve=replace(solved.by_curve, weights=both))
 
     def solve(self, curve: Curve, rates: Array, *, losses: Weights | None = None, derive: bool = True) -> Optimism:
-        """The optimism by the line and by models without likely pieces; ``facts`` has both, and those by law of cuts."""
+        """The optimism by the line and by models without likely pieces; ``facts`` has both, and those by law."""
         solved = self.by_curve(curve, rates, losses=losses, derive=derive)
         rate, choice, by_cuts = float(self.shares @ rates), solved.by_curve.choice, dict[str, float]()
         if losses is None and derive and self._by_cuts:
@@ -218,9 +218,7 @@ class PiecesPooled(Pooled):
         drop = self._drop.scaled(rate)
         units, variance = self._losing
         by_curve = solved.by_curve
-        readings = TwoReadings(
-            by_curve.value, drop.value, self.monte_carlo_of(by_curve), rate**2 * variance, units
-        )
+        readings = TwoReadings(by_curve.value, drop.value, self.monte_carlo_of(by_curve), rate**2 * variance, units)
         return replace(
             solved,
             by_curve=by_curve.scaled(1 - readings.weight),
@@ -345,7 +343,7 @@ class Pieces(ErrorModel):
         first = CutPieces.of(fold, clusters, n_train, law)
         runs = list[Run]()
         if int((np.bincount(clusters[fold.validation]) >= 3).sum()) >= 2:
-            # A second piece's gain counts rho0 times as much as that of the first one, so it gets a quarter of the fits.
+            # A second piece's gain counts rho0 times as much as that of the first one: it gets a quarter of the fits.
             fits = max(main // 8, 2) * 2
             main -= fits
             second = CutPieces.of(fold, clusters, n_train, law, second=True)

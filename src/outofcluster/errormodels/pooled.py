@@ -38,7 +38,6 @@ every loss, those of the method itself where it has them in closed form. Else th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -403,9 +403,7 @@ class Records(ErrorModel):
         further = [run(*each, required=False) for each in zip(roles, fewer, fits, strict=True)]
         runs = [run(MAIN, size, main - sum(fits)), *further]
         if len(evidence.fractions):
-            resampler = WeighRecords(
-                DrawRecords.of(fold, size), evidence.weights[fold.index], always=True, thin=True
-            )
+            resampler = WeighRecords(DrawRecords.of(fold, size), evidence.weights[fold.index], always=True, thin=True)
             seed, even = seeds.run(fold.index, UNMIXED, roles), np.ones(len(evidence.fractions))
             runs.append(Run(UNMIXED, fold, resampler, budget.below, seed, evidence.fractions, even, required=False))
         return runs

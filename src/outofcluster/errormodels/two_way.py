@@ -28,7 +28,6 @@ is continued, and the own model's b_T is its value at 0.
 expects :math:`(1-p_0)` there. So it is given the mass μ̃ with :math:`μ̃/(1-μ̃) = \frac{1-p_0-r_0}{1-p_0} μ/(1-μ)`.
 """
 
-
 from __future__ import annotations
 
 from collections.abc import Sequence

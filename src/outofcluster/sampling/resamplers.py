@@ -55,7 +55,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.arguments import Array, check_integer, short
+from outofcluster._base.arguments import Array, check_integer
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import plain
 from outofcluster._base.rows import in_increasing_order, order_of_codes
@@ -240,6 +240,7 @@ def _strength(ratio: Array, mass: float) -> float:
         return mass / float(ratio.mean())
     i = int(reached[-1])
     return float((mass * n - (n - 1 - i)) / below[i])
+
 
 @dataclass(frozen=True)
 class Draw:
@@ -654,7 +655,9 @@ class CutPieces:
             return shuffled
         shuffled = np.empty_like(self.members)
         for positions in self._of_equal_size:
-            shuffled[positions] = self.members[np.take_along_axis(positions, np.argsort(keys[positions], axis=1), axis=1)]
+            shuffled[positions] = self.members[
+                np.take_along_axis(positions, np.argsort(keys[positions], axis=1), axis=1)
+            ]
         return shuffled
 
     def __getstate__(self) -> dict[str, Any]:

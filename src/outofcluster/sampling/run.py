@@ -11,7 +11,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outofcluster._base.arguments import Array, check_choice, check_flag, check_integer, check_number, check_vector, short
+from outofcluster._base.arguments import (
+    Array,
+    check_choice,
+    check_flag,
+    check_integer,
+    check_number,
+    check_vector,
+    short,
+)
 from outofcluster._base.exceptions import InputError
 from outofcluster.problem.folds import Fold, renumbered
 from outofcluster.problem.problem import Task, digest
@@ -80,7 +88,9 @@ class Run:
             levels = self.resampler.levels(self.largest)
         else:
             if wanted is not None:
-                raise InputError("standard_error must be None when injected is given: it needs the design's own levels.")
+                raise InputError(
+                    "standard_error must be None when injected is given: it needs the design's own levels."
+                )
             levels = np.sort(check_vector("injected", self.injected))
             self.resampler.check(levels)
             if len(np.unique(levels)) < len(levels):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace as replace_settings
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
