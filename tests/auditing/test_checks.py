@@ -4,6 +4,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
@@ -12,6 +13,7 @@ import outofcluster as ooc
 from outofcluster._base.exceptions import InputError
 from outofcluster.auditing.checks import CHECKS, CODES
 from outofcluster.auditing.checks.base import Remark, check
+from outofcluster.problem.account import TableAccount
 
 rng = np.random.default_rng(0)
 clusters = np.repeat(np.arange(40), 25)
@@ -267,3 +269,39 @@ def test_a_comparison_and_a_sweep_say_it_as_well():
     assert "mostly-left-out (0.1)" in swept._repr_html_()
     assert "giant-cluster" not in [finding.code for finding in swept.findings[0.9]]
     assert swept.to_frame()["scored"].tolist() == [40, 1000]
+
+
+# --- the table ---------------------------------------------------------------------------------------------
+
+
+def test_ids_and_single_records(plain_audit, tmp_path):
+    frame = pd.DataFrame({"visit": rng.permutation(1000), "dose": X[:, 0], "who": clusters})
+    groups = np.where(np.arange(1000) < 800, 1000 + np.arange(1000), clusters)
+    single = TableAccount.of(frame, target, groups, classes=False)
+    result = replace(plain_audit, table=single)
+    found = by_code(result)
+    assert "'visit'" in found["id-like-feature"].message
+    assert "800 of 808 clusters have a single record" in found["singleton-clusters"].message
+    assert not {"target-among-features", "perfect-score", "numbers-as-classes"} & set(found)
+    result.save(tmp_path / "audit")
+    assert ooc.Audit.load(tmp_path / "audit").findings == result.findings
+    assert ooc.Summary.from_json(result.to_json()).table == single
+    same = by_code(replace(plain_audit, table=TableAccount.of(frame, target, clusters, classes=False)))
+    assert "'who'" in same["id-like-feature"].message
+
+
+def test_the_target_among_the_features_and_numbers_as_classes(plain_audit):
+    label = np.arange(1000) % 3
+    frame = pd.DataFrame({"noise": X[:, 0], "same": 2 * label - 1})
+    found = by_code(replace(plain_audit, table=TableAccount.of(frame, label, clusters, classes=True)))
+    assert "'same'" in found["target-among-features"].message
+    assert "The 3 different whole numbers" in found["numbers-as-classes"].message
+
+
+def test_a_perfect_score():
+    options = {"groups": clusters, "n_fits": 60, "unmix": False, "random_state": 0}
+    right = ooc.audit(Ridge(alpha=1e-9), X, 2 * X[:, 0] - 1, **options)
+    assert "perfect-score" in by_code(right)
+    label = np.where(X[:, 0] > 0, 1, 0)
+    certain = ooc.audit(KNeighborsClassifier(1), label[:, None], label, scoring="accuracy", **options)
+    assert by_code(certain)["perfect-score"].message == "The cross-validated accuracy is as good as it can be (1)."
