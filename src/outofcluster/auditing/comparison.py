@@ -202,7 +202,7 @@ class Comparison(SeveralAudits[str]):
     """
 
     _schema = 3
-    _told = ("fold-left-out", "giant-cluster", "mostly-left-out", "unbalanced-folds")
+    _codes_shown = ("fold-left-out", "giant-cluster", "mostly-left-out", "unbalanced-folds")
     """Findings about folds, which the models share; the others are those of a model."""
     _header = ("model", "as it is", "corrected")
 

@@ -21,7 +21,7 @@ class Finding:
     Attributes
     ----------
     code : str
-        What kind of finding it is; :doc:`findings` lists them all.
+        What kind of finding it is, such as "few-clusters".
     severity : {"info", "warning", "severe"}
         How much it affects the answer.
     message : str

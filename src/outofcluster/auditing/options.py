@@ -51,10 +51,10 @@ def check_options(function: str, options: Iterable[str]) -> None:
             raise InputError(f"{function}() got an unexpected option {name!r}; {hint}")
 
 
-def checkpoint_of_part(options: AuditOptions, ending: str) -> str | None:
+def checkpoint_of_part(options: AuditOptions, suffix: str) -> str | None:
     """Where one of several audits keeps finished work; None without a checkpoint."""
     path = options.get("checkpoint")
-    return None if path is None else f"{Place(path).path}{ending}"
+    return None if path is None else f"{Place(path).path}{suffix}"
 
 
 def common_seed(random_state: RandomState) -> int:

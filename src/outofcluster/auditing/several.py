@@ -37,7 +37,7 @@ class SeveralAudits(Generic[Key]):
     left_out: dict[Key, str]
 
     _schema: ClassVar[int]
-    _told: ClassVar[Container[str] | None] = None
+    _codes_shown: ClassVar[Container[str] | None] = None
     """Codes of the findings that are told below the table; all by default."""
 
     @property
@@ -98,7 +98,7 @@ class SeveralAudits(Generic[Key]):
         """The sentences below the table: the answers, what is found in the audits, and what was left out."""
         named = {_shown(key): findings for key, findings in self.findings.items()}
         left_out = [f"{_shown(key)} was left out: {reason}" for key, reason in self.left_out.items()]
-        return [*self._answers, *in_words(named, self._told), *left_out]
+        return [*self._answers, *in_words(named, self._codes_shown), *left_out]
 
     # --- what tells the two kinds of results apart ----------------------------------------------------
 

@@ -12,12 +12,12 @@ import numpy as np
 
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.files import check_outputs
-from outofcluster.errormodels.choose import MODELS
 from outofcluster.cli._commas import read_decimal_commas
 from outofcluster.cli._options import json_option
 from outofcluster.cli._print import console, on_screen, write_json
 from outofcluster.cli._suggest import SuggestingGroup
 from outofcluster.cli._table import column, read_table
+from outofcluster.errormodels.choose import MODELS
 from outofcluster.leakage.rate import Leakage
 
 _PAIRS = (("left", "right", "probability"), ("unique_id_l", "unique_id_r", "match_probability"))

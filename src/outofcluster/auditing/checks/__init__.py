@@ -28,7 +28,7 @@ CODES = {each.code: each.look.__doc__ or "" for each in CHECKS}
 
 def find(context: Context, mute: Container[str]) -> tuple[Finding, ...]:
     """What all checks find in an audit but for the muted codes, the most severe first."""
-    return most_severe_first(found for each in CHECKS if each.code not in mute for found in each.findings(context))
+    return most_severe_first(finding for each in CHECKS if each.code not in mute for finding in each.findings(context))
 
 
 def read_mute(mute: Any) -> tuple[str, ...]:
