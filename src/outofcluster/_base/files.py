@@ -2,6 +2,9 @@
 
 An ordinary file is written beside its place and put there in one step. A symbolic link stays one: the file that it
 leads to is replaced. What is no ordinary file (a device, a pipe, the standard output) is written through as it is.
+
+A lock is a file that one process at a time can hold. The system ends it with its process, so that a killed one never
+stands in the way. Some network disks know no locks; whoever writes there must be safe without one.
 """
 
 from __future__ import annotations
@@ -12,11 +15,15 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
+from errno import ENOLCK, ENOTSUP
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outofcluster._base.arguments import short
 from outofcluster._base.exceptions import InputError, one_line
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 _LONGEST_PATH = 300
 """Characters of a path that messages show."""
@@ -179,3 +186,25 @@ def _mode(target: Path) -> int:
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask
+
+
+def take_lock(path: str | os.PathLike[str]) -> BaseFileLock | None:
+    """Take a lock without waiting; None where somebody else has it. Errors are those of the disk."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path, thread_local=False)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        return None
+    except OSError as error:
+        if error.errno not in (ENOLCK, ENOTSUP):
+            raise
+    return lock
+
+
+def release_lock(lock: BaseFileLock) -> None:
+    """Give a lock back. Its file is removed while it is held: whoever has just opened it sees that, and tries again."""
+    with suppress(OSError):
+        os.unlink(lock.lock_file)
+    lock.release()

@@ -57,10 +57,11 @@ def _plain(value: Any, path: str, arrays: dict[str, NDArray[Any]] | None) -> Any
         return path
     elif isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
+    inside = f"{path}/" if path else ""
     if isinstance(value, Mapping):
-        return {str(name): _plain(part, f"{path}/{name}", arrays) for name, part in value.items()}
+        return {str(name): _plain(part, f"{inside}{name}", arrays) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(part, f"{path}/{index}", arrays) for index, part in enumerate(value)]
+        return [_plain(part, f"{inside}{index}", arrays) for index, part in enumerate(value)]
     if isinstance(value, float) and arrays is None:
         return value if math.isfinite(value) else None
     return value
