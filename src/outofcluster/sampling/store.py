@@ -258,7 +258,8 @@ class Checkpoint:
         assert self._file is not None
         buffer = io.BytesIO()
         about, arrays = to_arrays(value)
-        np.savez(buffer, about=np.array(json.dumps(about)), **arrays)
+        content: dict[str, Any] = {"about": np.array(json.dumps(about)), **arrays}
+        np.savez(buffer, **content)
         data = buffer.getvalue()
         chain = hashlib.sha256(self._chain + data).digest()
         record = start + _HEAD.pack(len(data), chain) + data
