@@ -60,11 +60,6 @@ from outofcluster.auditing.once import (
     of_fold,
     random_arrays,
     read_effect,
-    sound_effect,
-    sound_folds,
-    sound_random,
-    sound_train,
-    sound_varied,
     train_arrays,
     varied_arrays,
 )
@@ -79,7 +74,7 @@ from outofcluster.problem.problem import Task, check_n_jobs
 from outofcluster.sampling.audit_samples import AuditSamples, FoldSamples, RandomFolds
 from outofcluster.sampling.baselines import fold_losses
 from outofcluster.sampling.progress import Progress
-from outofcluster.sampling.store import BaselineStore, Place, keeping_work
+from outofcluster.sampling.store import Arrays, BaselineStore, Place, keeping_work
 
 _MODELS_OF_THE_TEST = 60
 
@@ -267,8 +262,8 @@ def audit(
     n_metrics = len(task.losses)
     own = store.part(
         "own",
+        Arrays,
         lambda: by_fold(fold_losses(task, folds, seed=own_seed, parts=parts, n_jobs=n_jobs)),
-        lambda arrays: sound_folds(arrays, folds, n_metrics),
     )
     jobs, without_value = of_defined_metrics(jobs, task, own)
     left_out |= without_value
@@ -277,30 +272,18 @@ def audit(
         raise FitError(f"No fold could be audited; the first: Fold {index} could not be audited: {why}")
     if without_value:
         bar = Progress(sum(job.budget for job in jobs), show=bool(progress))
-    random = store.part(
-        "random",
-        lambda: random_arrays(task, max(2, len(folds)), random_seed, n_jobs),
-        lambda arrays: sound_random(arrays, task.n_records, n_metrics),
-    )
-    effects = store.part(
-        "effect",
-        lambda: effect_arrays(task, folds, test_seed, n_jobs),
-        lambda arrays: sound_effect(arrays, n_metrics),
-    )
+    random = store.part("random", Arrays, lambda: random_arrays(task, max(2, len(folds)), random_seed, n_jobs))
+    effects = store.part("effect", Arrays, lambda: effect_arrays(task, folds, test_seed, n_jobs))
     varied = np.zeros(n_metrics)
     if model == "fragments" and n_train is None:
         # With T̂ as it is in every resample, other fits must show what other training clusters would do.
         training_seed = np.random.SeedSequence([*root.generate_state(4).tolist(), 3])
         again = partial(varied_arrays, task, folds, own, training_seed, n_jobs)
-        varied = store.part("training", again, lambda arrays: sound_varied(arrays, n_metrics))["shares"]
+        varied = store.part("training", Arrays, again)["shares"]
     on_training = dict[str, Any]()
     if reverse is not None:
         train_seed = np.random.SeedSequence([*root.generate_state(4).tolist(), 4])
-        on_training = store.part(
-            "train",
-            lambda: train_arrays(task, folds, train_seed, n_jobs),
-            lambda arrays: sound_train(arrays, folds, n_metrics),
-        )
+        on_training = store.part("train", Arrays, lambda: train_arrays(task, folds, train_seed, n_jobs))
     samples = dict[int, tuple[FoldSamples, ...]]()
     failure = None
     with bar:

@@ -14,8 +14,8 @@ second one works without the file, and so does a run whose disk is full: keeping
 What is fitted once per audit (the user's own folds, random folds, the test's models), kept beside a checkpoint.
 
 A finished run that is started again from its checkpoint then fits nothing at all. The whole file is written after each
-part. It belongs to one problem, and is refused for another one by the names of what differs. A damaged file, and a part
-whose arrays are not what they should be, are computed anew.
+part. It belongs to one problem, and is refused for another one by the names of what differs. What was in a damaged file
+is computed anew.
 """
 
 from __future__ import annotations
@@ -64,6 +64,17 @@ class Batch:
     redraws: int
     train_sums: tuple[Array, ...]
     validation_sums: tuple[Array, ...]
+
+
+def _packed(value: Any) -> dict[str, Any]:
+    """A value as named arrays, one of which holds its plain data as JSON."""
+    about, arrays = to_arrays(value)
+    return {"about": np.array(json.dumps(about)), **arrays}
+
+
+def _unpacked(kind: type[Content], arrays: dict[str, Any]) -> Content:
+    """The value that `_packed` was called on."""
+    return from_arrays(kind, json.loads(str(arrays["about"])), arrays)
 
 
 def check_same_problem(path: Path, stored: dict[str, Any], problem: dict[str, Any]) -> None:
@@ -257,9 +268,7 @@ class Checkpoint:
         """Write a record after the last one that counts."""
         assert self._file is not None
         buffer = io.BytesIO()
-        about, arrays = to_arrays(value)
-        content: dict[str, Any] = {"about": np.array(json.dumps(about)), **arrays}
-        np.savez(buffer, **content)
+        np.savez(buffer, **_packed(value))
         data = buffer.getvalue()
         chain = hashlib.sha256(self._chain + data).digest()
         record = start + _HEAD.pack(len(data), chain) + data
@@ -301,8 +310,7 @@ class Checkpoint:
             return None, here
         try:
             with np.load(io.BytesIO(data), allow_pickle=False) as stored:
-                arrays = {name: stored[name] for name in stored.files}
-            content = from_arrays(kind, json.loads(str(arrays.pop("about"))), arrays)
+                content = _unpacked(kind, {name: stored[name] for name in stored.files})
         except Exception:
             # The digest is right and the content is not: somebody made it so.
             return None, here
@@ -317,14 +325,14 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class _Baselines:
-    """The arrays of every part, by its name, and the problem that they belong to."""
+    """The problem of an audit, and what was fitted once for it: the arrays of every part by its name."""
 
     problem: dict[str, Any]
     parts: dict[str, Arrays]
 
 
 class BaselineStore:
-    """Named parts, each a few arrays, computed once and read again; without a place nothing is stored."""
+    """Named parts, computed once and read again; without a place nothing is stored."""
 
     def __init__(self, place: Place | None) -> None:
         self._place = place
@@ -345,16 +353,15 @@ class BaselineStore:
             check_same_problem(self._place.file(_ENDING), self._stored.problem, problem)
         self._stored = _Baselines(problem, {} if self._stored is None else self._stored.parts)
 
-    def part(self, name: str, compute: Callable[[], Arrays], sound: Callable[[Arrays], bool]) -> Arrays:
-        """The arrays of a part: from the file if they are in it and sound, otherwise computed and stored."""
+    def part(self, name: str, kind: type[Content], compute: Callable[[], Content]) -> Content:
+        """What a part holds: from the file if it is there, otherwise computed and stored."""
         assert self._stored is not None
-        # Arrays of other names or kinds than those that are looked for are no more sound than wrong numbers.
-        with suppress(KeyError, ValueError, TypeError, IndexError):
-            if sound(self._stored.parts[name]):
-                return self._stored.parts[name]
-        self._stored.parts[name] = {key: np.asarray(array) for key, array in compute().items()}
+        with suppress(KeyError, TypeError, ValueError):
+            return _unpacked(kind, self._stored.parts[name])
+        value = compute()
+        self._stored.parts[name] = _packed(value)
         self._write()
-        return self._stored.parts[name]
+        return value
 
     def _write(self) -> None:
         if self._place is None or not self._place.usable:
