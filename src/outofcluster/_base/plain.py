@@ -57,10 +57,11 @@ def _plain(value: Any, path: str, arrays: dict[str, NDArray[Any]] | None) -> Any
         return path
     elif isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
+    inside = f"{path}/" if path else ""
     if isinstance(value, Mapping):
-        return {str(name): _plain(part, f"{path}/{name}", arrays) for name, part in value.items()}
+        return {str(name): _plain(part, f"{inside}{name}", arrays) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(part, f"{path}/{index}", arrays) for index, part in enumerate(value)]
+        return [_plain(part, f"{inside}{index}", arrays) for index, part in enumerate(value)]
     if isinstance(value, float) and arrays is None:
         return value if math.isfinite(value) else None
     return value
@@ -84,7 +85,7 @@ def _read(hint: Any, data: Any, arrays: Arrays | None) -> Any:
     if hint is Any:
         return data
     if hint in _SIMPLE:
-        return _SIMPLE[hint](data)
+        return _read_simple(hint, data)
     if is_dataclass(hint):
         with reading(hint._what) if hasattr(hint, "_what") else nullcontext():
             return _read_fields(hint, data, arrays)
@@ -104,7 +105,7 @@ def _read(hint: Any, data: Any, arrays: Arrays | None) -> Any:
         return data
     if origin is tuple:
         return _read_tuple(parts, data, arrays)
-    return {_SIMPLE_KEY[parts[0]](key): _read(parts[1], part, arrays) for key, part in _object(data).items()}
+    return {parts[0](name): _read(parts[1], part, arrays) for name, part in _object(data).items()}
 
 
 def _read_fields(kind: Any, data: Any, arrays: Arrays | None) -> Any:
@@ -138,39 +139,20 @@ def _object(data: Any) -> Mapping[str, Any]:
     return data
 
 
-def _number(value: Any) -> float:
-    if value is None:
+def _read_simple(kind: Any, value: Any) -> Any:
+    if kind is float and value is None:
         return math.nan
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{short(value)} is not a number")
-    return float(value)
+    wanted = int | float if kind is float else kind
+    if not isinstance(value, wanted) or (isinstance(value, bool) and kind is not bool):
+        raise TypeError(f"{short(value)} is not {_SIMPLE[kind]}")
+    return kind(value)
 
 
-def _numbers(values: Any) -> Any:
-    return [_numbers(value) for value in values] if isinstance(values, list | tuple) else _number(values)
+_SIMPLE = {float: "a number", int: "a whole number", str: "a string", bool: "true or false"}
 
 
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{short(value)} is not a whole number")
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{short(value)} is not a string")
-    return value
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"{short(value)} is not true or false")
-    return value
-
-
-_SIMPLE: dict[Any, Any] = {float: _number, int: _whole, str: _text, bool: _flag}
-_SIMPLE_KEY: dict[Any, Any] = {int: int, str: _text}
-"""JSON has no other keys than strings."""
+def _numbers(data: Any) -> Any:
+    return [_numbers(part) for part in data] if isinstance(data, list | tuple) else _read_simple(float, data)
 
 
 def _finite(value: float) -> None:
@@ -183,20 +165,16 @@ def _within_one(value: float) -> None:
         raise ValueError(f"{value:g} does not lie in [0, 1]")
 
 
-def _of_dimensions(number: int) -> Any:
-    def check(array: Array) -> None:
-        if array.ndim != number:
-            raise ValueError(f"an array must have {number} dimensions, and has {array.ndim}")
-
-    return check
+def _has_rows(array: Array) -> None:
+    if array.ndim != 2:
+        raise ValueError("a table must be a list of rows of the same length")
 
 
 Finite = Annotated[float, _finite]
 Chance = Annotated[float, _within_one]
 """A float between 0 and 1, or NaN."""
 KnownChance = Annotated[Finite, _within_one]
-Vector = Annotated[Array, _of_dimensions(1)]
-Matrix = Annotated[Array, _of_dimensions(2)]
+Matrix = Annotated[Array, _has_rows]
 
 
 def _read_json(written: Any) -> dict[str, Any]:
