@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from outofcluster._base.archive import read_archive, write_archive
 from outofcluster._base.arguments import Array
@@ -305,7 +306,7 @@ class _Baselines:
     """The baselines by name, and the problem that they belong to."""
 
     problem: dict[str, Any]
-    parts: dict[str, Arrays]
+    parts: dict[str, dict[str, NDArray[Any]]]
 
 
 class Store:
