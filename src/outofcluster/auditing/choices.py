@@ -17,7 +17,7 @@ from outofcluster._base.exceptions import InputError
 from outofcluster.curves import AutoCurve, Curve, PolynomialCurve
 from outofcluster.evidence.laws import PieceLaw
 from outofcluster.leakage.rate import Leakage
-from outofcluster.metrics.base import Loss
+from outofcluster.metrics.base import Metric
 from outofcluster.problem.folds import Fold, Rows, count_clusters, looks_linked
 from outofcluster.sampling.audit_samples import AuditSamples
 
@@ -208,7 +208,7 @@ def read_record_rates(leakage: Any, error_model: str, folds: Sequence[Fold], n_r
 
 
 def read_validation_leakage(
-    validation_leakage: Any, error_model: str, losses: Sequence[Loss], rates: Sequence[Leakage] | None
+    validation_leakage: Any, error_model: str, losses: Sequence[Metric], rates: Sequence[Leakage] | None
 ) -> float | None:
     """r0: the share of the held-out records that truly belong to training clusters; None where it was not asked for."""
     if validation_leakage is None:
@@ -223,7 +223,7 @@ def read_validation_leakage(
             f"validation_leakage must be None for error_model={error_model!r}, got {short(validation_leakage)}: it is "
             "for single records."
         )
-    if any(loss.kind != "per_record" or loss.measure is not None for loss in losses):
+    if not all(metric.is_mean for metric in losses):
         raise InputError(
             "validation_leakage must be None for a metric that is no mean over records, got "
             f"{short(validation_leakage)}; use a loss per record."

@@ -21,7 +21,6 @@ from outofcluster.evidence.sides import Sides
 from outofcluster.leakage.data import estimate_rate, over_folds
 from outofcluster.leakage.rate import Leakage
 from outofcluster.leakage.records import check_record_rates, informed_rates
-from outofcluster.metrics.recomputed import OfModel, OfPredictions
 from outofcluster.problem.folds import Fold, Rows, count_clusters
 from outofcluster.problem.problem import Task
 from outofcluster.sampling.audit_samples import FoldSamples, SideFacts, TrainScores
@@ -263,7 +262,7 @@ def side_facts(task: Task, fold: Fold, sides: Sides | None, rates: Array | None)
 def stored_units(unit_kind: UnitKind, design: Design, task: Task, n_folds: int) -> tuple[UnitKind, ...]:
     """The units that were chosen and, where memory and metrics that are computed anew allow, the others as well."""
     other: UnitKind = "records" if unit_kind == "clusters" else "clusters"
-    if any(isinstance(loss.measure, OfModel | OfPredictions) for loss in task.losses):
+    if any(metric.recomputed for metric in task.losses):
         return (unit_kind,)
     return (unit_kind, other) if task.n_records * design.n_levels * n_folds <= _BOTH_KINDS else (unit_kind,)
 

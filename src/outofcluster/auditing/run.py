@@ -256,7 +256,7 @@ def audit(
     if model == "fragments" and unmix is not False:
         entities, pieces = likely_entities(task, folds, root)
         # The records that lose a piece say nothing about a metric that is no mean over records.
-        if all(each.kind == "per_record" and each.measure is None for each in task.losses):
+        if all(each.is_mean for each in task.losses):
             design = with_pieces_left_out(design, pieces, spend=n_fits is not None)
     jobs, left_out = prepared(task, folds, design, fold_seeds, place)
     announce(lambda: _beginning(task, jobs, account))
