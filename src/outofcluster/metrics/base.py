@@ -41,11 +41,6 @@ from outofcluster._base.exceptions import InputError
 from outofcluster.metrics.facts import MetricFacts
 from outofcluster.metrics.predictions import Predictions, single_column
 
-Effects = tuple[float, list[Array]]
-"""A loss of all records, and the effects of the units on it, one array per partition."""
-LeftOut = tuple[float, list[Array]]
-"""A metric of all records in its own sign, and the metric without each unit, one array per partition."""
-
 
 class NotDefinedError(InputError):
     """A metric has no value for what a model predicts; the message is the reason, in words that go on after "since"."""
@@ -73,23 +68,41 @@ class Partition:
         return np.asarray(np.bincount(self.of, values, self.count), dtype=float)
 
 
+# A loss of all records, and the effects of the units on it, one array per partition.
+Effects = tuple[float, list[Array]]
+# A metric of all records in its own sign, and the metric without each unit, one array per partition.
+LeftOut = tuple[float, list[Array]]
+# Units of several kinds, by the name of the kind.
+Partitions = Mapping[str, Partition]
+
+
 @dataclass(frozen=True)
 class Metric(ABC):
-    """How fitted models are scored."""
+    """How fitted models are scored.
+
+    Attributes
+    ----------
+    name : str
+        Name of the loss, of the function, or of the metric.
+    facts : MetricFacts
+        How it is shown.
+    classes : array or None
+        The sorted classes of all targets, where the metric needs them.
+    is_mean : bool
+        Whether every record has a loss, and the metric is their mean.
+    costly : bool
+        Whether leaving out units takes so long that one replicate stands for all of a block.
+    recomputed : bool
+        Whether the metric is called anew for every unit that is left out.
+    """
 
     name: str
-    """Name of the loss, of the function, or of the metric."""
     facts: MetricFacts
-    """How it is shown."""
     classes: NDArray[Any] | None = field(default=None, repr=False, compare=False, kw_only=True)
-    """The sorted classes of all targets, where the metric needs them."""
 
     is_mean: ClassVar[bool] = False
-    """Whether every record has a loss, and the metric is their mean."""
     costly: ClassVar[bool] = False
-    """Whether leaving out units takes so long that one replicate stands for all of a block."""
     recomputed: ClassVar[bool] = False
-    """Whether the metric is called anew for every unit that is left out."""
 
     @property
     def no_value(self) -> str:
@@ -130,9 +143,7 @@ class Metric(ABC):
         """The loss of all records together, without the shift, and every unit's effect on it for each partition."""
 
     @abstractmethod
-    def losses(
-        self, predictions: Predictions, weight: Array | None, partitions: Mapping[str, Partition]
-    ) -> dict[str, Array]:
+    def losses(self, predictions: Predictions, weight: Array | None, partitions: Partitions) -> dict[str, Array]:
         """One loss per record for each partition: its own, or the pseudo loss of its unit."""
 
     @abstractmethod
@@ -189,9 +200,7 @@ class SetMetric(Metric):
             value, without = -value, [-rest for rest in without]
         return value, [_unit_effects(value, rest, part) for rest, part in zip(without, partitions, strict=True)]
 
-    def losses(
-        self, predictions: Predictions, weight: Array | None, partitions: Mapping[str, Partition]
-    ) -> dict[str, Array]:
+    def losses(self, predictions: Predictions, weight: Array | None, partitions: Partitions) -> dict[str, Array]:
         """The pseudo loss of every record, whose mean is the loss."""
         value, effects = self.thorough().score(predictions, weight, list(partitions.values()))
         return {

@@ -17,7 +17,7 @@ of unit k without this unit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, ClassVar
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from outofcluster._base.arguments import LARGEST, Array, short
 from outofcluster._base.exceptions import InputError
-from outofcluster.metrics.base import Effects, LeftOut, Metric, Partition, SetMetric
+from outofcluster.metrics.base import Effects, LeftOut, Metric, Partition, Partitions, SetMetric
 from outofcluster.metrics.facts import MetricFacts, known_facts
 from outofcluster.metrics.predictions import Predictions, check_same_kind, single_column
 
@@ -37,31 +37,18 @@ _POSITIVE = (0.0, np.inf)
 
 @dataclass(frozen=True)
 class Mean(Metric):
-    """A mean of losses of single records."""
+    """A mean of losses of single records.
+
+    The function is one of (y, predictions) or, where it uses probabilities, of (y, probabilities, classes); a custom
+    one is the user's, whose predictions may have any shape. The shift is added to its losses.
+    """
 
     function: Callable[..., Any] = field(repr=False)
-    """Of (y, predictions) or of (y, probabilities, classes)."""
-    of_probabilities: bool = False
-    """Whether the function takes probabilities."""
-    loss_range: tuple[float, float] = _POSITIVE
-    """Smallest and largest possible loss."""
+    uses: str | None = None
     custom: bool = False
-    """Whether the function is the user's, whose predictions may have any shape."""
     shift: float = 0.0
-    """What is added to the losses of the function."""
 
     is_mean: ClassVar[bool] = True
-    uses: ClassVar[None] = None
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """Smallest and largest possible loss."""
-        return self.loss_range
-
-    @property
-    def needs_probabilities(self) -> bool:
-        """Whether the function takes probabilities."""
-        return self.of_probabilities
 
     def undefined(self, target: Any) -> str:
         """Always defined."""
@@ -74,9 +61,7 @@ class Mean(Metric):
         effect = (records - mean) / len(records)
         return mean, [part.sums(effect) for part in partitions]
 
-    def losses(
-        self, predictions: Predictions, weight: Array | None, partitions: Mapping[str, Partition]
-    ) -> dict[str, Array]:
+    def losses(self, predictions: Predictions, weight: Array | None, partitions: Partitions) -> dict[str, Array]:
         """The losses of the records, whatever the units."""
         return dict.fromkeys(partitions, self.records(predictions))
 
@@ -95,7 +80,7 @@ class Mean(Metric):
 
     def _unshifted(self, predictions: Predictions) -> Array:
         target, model = predictions.target, type(predictions.model).__name__
-        if self.of_probabilities:
+        if self.needs_probabilities:
             classes = getattr(predictions.model, "classes_", None)
             if classes is None:
                 raise InputError(
@@ -132,12 +117,7 @@ class WeightedMean(SetMetric):
     @property
     def needs_probabilities(self) -> bool:
         """Whether the losses take probabilities."""
-        return self.mean.of_probabilities
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """That of the losses."""
-        return self.mean.range
+        return self.mean.needs_probabilities
 
     def leave_out(self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]) -> LeftOut:
         """The mean, and the mean without each unit."""
@@ -176,13 +156,12 @@ def named_mean(name: str, estimator: Any, target: NDArray[Any]) -> Mean:
         function, bounds = _brier, (0.0, 2.0)
     facts = known_facts(name)
     assert facts is not None
-    return Mean(name, replace(facts, range=bounds), function, of_probabilities, bounds)
+    return Mean(name, replace(facts, range=bounds), function, "probabilities" if of_probabilities else None)
 
 
 def custom_mean(name: str, function: Callable[..., Any]) -> Mean:
     """The mean of the losses that a user's function of (y_true, y_pred) gives."""
-    facts = MetricFacts(name, name)
-    return Mean(name, facts, function, loss_range=facts.range, custom=True)
+    return Mean(name, MetricFacts(name, name), function, custom=True)
 
 
 def check_labels(name: str, target: NDArray[Any]) -> None:

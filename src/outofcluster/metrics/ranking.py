@@ -49,10 +49,9 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class _OfTwoClasses(SetMetric):
-    """A metric of the order of positive and negative records."""
+    """A metric of the order of positive and negative records; the positive class is number 0 or 1."""
 
     positive: int = 1
-    """Number of the positive class, 0 or 1."""
 
     uses: ClassVar[str] = "scores"
     needs_two: ClassVar[str] = "classes"
@@ -77,13 +76,11 @@ class RocAuc(_OfTwoClasses):
 
 @dataclass(frozen=True)
 class RocAucOfSeveral(SetMetric):
-    """The mean of the areas of several classes."""
+    """The mean of the areas of pairs of classes, or of each class against the rest; equally or by share of records."""
 
     n_classes: int
     pairs: bool = False
-    """Whether the areas are those of pairs of classes, or those of each class against the rest."""
     by_share: bool = False
-    """Whether areas count by the share of their records, or equally."""
 
     uses: ClassVar[str] = "probabilities"
     needs_two: ClassVar[str] = "classes"
@@ -207,21 +204,20 @@ class AveragePrecision(_OfTwoClasses):
 
 @dataclass(frozen=True, eq=False)
 class _Falling:
-    """Records by falling score, and sums over thresholds from the highest score down."""
+    """Records by falling score, and sums over thresholds from the highest score down.
+
+    In this order the records have the numbers ``group`` of their thresholds, weights ``w``, and weights ``up`` that are
+    0 for negative records. Each threshold has ``fresh``, the weight of positive records at it, and ``true`` and
+    ``every``, the weights of positive and of all records from it on up.
+    """
 
     order: Codes
     group: Codes
-    """Number of the threshold of every record in this order."""
     up: Array
-    """Weight of every positive record in this order; 0 for negative ones."""
     w: Array
-    """Weight of every record in this order."""
     fresh: Array
-    """Weight of positive records at each threshold."""
     true: Array
-    """Weight of positive records from each threshold on up."""
     every: Array
-    """Weight of all records from each threshold on up."""
 
     @property
     def precise(self) -> Array:

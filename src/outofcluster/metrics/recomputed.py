@@ -30,11 +30,10 @@ _MOST_UNITS = 2000
 
 @dataclass(frozen=True)
 class Recomputed(SetMetric):
-    """A function that gives one number for all records."""
+    """A function that gives one number for all records, with at most so many units left out in turn."""
 
     function: Callable[..., Any]
     most_units: int = field(default=40, kw_only=True)
-    """The largest number of units that are left out in turn."""
 
     costly: ClassVar[bool] = True
     recomputed: ClassVar[bool] = True
@@ -77,13 +76,14 @@ class Recomputed(SetMetric):
 
 @dataclass(frozen=True)
 class OfPredictions(Recomputed):
-    """A function of (y_true, y_pred), as scikit-learn's metrics are."""
+    """A function of (y_true, y_pred) and options, as scikit-learn's metrics are.
+
+    It takes the probabilities or scores of the positive class or, where that is None, the predictions as they are.
+    """
 
     uses: str = "values"
     positive: int | None = None
-    """The positive class, whose probabilities or scores it takes; None: the predictions as they are."""
     options: tuple[tuple[str, Any], ...] = ()
-    """Further arguments of the function."""
 
     def number_of(self, predictions: Predictions, weight: Array | None) -> Callable[[Any], Any]:
         """The function of some rows of the predictions."""

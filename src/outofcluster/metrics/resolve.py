@@ -352,16 +352,21 @@ def _mean(scorer: _Scorer) -> Metric | None:
     if set(scorer.options) - {"pos_label"}:
         return None
     mean = named_mean(SKLEARN_MEANS[scorer.known], scorer.problem.estimator, scorer.problem.target)
-    if mean.name == "zero_one":
-        # The accuracy is 1 less the error rate; as a loss it is the error rate less 1.
-        return replace(mean, facts=scorer.facts, shift=-1.0, loss_range=scorer.facts.loss_range)
-    return replace(mean, facts=replace(scorer.facts, range=mean.range) if mean.name == "brier" else scorer.facts)
+    # The accuracy is 1 less the error rate; as a loss it is the error rate less 1.
+    shift = -1.0 if mean.name == "zero_one" else 0.0
+    low, high = mean.range
+    return replace(mean, facts=_within(scorer.facts, low + shift, high + shift), shift=shift)
 
 
 def _record_mean(scorer: _Scorer) -> Metric | None:
     if scorer.options or not scorer.is_vector:
         return None
-    return Mean(scorer.known, scorer.facts, SKLEARN_RECORDS[scorer.known])
+    return Mean(scorer.known, _within(scorer.facts, 0.0, np.inf), SKLEARN_RECORDS[scorer.known])
+
+
+def _within(facts: MetricFacts, low: float, high: float) -> MetricFacts:
+    """The facts of a mean of losses in a range."""
+    return replace(facts, range=facts.shown_interval(low, high))
 
 
 def _roc_auc(scorer: _Scorer) -> Metric | None:

@@ -52,10 +52,9 @@ _CELLS = 1_000_000
 
 @dataclass(frozen=True)
 class Confusion(SetMetric):
-    """A metric of the confusion matrix."""
+    """A function of confusion matrices of shape (…, classes, classes), true classes first, and of options."""
 
     function: Callable[..., Array]
-    """Of matrices of shape (…, classes, classes), true classes first, and the options."""
     n_classes: int
     options: tuple[tuple[str, Any], ...] = ()
 
@@ -125,8 +124,7 @@ def _jaccard(C: Array, average: str = "binary", positive: int | None = 1) -> Arr
 
 
 def _specificity(C: Array, positive: int = 1) -> Array:
-    right, true, _ = _counts(C)
-    return _ratio(right[..., 1 - positive], true[..., 1 - positive])
+    return _recall(C, positive=1 - positive)
 
 
 def _balanced_accuracy(C: Array, adjusted: bool = False) -> Array:
@@ -171,13 +169,11 @@ CONFUSION: dict[str, tuple[Callable[..., Array], tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class Moments(SetMetric):
-    """A metric of the moments of targets and errors."""
+    """A function of sums of (1, y, y², e, e²) on the last axis, of targets and predictions or of log(1 + x) of them."""
 
     function: Callable[[Array], Array]
-    """Of sums of (1, y, y², e, e²), on the last axis."""
     needs_two: str = "targets"
     logs: bool = False
-    """Whether targets and predictions are taken as log(1 + x)."""
 
     uses: ClassVar[str] = "values"
 
@@ -236,7 +232,6 @@ class Calibration(SetMetric):
 
     slope: bool
     positive: int = 1
-    """Number of the positive class, 0 or 1."""
 
     uses: ClassVar[str] = "probabilities"
     needs_two: ClassVar[str] = "classes"
@@ -305,14 +300,14 @@ def _extremes_without(values: Array, part: Partition) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class _Logistic:
-    """A logistic regression of few columns, fitted to several sets of weights at once."""
+    """A logistic regression of few columns, fitted to several sets of weights at once.
+
+    The log odds are the offset plus a combination of the columns; y is 1 for positive records and 0 for the others.
+    """
 
     columns: Array
-    """What the log odds are a combination of, one row per record."""
     offset: Array
-    """What is added to them."""
     y: Array
-    """1 for positive records and 0 for the others."""
 
     def solve(self, weight: Array, start: Array, enough: float = _CONVERGED) -> tuple[Array, NDArray[np.bool_]]:
         """The estimates for each row of weights, and whether they converged."""
@@ -337,11 +332,8 @@ class _Logistic:
                     break
                 share[too_far] /= 2
             usable = ~too_far & np.isfinite(moved).all(axis=1)
-            theta[left[usable]], odds[left[usable]], loss[left[usable]] = (
-                moved[usable],
-                moved_odds[usable],
-                moved_loss[usable],
-            )
+            for state, moved_state in ((theta, moved), (odds, moved_odds), (loss, moved_loss)):
+                state[left[usable]] = moved_state[usable]
             converged[left] = usable & (np.abs(promised) <= enough)
             if not usable.any():
                 break
