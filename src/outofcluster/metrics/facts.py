@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from outofcluster._base.plain import flag, text
+from outofcluster._base.plain import flag, plain, text
 
 Value = TypeVar("Value", float, np.ndarray)
 _UNIT, _SIGNED, _POSITIVE = (0.0, 1.0), (-1.0, 1.0), (0.0, math.inf)
@@ -88,14 +88,8 @@ class MetricFacts:
 
     def to_dict(self) -> dict[str, Any]:
         """The facts as plain data; an end of the range that is not finite is None."""
-        ends = [end if math.isfinite(end) else None for end in self.range]
-        return {
-            "name": self.name,
-            "label": self.label,
-            "greater_is_better": self.greater_is_better,
-            "range": ends,
-            "pool": self.pool,
-        }
+        data: dict[str, Any] = plain(self)
+        return data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

@@ -86,14 +86,14 @@ class Mean(Metric):
                 raise InputError(
                     f"estimator must have classes_ once fitted for loss {self.name!r}, got {model} without."
                 )
-            probability = np.asarray(predictions.predict_proba(), dtype=float)
+            probability = np.asarray(predictions.ask("predict_proba"), dtype=float)
             if probability.shape != (len(target), len(classes)):
                 raise InputError(
                     f"estimator must give one probability per record and class, got shape {probability.shape}."
                 )
             check_same_kind(target, np.asarray(classes))
             return _check_losses(self.name, self.function(target, probability, np.asarray(classes)), len(target))
-        prediction = single_column(np.asarray(predictions.predict()))
+        prediction = single_column(np.asarray(predictions.ask("predict")))
         if not self.custom and target.shape != prediction.shape:
             raise InputError(
                 f"estimator must predict values of the shape of y, {target.shape}, got {prediction.shape} from {model}."

@@ -49,20 +49,8 @@ class Predictions:
         self._probable = probable
         self._asked: dict[str, Any] = {}
 
-    @property
-    def classes_(self) -> Any:
-        """The classes that the model saw."""
-        return self.model.classes_
-
-    def predict(self) -> Any:
-        """What the model predicts."""
-        return self._ask("predict")
-
-    def predict_proba(self) -> Any:
-        """The model's probabilities."""
-        return self._ask("predict_proba")
-
-    def _ask(self, method: str) -> Any:
+    def ask(self, method: str) -> Any:
+        """What a method of the model says about the records."""
         if method not in self._asked:
             self._asked[method] = self._checked(method, getattr(self.model, method)(self.X))
         return self._asked[method]
@@ -98,12 +86,12 @@ class Predictions:
     @cached_property
     def classes(self) -> NDArray[np.int64]:
         """The predicted classes as numbers among all classes."""
-        return self._numbers(single_column(np.asarray(self.predict())))
+        return self._numbers(single_column(np.asarray(self.ask("predict"))))
 
     @cached_property
     def values(self) -> Array:
         """The predicted values."""
-        return single_column(np.asarray(self.predict(), dtype=float))
+        return single_column(np.asarray(self.ask("predict"), dtype=float))
 
     @cached_property
     def scores(self) -> Array:
@@ -111,7 +99,7 @@ class Predictions:
         if self._probable and _is_logistic(self.model):
             return self.probabilities[:, -1]
         if hasattr(self.model, "decision_function"):
-            raw = single_column(np.asarray(self._ask("decision_function"), dtype=float))
+            raw = single_column(np.asarray(self.ask("decision_function"), dtype=float))
             return raw if raw.ndim == 1 else raw[:, -1] - raw[:, 0]
         if hasattr(self.model, "predict_proba"):
             return self.probabilities[:, -1]
@@ -125,8 +113,8 @@ class Predictions:
     @cached_property
     def probabilities(self) -> Array:
         """One column per class."""
-        raw = np.asarray(self.predict_proba(), dtype=float)
-        seen = np.asarray(self.classes_)
+        raw = np.asarray(self.ask("predict_proba"), dtype=float)
+        seen = np.asarray(self.model.classes_)
         assert self.all_classes is not None
         check_same_kind(self.all_classes, seen)
         if raw.ndim != 2 or raw.shape[1] != len(seen):
