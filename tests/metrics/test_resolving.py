@@ -105,6 +105,12 @@ def test_lists_dicts_and_functions():
     assert loss_of(svm, fitted, X, two) == pytest.approx(-roc_auc_score(two, fitted.decision_function(X)))
 
 
+def test_what_needs_the_model_is_pooled_by_folds():
+    [metric] = resolve_scoring("top_k_accuracy", LogisticRegression(), three)
+    assert not metric.joins_folds
+    assert metric.facts.pool == "folds"
+
+
 def test_functions_without_a_name_are_shown_by_a_plain_word():
     def measure(estimator, X, y):
         return 0.5

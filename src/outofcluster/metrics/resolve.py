@@ -441,7 +441,8 @@ def _recomputed(scorer: _Scorer) -> Metric:
     elif methods == ("predict_proba",) and classes is not None:
         uses = "probabilities"
     else:
-        return OfModel(scorer.name, scorer.facts, scorer.whole)
+        # The records of all folds together have no single model.
+        return OfModel(scorer.name, replace(scorer.facts, pool="folds"), scorer.whole)
     options = tuple(scorer.options.items())
     return OfPredictions(scorer.name, scorer.facts, scorer.whole._score_func, uses, positive, options, classes=classes)
 

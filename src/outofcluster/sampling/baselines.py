@@ -164,13 +164,12 @@ def _one_fold(
     held_out, targets = take_rows(task.X, fold.validation), take_rows(task.y, fold.validation)
     predictions = shared_predictions(task.losses, model, held_out, targets)
     by_metric = [_own_losses(task, metric, predictions, fold.validation, parts) for metric in task.losses]
-    pooled = [
+    kinds = [
         metric.uses
-        for metric, own in zip(task.losses, by_metric, strict=True)
-        if metric.joins_folds and len(own["own"])
+        for metric, losses in zip(task.losses, by_metric, strict=True)
+        if metric.joins_folds and metric.uses is not None and len(losses["own"])
     ]
-    kinds = [kind for kind in pooled if kind is not None]
-    return by_metric, predictions.stored(kinds) if pooled else None
+    return by_metric, predictions.stored(kinds) if kinds else None
 
 
 def _own_losses(
