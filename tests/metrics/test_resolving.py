@@ -109,6 +109,11 @@ def test_what_needs_the_model_is_pooled_by_folds():
     [metric] = resolve_scoring("top_k_accuracy", LogisticRegression(), three)
     assert not metric.joins_folds
     assert metric.facts.pool == "folds"
+    several = np.column_stack([number, number**2])
+    model = Ridge().fit(X, several)
+    [metric] = resolve_scoring("neg_median_absolute_error", model, several)
+    score = get_scorer("neg_median_absolute_error")(model, X, several)
+    assert metric.facts.shown(loss_of(metric, model, X, several)) == -score > 0
 
 
 def test_functions_without_a_name_are_shown_by_a_plain_word():

@@ -19,7 +19,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from numbers import Number
 from typing import Any
 
@@ -442,9 +442,14 @@ def _recomputed(scorer: _Scorer) -> Metric:
         uses = "probabilities"
     else:
         # The records of all folds together have no single model.
-        return OfModel(scorer.name, replace(scorer.facts, pool="folds"), scorer.whole)
+        return OfModel(scorer.name, replace(scorer.facts, pool="folds"), partial(_unsigned, scorer.whole))
     options = tuple(scorer.options.items())
     return OfPredictions(scorer.name, scorer.facts, scorer.whole._score_func, uses, positive, options, classes=classes)
+
+
+def _unsigned(whole: Any, estimator: Any, X: Any, y: Any) -> Any:
+    """The metric of a scorer in its own sign, which scorers of errors turn around."""
+    return whole._sign * whole(estimator, X, y)
 
 
 def _facts_of(whole: Any, name: str, known: str) -> MetricFacts:
