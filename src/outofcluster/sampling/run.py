@@ -254,7 +254,7 @@ def _compiled(task: Task, train: Rows, validation: Rows, n_train: int, fits: int
     """The kernel and its input, where the estimator, the loss and the data allow one and so many fits are worth it."""
     kernel = find_kernel(task.estimator, task.loss.name, classifier=task.classifier)
     target = np.asarray(task.y)
-    if kernel is None or task.more_losses or task.loss.kind != "per_record" or target.ndim != 1 or not task.is_matrix:
+    if kernel is None or task.more_losses or not task.loss.is_mean or target.ndim != 1 or not task.is_matrix:
         return None
     # These come first: a kernel needs the records as numbers of double precision, which may be a second copy of them.
     columns = int(task.X.shape[1])
