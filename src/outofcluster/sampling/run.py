@@ -7,6 +7,7 @@ import platform
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Any, Literal
 
 import numpy as np
@@ -28,7 +29,7 @@ from outofcluster.problem.folds import Fold, renumbered
 from outofcluster.problem.problem import Task, digest
 from outofcluster.sampling.engine import Identity, run
 from outofcluster.sampling.fitting import Compiled, Problem
-from outofcluster.sampling.kernels import Units, find_kernel, worth_compiling
+from outofcluster.sampling.kernels import Units, find_kernel, require_compiler, worth_compiling
 from outofcluster.sampling.levels import (
     Plan,
     allocate,
@@ -153,8 +154,8 @@ def prepare(
             f"y must hold at least two classes among the training rows, got only {short(labels.tolist()[0])}."
         )
     check_flag("replace", settings.replace)
-    if not isinstance(settings.kernel, str) or settings.kernel != "auto":
-        check_flag("kernel", settings.kernel)
+    if (not isinstance(settings.kernel, str) or settings.kernel != "auto") and check_flag("kernel", settings.kernel):
+        require_compiler()
     injection = make_injection(
         settings.error_model,
         n_train=settings.n_train,
@@ -332,5 +333,5 @@ def _compiled(task: Task, train: Rows, validation: Rows, n_train: int, fits: int
 @cache
 def package_versions() -> dict[str, str]:
     """Versions of Python and of the packages that decide the bits of a result."""
-    names = ("outofcluster", "numpy", "scipy", "scikit-learn", "numba")
+    names = ("outofcluster", "numpy", "scipy", "scikit-learn", *(("numba",) if find_spec("numba") else ()))
     return {"python": platform.python_version()} | {name: version(name) for name in names}
