@@ -75,16 +75,10 @@ class Solver(NamedTuple):
 def make_solver(n: int, d: int) -> Solver:
     """Buffers for n rows of d columns and an intercept."""
     p = padded(d + 1)
-    return Solver(
-        *np.zeros((2, p, p)),
-        *np.zeros((5, p)),
-        *np.zeros((2, n)),
-        picked=np.zeros(n + PADDING, np.int64),
-        weights=np.zeros(n + PADDING),
-        columns=np.zeros((d + 1, n)),
-        weighted=np.zeros((n, p)),
-        active=np.zeros(n, np.bool_),
-    )
+    matrices, vectors, margins = np.zeros((2, p, p)), np.zeros((5, p)), np.zeros((2, n))
+    lists = np.zeros(n + PADDING, np.int64), np.zeros(n + PADDING)
+    rows = np.zeros((d + 1, n)), np.zeros((n, p)), np.zeros(n, np.bool_)
+    return Solver._make([*matrices, *vectors, *margins, *lists, *rows])
 
 
 @called
