@@ -475,18 +475,6 @@ def test_as_a_frame():
     assert unknown["rate"].tolist() == [0.08]
 
 
-def test_old_names_work_on_with_a_warning():
-    with pytest.warns(
-        DeprecationWarning, match=r"Leakage\.from_audit is now called Leakage\.from_true_groups"
-    ) as caught:
-        old = Leakage.from_audit(true, approximate, cv=3, of="validation")
-    assert old == Leakage.from_true_groups(true, approximate, cv=3, of="validation")
-    with pytest.warns(DeprecationWarning, match="level= is now called confidence_level=") as more:
-        assert old.interval(level=0.9) == old.interval(confidence_level=0.9)
-    # The warning points at the line that uses the old name.
-    assert {warning.filename for warning in (*caught, *more)} == {__file__}
-
-
 @pytest.mark.parametrize("options", [{"n_links": 0}, {"recall": 1 - 1e-16}])
 def test_precisions_and_recalls_at_the_edge_of_floats(options):
     tiny = {"precision": 1e-300, "recall": 1e-300, "validation_share": 0.5, "groups": [0, 0, 1, 1], "recall_std": 0.1}

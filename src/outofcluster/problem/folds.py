@@ -261,10 +261,15 @@ def label_codes(labels: NDArray[Any]) -> tuple[Rows, list[Any], bool]:
     try:
         unique, codes = np.unique(labels, return_inverse=True)
     except TypeError:
-        numbers: dict[Any, int] = {}
-        codes = np.array([numbers.setdefault(label, len(numbers)) for label in labels.tolist()], dtype=np.int64)
-        return codes, list(numbers), False
+        return *in_order_of_occurrence(labels.tolist()), False
     return codes.astype(np.int64), unique.tolist(), True
+
+
+def in_order_of_occurrence(labels: Iterable[Any]) -> tuple[Rows, list[Any]]:
+    """The number of every label, in the order in which they first occur, and the labels by their numbers."""
+    numbers: dict[Any, int] = {}
+    codes = np.array([numbers.setdefault(label, len(numbers)) for label in labels], dtype=np.int64)
+    return codes, list(numbers)
 
 
 def count_clusters(codes: Rows) -> int:
