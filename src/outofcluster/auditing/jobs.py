@@ -175,12 +175,7 @@ def likely_entities(
         except InputError:
             # Too few clusters to learn from: the audit goes on without suspects.
             return {}, {}
-        suspects = {
-            fold.index: entity_suspects(
-                task.X, task.y, fold, task.clusters, seed=seed, discrete=task.classifier, pairs=pairs
-            )
-            for fold in folds
-        }
+        suspects = {fold.index: entity_suspects(pairs, fold, task.clusters) for fold in folds}
     pieces = dict[int, LikelyPieces]()
     for fold in folds:
         own = likely_pieces(pairs, fold, task.clusters)

@@ -52,8 +52,10 @@ from scipy.special import expit, logit
 from outofcluster._base.rows import order_of_codes
 from outofcluster.evidence.encoding import Floats, Ints, encode
 from outofcluster.evidence.members import logistic_log_ratio
-from outofcluster.evidence.sides import fit_stack
+from outofcluster.evidence.sides import auc, fit_stack
 from outofcluster.evidence.suspects import EntitySuspects, LikelyPieces
+from outofcluster.problem.folds import Fold
+from outofcluster.problem.simulate import random_position
 
 _FOLDS = 4
 """Folds of clusters."""
@@ -85,6 +87,8 @@ _CHUNK = 8192
 """Pairs of records that are scored at once."""
 _ROUNDS = 100
 """Rounds of EM for the share of split entities."""
+_NONE: Ints = np.zeros(0, dtype=np.int64)
+"""No clusters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +126,11 @@ class EntityPairs:
         """Whether features tell entities apart well enough for the probabilities to mean something."""
         return bool(self.auc >= _LEAST_AUC and self.recall >= _LEAST_RECALL)
 
+    def both_ways(self) -> tuple[Ints, Ints, Floats]:
+        """Every pair both ways, as who may belong with whom, and its log density ratio."""
+        one, other = np.concatenate([self.left, self.right]), np.concatenate([self.right, self.left])
+        return one, other, np.tile(self.log_ratio, 2)
+
 
 def match_clusters(X: Any, y: Any, clusters: Ints, *, seed: Any, discrete: bool | None = None) -> EntityPairs:
     """Candidate pairs of approximate clusters, and how well each pair fits one entity.
@@ -137,9 +146,8 @@ def match_clusters(X: Any, y: Any, clusters: Ints, *, seed: Any, discrete: bool 
     """
     codes = np.asarray(clusters, dtype=np.int64)
     sizes = np.bincount(codes)
-    none = np.zeros(0, dtype=np.int64)
     if (sizes >= 2).sum() < _LEAST_CLUSTERS:
-        return EntityPairs(none, none, np.zeros(0), sizes, np.nan, np.nan, np.zeros(0))
+        return EntityPairs(_NONE, _NONE, np.zeros(0), sizes, np.nan, np.nan, np.zeros(0))
     rng = np.random.default_rng(seed)
     n_clusters = np.count_nonzero(sizes)
     most = min(_MOST_CLUSTERS, int(n_clusters * _MOST_ROWS / len(codes)))
@@ -156,7 +164,8 @@ def match_clusters(X: Any, y: Any, clusters: Ints, *, seed: Any, discrete: bool 
 def _match(X: Any, y: Any, rows: Ints, codes: Ints, rng: np.random.Generator, discrete: bool | None) -> EntityPairs:
     """The pairs among the clusters of these rows, which have the numbers ``codes``."""
     sizes = np.bincount(codes)
-    points, columns = _points_and_columns(X, y, rows, discrete)
+    records = encode(X, y, rows, discrete=discrete)
+    points, columns = records.points, records.columns
     fold = _deal(sizes, rng)
     whole = _Pieces(codes, rng)
     cut, of_cut = _cut(codes, rng)
@@ -184,43 +193,29 @@ def _match(X: Any, y: Any, rows: Ints, codes: Ints, rng: np.random.Generator, di
     )
     imitated = np.full(len(found), -np.inf)
     imitated[found] = of_found
-    auc = _auc(np.concatenate(within), np.concatenate(across))
-    return EntityPairs(left, right, log_ratio, sizes, auc, float(found.mean()), imitated)
+    quality = auc(np.concatenate(within), np.concatenate(across))
+    return EntityPairs(left, right, log_ratio, sizes, quality, float(found.mean()), imitated)
 
 
-def entity_suspects(
-    X: Any,
-    y: Any,
-    fold: Any,
-    clusters: Ints,
-    *,
-    seed: Any,
-    discrete: bool | None = None,
-    pairs: EntityPairs | None = None,
-) -> EntitySuspects:
+def entity_suspects(pairs: EntityPairs, fold: Fold, clusters: Ints) -> EntitySuspects:
     """The training clusters of a split that are probably pieces of held-out entities.
 
     Examples
     --------
     >>> from outofcluster.datasets import make_patients
-    >>> from outofcluster.evidence.entities import entity_suspects
+    >>> from outofcluster.evidence.entities import entity_suspects, match_clusters
     >>> from outofcluster.problem.folds import make_folds
     >>> patients = make_patients(150, record_noise=0.1, random_state=0)
     >>> fold = make_folds(patients.data, None, patients.groups)[0]
-    >>> suspects = entity_suspects(patients.data, patients.target, fold, patients.groups, seed=0)
+    >>> pairs = match_clusters(patients.data, patients.target, patients.groups, seed=0)
+    >>> suspects = entity_suspects(pairs, fold, patients.groups)
     >>> suspects.identified, bool(suspects.probability[0] > 0.9)
     (True, True)
     """
-    if pairs is None:
-        pairs = match_clusters(X, y, clusters, seed=seed, discrete=discrete)
     if not pairs.identified:
-        none = np.zeros(0, dtype=np.int64)
-        return EntitySuspects(none, none, np.zeros(0), none, pairs.auc, False)
-    codes = np.asarray(clusters)
-    trains, tests = (np.isin(np.arange(len(pairs.sizes)), codes[rows]) for rows in (fold.train, fold.validation))
-    # Every pair both ways: who may belong with whom.
-    one, other = np.concatenate([pairs.left, pairs.right]), np.concatenate([pairs.right, pairs.left])
-    log_ratio = np.concatenate([pairs.log_ratio, pairs.log_ratio])
+        return EntitySuspects(_NONE, _NONE, np.zeros(0), _NONE, pairs.auc, False)
+    one, other, log_ratio = pairs.both_ways()
+    trains, tests = _on_sides(pairs, fold, clusters)
     known = trains[one] & (trains[other] | tests[other])
     one, other, log_ratio = one[known], other[known], log_ratio[known]
     leaks = tests[other]
@@ -238,7 +233,7 @@ def entity_suspects(
     return EntitySuspects(train, best[train], leaked[train], pairs.sizes[train], pairs.auc, True)
 
 
-def likely_pieces(pairs: EntityPairs, fold: Any, clusters: Ints) -> LikelyPieces:
+def likely_pieces(pairs: EntityPairs, fold: Fold, clusters: Ints) -> LikelyPieces:
     """The training clusters to leave out, so that a model trains on less of the held-out entities.
 
     Examples
@@ -252,19 +247,22 @@ def likely_pieces(pairs: EntityPairs, fold: Any, clusters: Ints) -> LikelyPieces
     >>> likely_pieces(pairs, fold, patients.groups).caught > 0.9
     True
     """
-    none = np.zeros(0, dtype=np.int64)
     if not pairs.identified:
-        return LikelyPieces(none, none, 0.0, 0.0)
-    codes = np.asarray(clusters)
-    trains, tests = (np.isin(np.arange(len(pairs.sizes)), codes[rows]) for rows in (fold.train, fold.validation))
-    log_odds = logit(_share(pairs.log_ratio, 0.0, 0.0))
-    likely = pairs.log_ratio + log_odds >= 0
-    one, other = np.concatenate([pairs.left, pairs.right]), np.concatenate([pairs.right, pairs.left])
-    across = np.concatenate([likely, likely]) & trains[one] & tests[other]
-    probability = expit(np.concatenate([pairs.log_ratio, pairs.log_ratio])[across] + log_odds)
-    precision = float(probability.mean()) if across.any() else 0.0
-    caught = float((pairs.imitated + log_odds >= 0).mean())
+        return LikelyPieces(_NONE, _NONE, 0.0, 0.0)
+    one, other, log_ratio = pairs.both_ways()
+    trains, tests = _on_sides(pairs, fold, clusters)
+    rate = logit(_share(pairs.log_ratio, 0.0, 0.0))
+    log_odds = log_ratio + rate
+    across = (log_odds >= 0) & trains[one] & tests[other]
+    precision = float(expit(log_odds[across]).mean()) if across.any() else 0.0
+    caught = float((pairs.imitated + rate >= 0).mean())
     return LikelyPieces(np.unique(one[across]), np.unique(other[across]), caught, precision)
+
+
+def _on_sides(pairs: EntityPairs, fold: Fold, clusters: Ints) -> tuple[Any, Any]:
+    """Which clusters train, and which are held out."""
+    codes, every = np.asarray(clusters), np.arange(len(pairs.sizes))
+    return np.isin(every, codes[fold.train]), np.isin(every, codes[fold.validation])
 
 
 def _near_some(X: Any, y: Any, codes: Ints, most: int, rng: np.random.Generator, discrete: bool | None) -> Ints:
@@ -275,7 +273,7 @@ def _near_some(X: Any, y: Any, codes: Ints, most: int, rng: np.random.Generator,
     rows = np.sort(order[place < _RECORDS_TO_PLACE])
     pieces = _Pieces(codes[rows], rng)
     exists = np.flatnonzero(sizes)
-    means = _Means(_points_and_columns(X, y, rows, discrete)[0], pieces, exists)
+    means = _Means(encode(X, y, rows, discrete=discrete).points, pieces, exists)
     points = (means.means(pieces) * np.sqrt(means.spread / (1 + means.spread)))[exists]
     taken = np.zeros(len(exists), dtype=bool)
     for centre in rng.choice(len(exists), _REGIONS, replace=False):
@@ -283,13 +281,6 @@ def _near_some(X: Any, y: Any, codes: Ints, most: int, rng: np.random.Generator,
         distance[taken] = np.inf
         taken[np.argpartition(distance, most // _REGIONS)[: most // _REGIONS]] = True
     return exists[taken]
-
-
-def _points_and_columns(X: Any, y: Any, rows: Ints, discrete: bool | None) -> tuple[Floats, Floats]:
-    """What the means of clusters are compared in, and what pairs of records are: with the target if it is a number."""
-    records = encode(X, y, rows, discrete=discrete)
-    columns = records.columns
-    return columns if records.classes is None else records.features, columns
 
 
 class _Pieces:
@@ -451,10 +442,8 @@ def _cut(codes: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
     number = np.full(len(sizes), -1)
     number[clusters] = np.arange(len(clusters))
     piece = np.where(rng.random(len(sizes)) < _SINGLE, 1, rng.integers(1, np.maximum(sizes, 2)))
-    order = np.lexsort((rng.random(len(codes)), codes))
-    place = np.empty(len(codes), dtype=np.int64)
-    place[order] = np.arange(len(codes)) - (np.cumsum(sizes) - sizes)[codes[order]]
-    return np.where(number[codes] < 0, -1, 2 * number[codes] + (place < piece[codes])), clusters
+    taken = random_position(codes, rng) < piece[codes]
+    return np.where(number[codes] < 0, -1, 2 * number[codes] + taken), clusters
 
 
 def _candidates(means: _Means, whole: _Pieces, halves: _Pieces, of_cut: Ints) -> tuple[Ints, Ints, Any]:
@@ -500,9 +489,3 @@ def _share(log_ratio: Floats, borrowed: float, rate: float) -> float:
         share = ((odds / (1 + odds)).sum() + more * rate) / max(len(odds) + more, 1)
         share = float(np.clip(share, 1e-6, 0.9))
     return share
-
-
-def _auc(high: Floats, low: Floats) -> float:
-    """Probability that a score of the first kind is higher than one of the second, ties counted half."""
-    order = np.sort(low)
-    return float((np.searchsorted(order, high, "left") + np.searchsorted(order, high, "right")).mean() / 2 / len(low))

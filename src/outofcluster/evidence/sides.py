@@ -1,20 +1,4 @@
-r"""The members stacked, with a ceiling.
-
-T̂ has the law (1-p0) P_T + p0 P_V, so with u = log dP_V/dP_T
-
-.. math:: \frac1r = \frac{dT̂}{dP_V} = p_0 + (1-p_0)\,e^{-u} :
-
-r never exceeds 1/p0. The stack has this form, with u = α + Σ_m w_m η_m, weights w ≥ 0 of the members' log ratios η_m,
-and a ceiling 1/ε that is learned with them. ε is the maximum-likelihood estimate of p0 under this model (logistic
-regression with an asymptote: presence-only regression, Ward et al. 2009).
-
-The weights are drawn towards each other, weakly, and their sum towards 1, as it is for log ratios that mean what they
-say. Where few records lie between the sides, this is what tells their overlap from the ceiling.
-
-It is cross-fitted over the same folds as the members: the stack that scores a record was not taught by it.
-"
-
-What tells the held-out records from the training records: the density ratio of V̂ to T̂, cross-fitted.
+r"""What tells the held-out records from the training records: the density ratio of V̂ to T̂, cross-fitted.
 
 Let V̂ have the law P_V of (x, y), and T̂ the law (1-p0) P_T + p0 P_V, since a share p0 of its records leaked. A
 classifier that tells V̂ from T̂ gives r(x, y) = dP_V/dT̂ at every record: its odds times \|T̂\|/\|V̂\|.
@@ -27,7 +11,19 @@ the same fold are scored by one model that saw neither: they are exchangeable, w
 For weights of training sets V̂ must be cross-fitted as well: when part h of V̂ is scored, the weights come from models
 that saw neither the weighted record nor part h. Parts are folds, so that a model without the folds j and h serves both
 ways: T̂'s records of fold j with part h, and those of fold h with part j.
-"
+
+**The members stacked, with a ceiling.** T̂ has the law (1-p0) P_T + p0 P_V, so with u = log dP_V/dP_T
+
+.. math:: \frac1r = \frac{dT̂}{dP_V} = p_0 + (1-p_0)\,e^{-u} :
+
+r never exceeds 1/p0. The stack has this form, with u = α + Σ_m w_m η_m, weights w ≥ 0 of the members' log ratios η_m,
+and a ceiling 1/ε that is learned with them. ε is the maximum-likelihood estimate of p0 under this model (logistic
+regression with an asymptote: presence-only regression, Ward et al. 2009).
+
+The weights are drawn towards each other, weakly, and their sum towards 1, as it is for log ratios that mean what they
+say. Where few records lie between the sides, this is what tells their overlap from the ceiling.
+
+It is cross-fitted over the same folds as the members: the stack that scores a record was not taught by it.
 """
 
 from __future__ import annotations
@@ -157,14 +153,12 @@ class Sides:
         r at the records of T̂, by models that saw all parts of V̂ but one.
     score_train, score_validation : array
         The logit of being held out, an increasing function of r.
-    fold_train, fold_validation : array of int
-        Fold of every record: models of the other folds gave its score.
+    fold_train : array of int
+        Fold of every record of T̂: models of the other folds gave its score.
     auc, log_loss : float
         Quality of the scores. ``log_loss`` is relative to knowing only the sizes of the sides: below 1 is useful.
     ceiling : float
         ε of the stack, whose largest ratio is 1/ε: an estimate of p0.
-    weights : dict of str to float
-        Weight of each member in the stack.
     """
 
     ratio_by_part: Floats
@@ -174,11 +168,9 @@ class Sides:
     score_train: Floats
     score_validation: Floats
     fold_train: Ints
-    fold_validation: Ints
     auc: float
     log_loss: float
     ceiling: float
-    weights: dict[str, float]
 
 
 def tell_sides_apart(
@@ -235,11 +227,9 @@ def tell_sides_apart(
         score_train=scores[:n],
         score_validation=scores[n:],
         fold_train=fold[:n],
-        fold_validation=fold[n:],
-        auc=_auc(scores, side),
+        auc=auc(scores[n:], scores[:n]),
         log_loss=_relative_log_loss(scores, side),
         ceiling=stack.ceiling,
-        weights=dict(zip(members.names, stack.whole[1:-1].tolist(), strict=True)),
     )
 
 
@@ -293,12 +283,11 @@ def _seed(rng: np.random.Generator) -> int:
     return int(rng.integers(2**31 - 1000))
 
 
-def _auc(scores: Floats, side: Ints) -> float:
-    """Probability that a record of V̂ has a higher score than one of T̂, ties counted half."""
-    _, places, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]
-    n, m = int((side == 0).sum()), int((side == 1).sum())
-    return float((ranks[side == 1].sum() - m * (m + 1) / 2) / (n * m))
+def auc(high: Floats, low: Floats) -> float:
+    """Probability that a score of the first kind is higher than one of the second, ties counted half."""
+    order = np.sort(low)
+    twice = np.searchsorted(order, high, "left").sum() + np.searchsorted(order, high, "right").sum()
+    return float(twice / 2 / (len(high) * len(low)))
 
 
 def _relative_log_loss(scores: Floats, side: Ints) -> float:

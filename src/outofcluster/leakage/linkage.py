@@ -66,11 +66,11 @@ def read_splink(predictions: Any, clusters: Any, ids: Any, blocking_rules: Any) 
             "ids must be pairs (source_dataset, unique_id) where the same unique id occurs in several tables, "
             f"got {short(first)}."
         )
-    groups = _labels(row_of, dict(zip(clustered, nodes["cluster_id"].tolist(), strict=True)))
     probability = check_vector("match_probability", pairs["match_probability"])
     recall = None
     if blocking_rules is not None:
         recall = capture_recapture(_which_rules(pairs, blocking_rules), np.clip(probability, 0, 1))
+    groups = _labels(row_of, dict(zip(clustered, nodes["cluster_id"].tolist(), strict=True)))
     return Linkage(named(pairs, "_l"), named(pairs, "_r"), probability, groups, list(row_of), recall)
 
 

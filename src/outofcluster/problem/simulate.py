@@ -161,12 +161,17 @@ def cut_clusters(
     sizes = np.bincount(codes)
     cut = can_be_cut & (rng.random(len(sizes)) < probability)
     piece = np.where(cut, rng.integers(1, np.maximum(sizes, 2)), 0)
-    # The records of each cluster in random order, of which the first few form the piece.
-    order = np.lexsort((rng.random(len(codes)), codes))
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order)) - (np.cumsum(sizes) - sizes)[codes[order]]
     new_codes = np.cumsum(cut) - 1 + len(sizes)
-    return np.where(place < piece[codes], new_codes[codes], codes), cut
+    return np.where(random_position(codes, rng) < piece[codes], new_codes[codes], codes), cut
+
+
+def random_position(codes: Rows, rng: np.random.Generator) -> Rows:
+    """The position of every record among those of its cluster, in random order: the first few may form a piece."""
+    sizes = np.bincount(codes)
+    order = np.lexsort((rng.random(len(codes)), codes))
+    position = np.empty(len(codes), dtype=np.int64)
+    position[order] = np.arange(len(codes)) - (np.cumsum(sizes) - sizes)[codes[order]]
+    return position
 
 
 def _probability(rate: float, of: str, most: float, receiving: int) -> float:

@@ -53,6 +53,30 @@ def test_a_second_piece_is_cut_by_the_law_too():
     assert np.isin(np.bincount(draw.from_validation // 10, minlength=6), (1, 9)).mean() > 0.8
 
 
+def test_second_fragments_train_a_piece_of_every_cluster():
+    groups = np.repeat(np.arange(6), [5, 4, 3, 2, 2, 4])
+    rows = np.arange(len(groups))
+    strategy = make_injection(
+        "second-fragments", n_train=None, train=np.arange(30), validation=rows, groups=groups, replace=True
+    )
+    assert strategy.name == "second-fragments"
+    assert strategy.size == 4
+    draws = np.random.default_rng(0)
+    for injected in (0.0, 1.0):
+        pieces = []
+        for _ in range(300):
+            draw = strategy.draw(draws, injected, replicate=1)  # The second of the laws that take turns is uniform.
+            assert not np.intersect1d(draw.from_validation, draw.scored).size
+            joined, scored = groups[draw.from_validation], groups[draw.scored]
+            assert set(joined) == {0, 1, 2, 5}
+            assert set(scored) <= {0, 1, 2, 5}
+            pieces.append(len(joined))
+        # The first piece has half of a cluster on average (2.5 + 2 + 1.5 + 2 records), the second half of what is
+        # left where that is two records or more: E[r/2; r ≥ 2] with r uniform on 1, …, s - 1.
+        second = sum(sum(r / 2 for r in range(2, s)) / (s - 1) for s in (5, 4, 3, 4))
+        assert np.mean(pieces) == pytest.approx(8 + injected * second, abs=0.25)
+
+
 def test_an_audit_cuts_by_what_its_rate_was_learned_from(tmp_path):
     rng = np.random.default_rng(0)
     entity = np.repeat(np.arange(60), 6)
