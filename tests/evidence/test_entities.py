@@ -5,8 +5,22 @@ import pandas as pd
 import pytest
 
 from outofcluster.datasets import make_patients
-from outofcluster.evidence.entities import entity_suspects, likely_pieces, match_clusters
+from outofcluster.evidence.entities import _share, entity_suspects, likely_pieces, match_clusters
 from outofcluster.problem.folds import make_folds
+
+
+@pytest.mark.parametrize(("borrowed", "known_rate"), [(0, 0.0), (5, 0.02), (5, 0.2)])
+def test_the_share_of_split_entities_has_the_largest_likelihood(borrowed, known_rate):
+    """Of a mixture of two laws with this density ratio, next to pairs whose kind is known, which are borrowed."""
+    rng = np.random.default_rng(0)
+    split = rng.random(300) < 0.1
+    log_ratio = np.where(split, 4, -4) + 2 * rng.standard_normal(300)
+    shares = np.linspace(1e-4, 0.5, 20_001)
+    likelihood = np.log1p(shares[:, None] * np.expm1(log_ratio)).sum(axis=1)
+    if borrowed:
+        whole = borrowed / known_rate - borrowed
+        likelihood += borrowed * np.log(shares) + whole * np.log(1 - shares)
+    assert _share(log_ratio, borrowed, known_rate) == pytest.approx(shares[likelihood.argmax()], abs=5e-5)
 
 
 def judged(patients, seed=0, X=None):
