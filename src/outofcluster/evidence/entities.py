@@ -42,6 +42,7 @@ records differ, the probabilities of real mates come out too low.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,7 +51,7 @@ from scipy.spatial import cKDTree
 from scipy.special import expit, logit
 
 from outofcluster._base.rows import order_of_codes
-from outofcluster.evidence.encoding import Floats, Ints, encode
+from outofcluster.evidence.encoding import Encoded, Floats, Ints, encode
 from outofcluster.evidence.members import logistic_log_ratio
 from outofcluster.evidence.sides import auc, fit_stack
 from outofcluster.evidence.suspects import EntitySuspects, LikelyPieces
@@ -165,36 +166,33 @@ def _match(X: Any, y: Any, rows: Ints, codes: Ints, rng: np.random.Generator, di
     """The pairs among the clusters of these rows, which have the numbers ``codes``."""
     sizes = np.bincount(codes)
     records = encode(X, y, rows, discrete=discrete)
-    points, columns = records.points, records.columns
     fold = _deal(sizes, rng)
     whole = _Pieces(codes, rng)
-    cut, of_cut = _cut(codes, rng)
-    halves = _Pieces(cut, rng)
-    left, right, found = _candidates(_Means(points, whole, np.flatnonzero(sizes)), whole, halves, of_cut)
-    first, second = 2 * np.arange(len(of_cut)), 2 * np.arange(len(of_cut)) + 1
-    scores, of_pieces = np.empty((len(left), 2)), np.empty((len(of_cut), 2))
+    halved, cut_clusters = _cut(codes, rng)
+    halves = _Pieces(halved, rng)
+    means = _Means(records.points, whole, np.flatnonzero(sizes))
+    left, right, imitable = _candidates(means, whole, halves, cut_clusters)
+    scores, piece_scores = np.empty((len(left), 2)), np.empty((len(cut_clusters), 2))
     within: list[Floats] = []
     across: list[Floats] = []
-    places = [(f, g) for f in range(_FOLDS) for g in range(f, _FOLDS)]
     lower, upper = np.minimum(fold[left], fold[right]), np.maximum(fold[left], fold[right])
-    for f, g in places:
-        taught = np.flatnonzero((fold != f) & (fold != g) & (sizes > 0))
-        near = (fold[left] != f) & (fold[left] != g) & (fold[right] != f) & (fold[right] != g)
-        score = _Score(points, columns, whole, taught, left[near], right[near], rng)
+    for f, g in itertools.combinations_with_replacement(range(_FOLDS), 2):
+        teaches = (fold != f) & (fold != g)
+        near = teaches[left] & teaches[right]
+        score = _Score(records, whole, np.flatnonzero(teaches & (sizes > 0)), (left[near], right[near]), rng)
         new = (lower == f) & (upper == g)
         scores[new] = score(whole, left[new], right[new])
         if f == g:
-            own = fold[of_cut] == f
-            of_pieces[own] = score(halves, first[own], second[own])
+            held_out = np.flatnonzero(fold[cut_clusters] == f)
+            piece_scores[held_out] = score(halves, 2 * held_out, 2 * held_out + 1)
             within.append(score.of_pairs(*whole.within(np.flatnonzero((fold == f) & (sizes > 1)), rng)))
             across.append(score.of_pairs(*whole.across(np.flatnonzero((fold == f) & (sizes > 0)), rng)))
-    log_ratio, of_found = _log_ratio(
-        scores, of_pieces[found], _FOLDS * lower + upper, (_FOLDS + 1) * fold[of_cut][found], rng
+    imitated = np.full(len(cut_clusters), -np.inf)
+    log_ratio, imitated[imitable] = _log_ratio(
+        scores, piece_scores[imitable], _FOLDS * lower + upper, (_FOLDS + 1) * fold[cut_clusters][imitable], rng
     )
-    imitated = np.full(len(found), -np.inf)
-    imitated[found] = of_found
     quality = auc(np.concatenate(within), np.concatenate(across))
-    return EntityPairs(left, right, log_ratio, sizes, quality, float(found.mean()), imitated)
+    return EntityPairs(left, right, log_ratio, sizes, quality, float(imitable.mean()), imitated)
 
 
 def entity_suspects(pairs: EntityPairs, fold: Fold, clusters: Ints) -> EntitySuspects:
@@ -269,8 +267,8 @@ def _near_some(X: Any, y: Any, codes: Ints, most: int, rng: np.random.Generator,
     """The clusters that are near a few random ones, by the means of a few records of each."""
     order = order_of_codes(codes)
     sizes = np.bincount(codes)
-    place = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    rows = np.sort(order[place < _RECORDS_TO_PLACE])
+    position = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    rows = np.sort(order[position < _RECORDS_TO_PLACE])
     pieces = _Pieces(codes[rows], rng)
     exists = np.flatnonzero(sizes)
     means = _Means(encode(X, y, rows, discrete=discrete).points, pieces, exists)
@@ -297,21 +295,18 @@ class _Pieces:
     def means(self, points: Floats) -> Floats:
         """Mean of the points of every piece; asked for the same points again and again, it computes them once."""
         if self._last is None or self._last[0] is not points:
-            self._last = points, self._means(points)
+            codes = self.codes[self.rows]
+            totals = [np.bincount(codes, column, minlength=len(self.sizes)) for column in points[self.rows].T]
+            self._last = points, np.column_stack(totals) / np.maximum(self.sizes, 1)[:, None]
         return self._last[1]
 
-    def _means(self, points: Floats) -> Floats:
-        codes = self.codes[self.rows]
-        totals = [np.bincount(codes, column, minlength=len(self.sizes)) for column in points[self.rows].T]
-        return np.column_stack(totals) / np.maximum(self.sizes, 1)[:, None]
-
     def pairs(self, left: Ints, right: Ints) -> tuple[Ints, Ints, Ints]:
-        """Pairs of records of these pairs of pieces, at most 8 records of each: place of the pair, and two rows."""
+        """Pairs of records of these pairs of pieces, at most 8 records of each: index of the pair, and two rows."""
         a, b = np.minimum(self.sizes[left], _MOST_RECORDS), np.minimum(self.sizes[right], _MOST_RECORDS)
-        place = np.repeat(np.arange(len(left)), a * b)
-        number = np.arange(len(place)) - np.repeat(np.cumsum(a * b) - a * b, a * b)
-        one = self.rows[self.starts[left][place] + number // b[place]]
-        return place, one, self.rows[self.starts[right][place] + number % b[place]]
+        pair = np.repeat(np.arange(len(left)), a * b)
+        number = np.arange(len(pair)) - np.repeat(np.cumsum(a * b) - a * b, a * b)
+        one = self.rows[self.starts[left][pair] + number // b[pair]]
+        return pair, one, self.rows[self.starts[right][pair] + number % b[pair]]
 
     def within(self, pieces: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
         """Pairs of records of the same piece, one of these, which hold two records at least."""
@@ -324,8 +319,11 @@ class _Pieces:
         """Pairs of records of different pieces, both among these."""
         one, two = rng.choice(pieces, (2, _MOST_PAIRS))
         one, two = one[one != two], two[one != two]
-        rows = [self.rows[self.starts[piece] + rng.integers(self.sizes[piece])] for piece in (one, two)]
-        return rows[0], rows[1]
+        return self.some_record(one, rng), self.some_record(two, rng)
+
+    def some_record(self, pieces: Ints, rng: np.random.Generator) -> Ints:
+        """A random record of each of these pieces."""
+        return self.rows[self.starts[pieces] + rng.integers(self.sizes[pieces])]
 
 
 class _Means:
@@ -374,24 +372,18 @@ class _Score:
     """Both scores of a pair of pieces, by models that some of the clusters taught."""
 
     def __init__(
-        self,
-        points: Floats,
-        columns: Floats,
-        whole: _Pieces,
-        taught: Ints,
-        left: Ints,
-        right: Ints,
-        rng: np.random.Generator,
+        self, records: Encoded, whole: _Pieces, taught: Ints, near: tuple[Ints, Ints], rng: np.random.Generator
     ) -> None:
-        self.columns = columns
-        self.by_means = _Means(points, whole, taught)
+        self.columns = records.columns
+        self.by_means = _Means(records.points, whole, taught)
         within = whole.within(taught[whole.sizes[taught] > 1], rng)
         across = whole.across(taught, rng)
-        if len(left):
-            pair = rng.integers(len(left), size=_MOST_PAIRS // 2)
-            near = [whole.rows[whole.starts[c] + rng.integers(whole.sizes[c])] for c in (left[pair], right[pair])]
+        if len(near[0]):
+            # Half of the pairs across are of clusters that are near, which are harder to tell apart.
             half = _MOST_PAIRS // 2
-            across = (np.concatenate([across[0][:half], near[0]]), np.concatenate([across[1][:half], near[1]]))
+            pair = rng.integers(len(near[0]), size=half)
+            one, two = (whole.some_record(clusters[pair], rng) for clusters in near)
+            across = np.concatenate([across[0][:half], one]), np.concatenate([across[1][:half], two])
         terms = np.concatenate([self._terms(*within), self._terms(*across)])
         middle, scale = terms.mean(axis=0), np.maximum(terms.std(axis=0), 1e-9)
         side = np.repeat([1, 0], [len(within[0]), len(across[0])])
@@ -419,9 +411,9 @@ class _Score:
         return odds
 
     def __call__(self, pieces: _Pieces, left: Ints, right: Ints) -> Floats:
-        place, one, two = pieces.pairs(left, right)
-        total = np.bincount(place, self.of_pairs(one, two), minlength=len(left))
-        count = np.bincount(place, minlength=len(left))
+        pair, one, two = pieces.pairs(left, right)
+        total = np.bincount(pair, self.of_pairs(one, two), minlength=len(left))
+        count = np.bincount(pair, minlength=len(left))
         return np.column_stack([self.by_means.log_ratio(pieces, left, right), total / np.maximum(count, 1)])
 
 
@@ -446,7 +438,7 @@ def _cut(codes: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
     return np.where(number[codes] < 0, -1, 2 * number[codes] + taken), clusters
 
 
-def _candidates(means: _Means, whole: _Pieces, halves: _Pieces, of_cut: Ints) -> tuple[Ints, Ints, Any]:
+def _candidates(means: _Means, whole: _Pieces, halves: _Pieces, cut_clusters: Ints) -> tuple[Ints, Ints, Any]:
     """Pairs of clusters with near means, and for each cut cluster whether its pieces would be such a pair."""
     weight = np.sqrt(means.spread / (1 + means.spread))
     exists = np.flatnonzero(whole.sizes)
@@ -458,20 +450,20 @@ def _candidates(means: _Means, whole: _Pieces, halves: _Pieces, of_cut: Ints) ->
     pairs = np.unique(np.column_stack([np.minimum(one, two), np.maximum(one, two)])[one != two], axis=0)
     pieces = means.means(halves) * weight
     apart = np.sqrt(((pieces[::2] - pieces[1::2]) ** 2).sum(axis=1))
-    found = np.zeros(len(of_cut), dtype=bool)
+    imitable = np.zeros(len(cut_clusters), dtype=bool)
     for side in (0, 1):
         distance, near = tree.query(pieces[side::2], k + 1)
-        others = exists[near] != of_cut[:, None]
-        found |= (others & (distance < apart[:, None])).sum(axis=1) < k
-    return pairs[:, 0], pairs[:, 1], found
+        others = exists[near] != cut_clusters[:, None]
+        imitable |= (others & (distance < apart[:, None])).sum(axis=1) < k
+    return pairs[:, 0], pairs[:, 1], imitable
 
 
 def _log_ratio(
-    candidates: Floats, pieces: Floats, place: Ints, of_pieces: Ints, rng: np.random.Generator
+    candidates: Floats, pieces: Floats, candidate_folds: Ints, piece_folds: Ints, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """Log density ratio of one entity to two, at candidates and imitated pairs, by stacks without the same folds."""
     side = np.repeat([1, 0], [len(pieces), len(candidates)])
-    part = np.unique(np.concatenate([of_pieces, place]), return_inverse=True)[1]
+    part = np.unique(np.concatenate([piece_folds, candidate_folds]), return_inverse=True)[1]
     scores = np.concatenate([pieces, candidates])
     stack = fit_stack(scores, side, part, rng.random(len(side)))
     ceiling = stack.by_fold[part, -1]

@@ -41,7 +41,7 @@ from outofcluster.evidence.members import Members, check_classifier, some_of_bot
 _FIRST_CEILINGS = (0.02, 0.1, 0.3)
 """Values of ε from which the stack is fitted: the likelihood may have several maxima."""
 _STEPS = (6, 60)
-"""Steps of the optimiser from each start, and from the best place that they reach."""
+"""Steps of the optimiser from each start, and from the best point that they reach."""
 _EVEN, _SUM = 1.0, 10.0
 """Penalties of the weights: towards each other, and of their sum towards 1."""
 _BOUNDS_INTERCEPT, _BOUNDS_WEIGHT, _BOUNDS_CEILING = (-10, 10), (0, 5), (1e-4, 0.95)
@@ -88,7 +88,7 @@ def fit_stack(by_member: Floats, side: Ints, fold: Ints, order: Floats) -> Stack
 
 
 def _fit(by_member: Floats, side: Ints) -> Floats:
-    """Intercept, weights and ceiling: a few steps from several starts, then on from the best place."""
+    """Intercept, weights and ceiling: a few steps from several starts, then on from the best point."""
     from scipy.optimize import minimize
 
     members = by_member.shape[1]
@@ -238,8 +238,8 @@ def _deal(rng: np.random.Generator, side: Ints, clusters: Ints, n_folds: int) ->
     order = np.lexsort((rng.random(len(side)), clusters, side))
     fold = np.empty(len(side), dtype=np.int64)
     for s in (0, 1):
-        own = order[side[order] == s]
-        fold[own] = (np.arange(len(own)) + rng.integers(n_folds)) % n_folds
+        rows = order[side[order] == s]
+        fold[rows] = (np.arange(len(rows)) + rng.integers(n_folds)) % n_folds
     return fold
 
 
@@ -262,10 +262,10 @@ def _log_ratio_by_part(
     """
     n, n_folds = int((members.side == 0).sum()), int(fold.max()) + 1
     by_part = np.empty((n_folds, n))
-    own_fold = fold[:n]
-    own_part = stack.log_ratio(by_member[:n], own_fold)
+    train_fold = fold[:n]
+    with_one_left_out = stack.log_ratio(by_member[:n], train_fold)
     for j in range(n_folds):
-        by_part[j, own_fold == j] = own_part[own_fold == j]
+        by_part[j, train_fold == j] = with_one_left_out[train_fold == j]
         for h in range(j):
             left_out = (fold == j) | (fold == h)
             new = np.flatnonzero(left_out[:n])
@@ -273,9 +273,9 @@ def _log_ratio_by_part(
             for m, name in enumerate(members.names):
                 if stack.whole[1 + m] >= _LEAST_WEIGHT:
                     again[:, m] = members.log_ratio(name, np.flatnonzero(~left_out), new, _seed(rng), again=True)
-            log_ratio = stack.log_ratio(again, own_fold[new])
+            log_ratio = stack.log_ratio(again, train_fold[new])
             for part, of in ((h, j), (j, h)):
-                by_part[part, new[own_fold[new] == of]] = log_ratio[own_fold[new] == of]
+                by_part[part, new[train_fold[new] == of]] = log_ratio[train_fold[new] == of]
     return by_part
 
 

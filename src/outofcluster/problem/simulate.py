@@ -1,7 +1,7 @@
 r"""Clustering errors made on purpose, at a wanted rate: for tests, teaching and experiments.
 
-Records of the giving side (V for "to_train", T for
-"to_validation") move independently with probability q; the expected share of the receiving side that they make up is
+Records of the giving side (V for "to_train", T for "to_validation") move independently with probability q; the expected
+share of the receiving side that they make up is
 
 .. math:: p_0 = \frac{q M}{R + q M}, \qquad\text{so}\qquad q = \frac{p_0 R}{(1-p_0) M} ,
 
