@@ -87,13 +87,13 @@ def test_the_side_of_a_record_does_not_change_its_own_score(world):
     for of in (side, changed):
         members = members_of(world, of)
         by_member = _out_of_fold(members, fold, np.random.default_rng(2))
-        log_ratios.append((by_member, fit_stack(by_member, of, fold, members.order).by_fold[2]))
+        log_ratios.append((by_member, fit_stack(by_member, of, fold, members.order).without_fold[2]))
     (before, stack_before), (after, stack_after) = log_ratios
     np.testing.assert_array_equal(before[fold == 2], after[fold == 2])
     assert not np.allclose(before[fold != 2], after[fold != 2])
     # The stack of fold 2 learns from the other folds' records, whose log ratios did change.
     assert not np.allclose(stack_before, stack_after)
-    stacks = [fit_stack(before, of, fold, members.order).by_fold[2] for of in (side, changed)]
+    stacks = [fit_stack(before, of, fold, members.order).without_fold[2] for of in (side, changed)]
     np.testing.assert_array_equal(*stacks)
 
 

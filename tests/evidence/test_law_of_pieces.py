@@ -175,7 +175,7 @@ def test_the_answers_are_those_of_audits_that_cut_by_one_law(assumed, monkeypatc
     shared = assumed(n_fits=600).by_cuts
     for kind in ("single", "uniform"):
         monkeypatch.setattr("outofcluster.sampling.resamplers.AssumedCuts.of_replicate", lambda _, __, k=kind: CUTS[k])
-        alone = assumed(1, n_fits=300)
+        alone = assumed.__wrapped__(1, n_fits=300)
         assert alone.corrected.value == pytest.approx(shared[kind], abs=0.02)
 
 

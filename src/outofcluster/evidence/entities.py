@@ -466,7 +466,7 @@ def _log_ratio(
     part = np.unique(np.concatenate([piece_folds, candidate_folds]), return_inverse=True)[1]
     scores = np.concatenate([pieces, candidates])
     stack = fit_stack(scores, side, part, rng.random(len(side)))
-    ceiling = stack.by_fold[part, -1]
+    ceiling = stack.without_fold[part, -1]
     mate = np.minimum(ceiling * np.exp(stack.log_ratio(scores, part)), 1 - 1e-12)
     log_ratio = np.asarray(logit(mate) - logit(ceiling))
     return log_ratio[len(pieces) :], log_ratio[: len(pieces)]

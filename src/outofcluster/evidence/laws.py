@@ -119,8 +119,8 @@ class PieceLaw:
         piece, sizes = np.unique(np.stack([entity, cluster], axis=1), axis=0, return_counts=True)
         counted: dict[tuple[int, ...], float] = {}
         starts = np.flatnonzero(np.diff(piece[:, 0], prepend=-1))
-        for number, own in zip(piece[starts, 0], np.split(sizes, starts[1:]), strict=True):
-            cut = tuple(sorted(own.tolist(), reverse=True))
+        for number, parts in zip(piece[starts, 0], np.split(sizes, starts[1:]), strict=True):
+            cut = tuple(sorted(parts.tolist(), reverse=True))
             counted[cut] = counted.get(cut, 0.0) + float(weight[number])
         ordered = sorted((cut, total) for cut, total in counted.items() if total > 0)
         return cls(tuple(cut for cut, _ in ordered), tuple(total for _, total in ordered), validation_share)
@@ -140,8 +140,8 @@ class PieceLaw:
         """Rows (entity's size, kept, leaked, weight) of the cuts that were seen, from V̂'s side."""
         rows = []
         for cut, weight in zip(self.pieces, self.weights, strict=True):
-            for place, kept in enumerate(cut if len(cut) > 1 else ()):
-                leaked = _sums(cut[:place] + cut[place + 1 :], 1 - self.validation_share)
+            for i, kept in enumerate(cut if len(cut) > 1 else ()):
+                leaked = _sums(cut[:i] + cut[i + 1 :], 1 - self.validation_share)
                 rows += [(sum(cut), kept, size, weight * leaked[size]) for size in np.flatnonzero(leaked[1:]) + 1]
         return np.array(rows, dtype=float).reshape(-1, 4)
 
@@ -191,9 +191,9 @@ class PieceLaw:
         chance = rng.random(len(sizes))
         drawn = np.zeros(len(sizes), dtype=np.int64)
         for size in np.unique(sizes[sizes > 1]):
-            own = sizes == size
+            clusters = sizes == size
             steps = np.cumsum(self.probabilities(int(size)))
-            drawn[own] = 1 + np.minimum(np.searchsorted(steps, chance[own], side="right"), size - 2)
+            drawn[clusters] = 1 + np.minimum(np.searchsorted(steps, chance[clusters], side="right"), size - 2)
         return drawn
 
     def cut_chances(self, sizes: Any) -> Array:

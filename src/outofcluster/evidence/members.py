@@ -171,8 +171,8 @@ class _Law:
         self.small = np.setdiff1d(np.arange(n), large)
         self.roots = {}
         for cluster in large:
-            own = rest[clusters == cluster]
-            spread = (own.T @ own + _BORROWED * d * pooled) / (of_cluster[cluster] + _BORROWED * d)
+            around = rest[clusters == cluster]
+            spread = (around.T @ around + _BORROWED * d * pooled) / (of_cluster[cluster] + _BORROWED * d)
             self.roots[int(cluster)] = _root(spread)
 
     def __call__(self, points: Floats, classes: Ints) -> Floats:

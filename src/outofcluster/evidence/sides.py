@@ -57,12 +57,12 @@ class Stack:
     ----------
     whole : array of shape (members + 2,)
         Intercept, weights and ceiling that all records teach.
-    by_fold : array of shape (folds, members + 2)
+    without_fold : array of shape (folds, members + 2)
         The same, taught without the records of each fold.
     """
 
     whole: Floats
-    by_fold: Floats
+    without_fold: Floats
 
     @property
     def ceiling(self) -> float:
@@ -72,7 +72,7 @@ class Stack:
     def log_ratio(self, by_member: Floats, fold: Ints) -> Floats:
         """Log r of records in these folds, from the members' log ratios, one column per member."""
         stacked = np.empty(len(fold))
-        for k, theta in enumerate(self.by_fold):
+        for k, theta in enumerate(self.without_fold):
             stacked[fold == k] = _log_ratio(theta, by_member[fold == k])[0]
         return stacked
 
@@ -83,8 +83,8 @@ def fit_stack(by_member: Floats, side: Ints, fold: Ints, order: Floats) -> Stack
     # Each stack has starts of its own: one that began at the fit to all records would know of those it scores.
     taught = [everyone, *(np.flatnonzero(fold != k) for k in range(int(fold.max()) + 1))]
     some = [some_of_both(rows, side, order, _MOST_TAUGHT) for rows in taught]
-    whole, *by_fold = [_fit(by_member[rows], side[rows]) for rows in some]
-    return Stack(whole, np.array(by_fold))
+    whole, *without_fold = [_fit(by_member[rows], side[rows]) for rows in some]
+    return Stack(whole, np.array(without_fold))
 
 
 def _fit(by_member: Floats, side: Ints) -> Floats:

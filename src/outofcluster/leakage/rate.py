@@ -770,10 +770,8 @@ class Leakage:
         >>> print(ooc.Leakage.from_precision_recall(0.95, 0.9, groups=linked, validation_share=0.2, of="train"))
         5.3% of the training records leak (uncertainty unknown)
         """
-        counts = (n_links, n_records, validation_share, mates, groups)
-        return cls._of_sides(
-            rates_of_missed_pairs(precision, recall, *counts, read_sides(of), precision_std, recall_std)
-        )
+        known = (precision, recall, validation_share, groups, n_links, n_records, mates)
+        return cls._of_sides(rates_of_missed_pairs(*known, (precision_std, recall_std), read_sides(of)))
 
 
 def _interval(rate: float, std: float, confidence_level: float) -> tuple[float, float]:

@@ -189,20 +189,20 @@ def _probability(rate: float, of: str, most: float, receiving: int) -> float:
 
 def _held_out(clusters: Clusters, validation_groups: Any) -> NDArray[np.bool_]:
     """For each cluster, whether it is one of the validation clusters."""
-    place = {name: i for i, name in enumerate(clusters.names)}
-    held_out = np.zeros(len(place), dtype=bool)
+    number_of = {name: i for i, name in enumerate(clusters.names)}
+    held_out = np.zeros(len(number_of), dtype=bool)
     single = isinstance(validation_groups, str | bytes) or not isinstance(validation_groups, Iterable)
     # The members of a set are in no order that counts.
     several = sorted(validation_groups, key=short) if isinstance(validation_groups, Set) else validation_groups
     wanted = [validation_groups] if single else listed("validation_groups", several)
     for name in refuse_unhashable("validation_groups", wanted):
-        if name not in place:
+        if name not in number_of:
             raise InputError(
                 f"validation_groups must hold clusters of groups, got {short(name)}, which is not one of them."
             )
-        held_out[place[name]] = True
+        held_out[number_of[name]] = True
     if not held_out.any() or held_out.all():
-        count = f"{int(held_out.sum())} of {len(place)}"
+        count = f"{int(held_out.sum())} of {len(number_of)}"
         raise InputError(
             f"validation_groups must leave clusters for validation and for training, got {count} clusters."
         )
