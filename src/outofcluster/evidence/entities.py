@@ -323,7 +323,8 @@ class _Pieces:
 
     def some_record(self, pieces: Ints, rng: np.random.Generator) -> Ints:
         """A random record of each of these pieces."""
-        return self.rows[self.starts[pieces] + rng.integers(self.sizes[pieces])]
+        rows: Ints = self.rows[self.starts[pieces] + rng.integers(self.sizes[pieces])]
+        return rows
 
 
 class _Means:
