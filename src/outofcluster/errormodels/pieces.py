@@ -310,16 +310,13 @@ class Pieces(ErrorModel):
             return PiecesEvidence()
         assert task.clusters is not None
         clusters, seed = task.clusters, seeds.stream("entities")
-        about: dict[str, Any] = {"seed": seed, "discrete": task.classifier}
         with one_thread():
             try:
-                pairs = match_clusters(task.X, task.y, clusters, **about)
+                pairs = match_clusters(task.X, task.y, clusters, seed=seed, discrete=task.classifier)
             except InputError:
                 # Too few clusters to learn from: the audit goes on without suspects.
                 return PiecesEvidence()
-            suspects = {
-                fold.index: entity_suspects(task.X, task.y, fold, clusters, pairs=pairs, **about) for fold in folds
-            }
+            suspects = {fold.index: entity_suspects(pairs, fold, clusters) for fold in folds}
         pieces = dict[int, LikelyPieces]()
         for fold in folds:
             likely = likely_pieces(pairs, fold, clusters)

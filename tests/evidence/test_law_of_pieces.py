@@ -1,5 +1,7 @@
 """Clusters are cut by the pieces that audited entities show."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
@@ -51,6 +53,30 @@ def test_a_second_piece_is_cut_by_the_law_too():
     draw = second.draw(np.random.default_rng(2), 0.0)
     # One piece of every cluster trains; nearly all are single records or all but one.
     assert np.isin(np.bincount(draw.from_validation // 10, minlength=6), (1, 9)).mean() > 0.8
+
+
+def test_second_fragments_train_a_piece_of_every_cluster():
+    groups = np.repeat(np.arange(6), [5, 4, 3, 2, 2, 4])
+    rows = np.arange(len(groups))
+    strategy = make_injection(
+        "second-fragments", n_train=None, train=np.arange(30), validation=rows, groups=groups, replace=True
+    )
+    assert strategy.name == "second-fragments"
+    assert strategy.size == 4
+    draws = np.random.default_rng(0)
+    for injected in (0.0, 1.0):
+        pieces = []
+        for _ in range(300):
+            draw = strategy.draw(draws, injected, replicate=1)  # The second of the laws that take turns is uniform.
+            assert not np.intersect1d(draw.from_validation, draw.scored).size
+            joined, scored = groups[draw.from_validation], groups[draw.scored]
+            assert set(joined) == {0, 1, 2, 5}
+            assert set(scored) <= {0, 1, 2, 5}
+            pieces.append(len(joined))
+        # The first piece has half of a cluster on average (2.5 + 2 + 1.5 + 2 records), the second half of what is
+        # left where that is two records or more: E[r/2; r ≥ 2] with r uniform on 1, …, s - 1.
+        second = sum(sum(r / 2 for r in range(2, s)) / (s - 1) for s in (5, 4, 3, 4))
+        assert np.mean(pieces) == pytest.approx(8 + injected * second, abs=0.25)
 
 
 def test_an_audit_cuts_by_what_its_rate_was_learned_from(tmp_path):
@@ -117,7 +143,12 @@ def assumed():
     X = centres[entity] + 0.3 * rng.standard_normal((600, 6))
     y = (centres[:, 0] + rng.standard_normal(60) > 0).astype(int)[entity]
     options = {"groups": entity, "leakage": 0.2, "error_model": "fragments", "n_fits": 180, "cv": 3, "unmix": False}
-    return lambda seed=0, **changes: ooc.audit(KNeighborsClassifier(3), X, y, random_state=seed, **options | changes)
+
+    @cache
+    def audit(seed=0, **changes):
+        return ooc.audit(KNeighborsClassifier(3), X, y, random_state=seed, **options | changes)
+
+    return audit
 
 
 def test_the_answer_by_each_assumed_law_needs_no_further_fit(assumed, tmp_path):
@@ -144,7 +175,7 @@ def test_the_answers_are_those_of_audits_that_cut_by_one_law(assumed, monkeypatc
     shared = assumed(n_fits=600).by_cuts
     for kind in ("single", "uniform"):
         monkeypatch.setattr("outofcluster.sampling.resamplers.AssumedCuts.of_replicate", lambda _, __, k=kind: CUTS[k])
-        alone = assumed(1, n_fits=300)
+        alone = assumed.__wrapped__(1, n_fits=300)
         assert alone.corrected.value == pytest.approx(shared[kind], abs=0.02)
 
 
