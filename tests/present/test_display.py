@@ -102,7 +102,7 @@ def test_measured_points_have_error_bars(result):
     display = LossCurveDisplay.from_audit(result).plot()
     bars = next(bars for bars in display.ax_.containers if bars.get_label().startswith("measured"))
     segments = bars.lines[2][0].get_segments()
-    assert [segment[:, 1].mean() for segment in segments] == pytest.approx(display.frame()["shown"].tolist())
+    assert [segment[:, 1].mean() for segment in segments] == pytest.approx(display.to_frame()["shown"].tolist())
     half = [np.ptp(segment[:, 1]) / 2 for segment in segments]
     assert half == pytest.approx((ndtri(0.975) * display.standard_errors).tolist())
 
@@ -122,7 +122,7 @@ def test_the_curve_in_words(result, fragments):
 
 
 def test_the_frame_of_a_curve(result):
-    frame = LossCurveDisplay.from_audit(result).frame()
+    frame = LossCurveDisplay.from_audit(result).to_frame()
     assert frame["level"].tolist() == pytest.approx(list(result.summary.curve.at))
     assert frame["loss"].tolist() == pytest.approx(list(result.summary.losses))
     assert frame["shown"][0] - frame["loss"][0] == pytest.approx(result.corrected.value - result.curve.e0_)
@@ -130,7 +130,7 @@ def test_the_frame_of_a_curve(result):
 
 def test_a_summary_read_back_can_be_drawn(result):
     again = ooc.Summary.from_json(result.to_json())
-    drawn = [LossCurveDisplay.from_audit(one).frame() for one in (result, again)]
+    drawn = [LossCurveDisplay.from_audit(one).to_frame() for one in (result, again)]
     assert drawn[0].equals(drawn[1])
 
 
@@ -141,10 +141,10 @@ def test_without_a_rate_nothing_is_extrapolated(result):
     assert "Loss by leakage added" in said
     assert "on new clusters" not in said
     assert "extrapolated" not in said
-    assert display.frame()["shown"][0] == pytest.approx(audit.naive.value)
+    assert display.to_frame()["shown"][0] == pytest.approx(audit.naive.value)
     assert "at the assumed" not in texts(SensitivityDisplay.from_audit(audit).plot())
     assert "corrected" not in texts(FoldsDisplay.from_audit(audit).plot())
-    assert FoldsDisplay.from_audit(audit).frame().columns.tolist() == ["fold", "n_validation", "naive"]
+    assert FoldsDisplay.from_audit(audit).to_frame().columns.tolist() == ["fold", "n_validation", "naive"]
 
 
 # --- sensitivity --------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def test_without_a_rate_nothing_is_extrapolated(result):
 
 def test_sensitivity_is_that_of_the_audit(result):
     display = SensitivityDisplay.from_audit(result)
-    assert display.frame().equals(result.sensitivity().to_frame())
+    assert display.to_frame().equals(result.sensitivity().to_frame())
     curve = points(lines(display.plot().ax_)["corrected loss, if this is the rate"])
     for rate in (0.05, 0.1, 0.25):
         value = np.interp(rate, *curve.T)
@@ -183,7 +183,7 @@ def test_a_threshold_out_of_reach(result):
 
 def test_fold_by_fold(result):
     display = FoldsDisplay.from_audit(result)
-    frame = display.frame()
+    frame = display.to_frame()
     assert frame["naive"].tolist() == pytest.approx([fold.naive for fold in result.summary.by_fold])
     # The folds have the same size, and the method is linear: the mean of the folds is the whole.
     assert np.mean(frame["naive"]) == pytest.approx(result.naive.value)
@@ -204,7 +204,7 @@ def test_a_fold_alone_is_the_audit_of_that_fold():
 def test_models_side_by_side(comparison):
     display = ComparisonDisplay.from_comparison(comparison).plot()
     assert display.models == comparison.ranking
-    assert display.frame()["corrected"].tolist() == comparison.to_frame()["corrected"].tolist()
+    assert display.to_frame()["corrected"].tolist() == comparison.to_frame()["corrected"].tolist()
     said = texts(display)
     assert "a $lasso$ with_signs" in said
     changes = "changes" if comparison.ranking_changes else "does not change"
@@ -216,7 +216,7 @@ def test_models_without_a_rate():
     comparison = ooc.compare(models, X, target, **OPTIONS | {"n_fits": 60, "leakage": None})
     display = ComparisonDisplay.from_comparison(comparison).plot()
     assert "Models by their loss as it is" in texts(display)
-    assert display.frame().columns.tolist() == ["model", "naive"]
+    assert display.to_frame().columns.tolist() == ["model", "naive"]
 
 
 # --- the test and the samples -------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def test_models_without_a_rate():
 
 def test_the_losses_behind_the_test(result):
     display = LeakageTestDisplay.from_test(result.test).plot()
-    frame = display.frame()
+    frame = display.to_frame()
     assert frame["loss"].tolist() == result.test.to_frame()["loss"].tolist()
     assert frame["trained_on"].tolist() == result.test.to_frame()["trained_on"].tolist()
     drawn = [line.get_xdata() for line in display.ax_.lines]
@@ -241,7 +241,7 @@ def test_the_losses_behind_the_test(result):
 def test_losses_by_level(name, request):
     samples = request.getfixturevalue(name).samples.folds[0].samples
     display = LossSamplesDisplay.from_samples(samples).plot()
-    frame = display.frame()
+    frame = display.to_frame()
     assert frame["injected"].tolist() == samples.injected.tolist()
     assert frame["loss"].tolist() == samples.means.tolist()
     assert ((frame["low"] <= frame["loss"]) & (frame["loss"] <= frame["high"])).all()
@@ -366,7 +366,7 @@ def test_a_missing_extra_is_named(result, monkeypatch):
         display.plot()
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'outofcluster\[pandas\]'"):
-        display.frame()
+        display.to_frame()
 
 
 # --- linkage thresholds -------------------------------------------------------------------------------
@@ -381,7 +381,7 @@ def swept():
 
 def test_thresholds_side_by_side(swept):
     display = SweepDisplay.from_sweep(swept).plot()
-    frame = display.frame()
+    frame = display.to_frame()
     assert frame["threshold"].tolist() == [0.1, 0.5, 0.9]
     assert frame["corrected"].tolist()[1:] == [estimate.value for estimate in swept.corrected.values()]
     assert np.isnan(frame["naive"][0])

@@ -126,7 +126,7 @@ def test_the_rate_of_the_data_is_not_called_an_assumption(result):
 
 def test_the_picture_joins_both_sides_at_the_users_own_loss(result):
     display = UnmixingDisplay.from_audit(result).plot()
-    frame = display.frame()
+    frame = display.to_frame()
     assert (np.diff(frame["fraction"]) > 0).all()
     assert frame["loss"][frame["fraction"] == 0].item() == pytest.approx(result.naive.value)
     drawn = {bars.get_label(): bars.lines[0].get_xydata() for bars in display.ax_.containers}

@@ -13,6 +13,7 @@ from outofcluster._base.text import printable_data
 from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.summary import Summary
 from outofcluster.inference.estimates import Estimate, between, decimals, fixed, percent
+from outofcluster.present.display.base import added, capitalized, share_of
 from outofcluster.present.report.chart import (
     curve_chart,
     interval_chart,
@@ -20,7 +21,6 @@ from outofcluster.present.report.chart import (
     slider_end,
     unmixing_chart,
 )
-from outofcluster.present.words import added, capitalized, share_of
 
 _SEVERITIES = {"severe": "Severe", "warning": "Warning", "info": "Note"}
 _SIDES = {"train": "training", "validation": "held-out"}
