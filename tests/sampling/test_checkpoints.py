@@ -15,8 +15,8 @@ import outofcluster as ooc
 from faults import killed_and_resumed, two_processes
 from ooc_test_estimators import Counting
 from outofcluster._base.locks import FileLock
-from outofcluster.sampling import checkpoint as module
 from outofcluster.sampling import engine
+from outofcluster.sampling import store as module
 from outofcluster.sampling.store import Batch, Checkpoint
 
 HEAD = struct.Struct("<Q32s")

@@ -116,6 +116,83 @@ def audit(
 ) -> Audit:
     """Audit a cross-validation for leakage through clustering errors.
 
+    Parameters
+    ----------
+    estimator : estimator
+        Any scikit-learn estimator or Pipeline; it is cloned, never fitted itself.
+    X, y : array, sparse matrix, or data frame; array or str
+        Records and targets, or the name of the column of the targets where X is a data frame.
+    groups : array or str
+        Approximate cluster of every record, or the name of its column. A column that is named is no feature.
+    leakage : float, Leakage, one for each fold, array with one probability per record, or "data", optional
+        The leakage rate. A plain number is the share of training records that truly belong to validation clusters for
+        ``error_model="records"``, and the share of validation records whose cluster also trains for
+        ``error_model="fragments"``. "data" estimates it from the records themselves, for ``error_model="records"``; it
+        can be trusted where the two sides of a split can be told apart. Without a rate there is no corrected loss.
+        An array with as many entries as there are records holds, for ``error_model="records"``, the probability of
+        each record that it truly belongs to a held-out cluster while it trains; with one row per fold these may differ
+        between folds. With as many folds as records, an array of that length has one rate per fold.
+    validation_leakage : float, optional
+        The share of the held-out records that truly belong to training clusters: errors in the other direction, for
+        ``error_model="records"`` and losses per record. (This is not the share of held-out records whose cluster also
+        trains, which is ``Leakage.validation``.) Give ``leakage=0`` where only these errors happen. By default held-out
+        records are taken to be what they seem; 0 is the same, but another share can be asked for afterwards.
+    error_model : {"auto", "records", "fragments"}
+        How clustering errors happen: single records leak, or pieces of clusters. "auto" goes by what the rate is
+        a share of, else by the sizes of the clusters, and says so in a finding.
+    cv : int, splitter or iterable, optional
+        Folds that keep every approximate cluster on one side; 5 group folds by default.
+    loss : str, callable or scorer, optional
+        A loss per record, as in `sample_losses`.
+    scoring : str, scorer, callable, or a list or dict of these, optional
+        A metric in the place of ``loss``: a name of scikit-learn such as "roc_auc", "sensitivity", "specificity",
+        "concordance", "calibration_slope" or "calibration_intercept", a scorer, or a function of (estimator, X, y).
+        Several metrics are measured from the same fits: the result is that of the first one, which decides where fits
+        are spent, and ``result.metrics`` holds all of them by name.
+    pool : {"records", "folds"}, optional
+        Whether a metric is that of all held-out records together, or the mean of those of the folds; by default means
+        over records such as the accuracy are taken over records, and all others, such as AUC, over folds.
+    pos_label : label, optional
+        The positive one of two classes, for metrics that need one; the last in sorted order by default.
+    score_weight : array, optional
+        Weight of every record in scoring; weights for ``fit`` belong in ``params``.
+    curve : Curve, optional
+        Curve method; by default `AutoCurve` for records, a line for fragments.
+    n_fits : int, optional
+        Models to fit, over all folds: by default 3000 for records, of which 1200 with small training sets, and 1000
+        more below the leakage rate (``unmix``); 400 for fragments, where the curve is a line, and 100 more without
+        likely pieces. ``validation_leakage`` takes a fifth more, to score training records.
+    n_train : int, optional
+        Size of a resample, by default that of the smallest training set.
+    units : {"auto", "clusters", "records"}
+        What the intervals are about: new clusters of the population, or these held-out clusters.
+    params : dict, optional
+        Parameters of ``fit``; those with one entry per record are indexed along with the records.
+    unmix : {"auto", False} or classifier
+        Whether some of the models are fitted without the training records that look leaked, so that the loss is seen
+        below the leakage rate (for ``error_model="records"``, from 150 fits per fold on; for "fragments" without the
+        training clusters that are probably pieces of held-out entities, from 60 on). A classifier with
+        ``predict_proba`` replaces the one that tells the two sides of a split apart.
+    confidence_level : float, default=0.95
+        Confidence level of the intervals.
+    mute : sequence of str
+        Codes of findings to leave out.
+    kernel : {"auto", True, False}
+        Whether a compiled kernel is used where there is one, as in `sample_losses`.
+    n_jobs : int, optional
+        Workers, as in joblib. The result does not depend on it.
+    random_state : int, RandomState or Generator, optional
+        Seed, or where to draw one from.
+    progress : bool, default=False
+        Show a bar, on a terminal or in a notebook.
+    checkpoint : path, optional
+        Beginning of the names of files in which finished work is kept, one for every fold and size of training sets;
+        the same call goes on from there, and fits nothing if all was done.
+
+    Returns
+    -------
+    Audit
+
     Examples
     --------
     >>> import numpy as np
