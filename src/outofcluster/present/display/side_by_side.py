@@ -127,7 +127,7 @@ class ComparisonDisplay(Display):
     def _draw(self, ax: Any) -> None:
         y = _name_rows(ax, self.models)
         apart = 0.14 if self.corrected else 0.0
-        look = {"across": True, "markersize": 7, "elinewidth": 1.6, "capsize": 2.5}
+        look: dict[str, Any] = {"across": True, "markersize": 7, "elinewidth": 1.6, "capsize": 2.5}
         draw_estimates(ax, y - apart, self.naive, label="cross-validated as it is", **NAIVE, **look)
         if self.corrected:
             draw_estimates(ax, y + apart, self.corrected, label="corrected: on new clusters", **CORRECTED, **look)
@@ -330,8 +330,8 @@ class SweepDisplay(Display):
         ):
             drawn = [(at, known) for at, known in zip(x + shift, estimates, strict=True) if known is not None]
             if drawn:
-                look = mark | {"linestyle": "-", "linewidth": 1.2, "elinewidth": 1.6, "markersize": 8, "capsize": 3}
-                draw_estimates(ax, [at for at, _ in drawn], [known for _, known in drawn], label=label, **look)
+                style = mark | {"linestyle": "-", "linewidth": 1.2, "elinewidth": 1.6, "markersize": 8, "capsize": 3}
+                draw_estimates(ax, [at for at, _ in drawn], [known for _, known in drawn], label=label, **style)
         self._draw_shares(below, x)
         name_axes(ax, y=f"{self.metric.label}\n({_better(self.metric)} is better)")
         name_axes(below, "linkage threshold: looser clusters to the left", "share of records")
