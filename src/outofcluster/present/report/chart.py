@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -16,7 +16,8 @@ from scipy.special import ndtri
 
 from outofcluster._base.arguments import Array
 from outofcluster.auditing.summary import Summary
-from outofcluster.inference.estimates import fixed
+from outofcluster.inference.estimates import Estimate, fixed
+from outofcluster.present.display.base import percentage
 from outofcluster.present.display.by_leakage import LossCurveDisplay, UnmixingDisplay
 
 SIZES = (("wide", 720, 364), ("narrow", 360, 334))
@@ -25,12 +26,8 @@ _ENDS = ((0.2, 0.3), (0.5, 0.5), (1.0, 0.9))
 """Assumed rates up to which the slider ends at the rate beside them."""
 
 
-@dataclass(frozen=True)
-class Tick:
-    """A place on an axis and what is written there."""
-
-    at: float
-    label: str
+Ticks = list[tuple[float, str]]
+"""Positions on an axis, and what is written there."""
 
 
 @dataclass(frozen=True)
@@ -82,19 +79,19 @@ class Frame:
         return " ".join(f"{self.x(x)},{self.y(y)}" for x, y in points)
 
     @property
-    def x_ticks(self) -> list[Tick]:
+    def x_ticks(self) -> Ticks:
         """Round shares, as percentages."""
         values = _round_values(*self.x_range, 7 if self.name == "wide" else 4)
-        return [Tick(self.x(value), f"{round(100 * value, 6):g} %".replace("-", "−")) for value in values]
+        return [(self.x(value), percentage(value, 6)) for value in values]
 
     @property
-    def y_ticks(self) -> list[Tick]:
+    def y_ticks(self) -> Ticks:
         """Round values."""
         values = _round_values(*self.y_range, 5)
         step = values[1] - values[0] if len(values) > 1 else 1.0
         # A step of 0.25 needs two decimals, one of 0.2 needs one.
         digits = next((digits for digits in range(9) if math.isclose(round(step, digits), step, rel_tol=1e-6)), 8)
-        return [Tick(self.y(value), fixed(value, digits)) for value in values]
+        return [(self.y(value), fixed(value, digits)) for value in values]
 
 
 def _round_values(low: float, high: float, about: int) -> list[float]:
@@ -120,19 +117,20 @@ def _frames(x_range: tuple[float, float], y_range: tuple[float, float]) -> list[
 # --- losses by leakage ------------------------------------------------------------------------------------
 
 Curve = tuple[Sequence[float] | Array, Sequence[float] | Array]
-"""Places along the horizontal axis, and losses there."""
+"""Positions along the horizontal axis, and losses there."""
+
+_NO_CURVE: Curve = ((), ())
 
 Points = list[tuple[float, float, float, float]]
-"""Measured losses: their places, and the lower and the upper ends of their error bars."""
+"""Measured losses: their positions, and the lower and the upper ends of their error bars."""
 
 
 @dataclass(frozen=True)
 class LossChart:
-    """Measured losses and the curve through them, in one size."""
+    """Measured losses and the curve through them, in one size; left of ``edge`` there is less leakage than measured."""
 
     frame: Frame
     edge: float
-    """Where the shaded part, in which there is less leakage than in the data, ends."""
     points: Points
     left_out: Points
     joined: str
@@ -178,9 +176,6 @@ def unmixing_chart(summary: Summary) -> list[LossChart]:
     )
 
 
-_NO_CURVE: Curve = ((), ())
-
-
 def _loss_charts(
     summary: Summary,
     x_range: tuple[float, float],
@@ -191,16 +186,14 @@ def _loss_charts(
     at: float,
     clean: float | None,
 ) -> list[LossChart]:
-    """The charts of all sizes; ``at`` and ``clean`` are the places of the leakage that is there, and of none."""
-    x, losses, errors = measured
+    """The charts of all sizes; ``at`` and ``clean`` are the positions of the leakage that is there, and of none."""
+    (x, losses, errors), (extrapolated, seen) = measured, curves
     reach = np.nan_to_num(ndtri(0.5 + summary.confidence_level / 2) * errors)
     low, high = losses - reach, losses + reach
-    corrected = None if clean is None else summary.corrected
+    naive, corrected = summary.naive.value, None if clean is None else summary.corrected
     ends = [] if corrected is None else [corrected.value, *corrected.interval]
-    extrapolated, seen = curves
-    y_range = _padded([*low, *high, *extrapolated[1], *seen[1], summary.naive.value, *ends])
-
-    left, naive = x < 0, summary.naive.value
+    y_range = _padded([*low, *high, *extrapolated[1], *seen[1], naive, *ends])
+    left = x < 0
 
     def chart(frame: Frame) -> LossChart:
         rows = zip(x, losses, low, high, strict=True)
@@ -248,13 +241,13 @@ def sensitivity_chart(summary: Summary) -> list[SensitivityChart]:
     rates, values, low, high = (part[shown] for part in (over.rates, over.values, over.low, over.high))
     width = summary.naive.interval[1] - summary.naive.interval[0]
     reach = 1.5 * width if math.isfinite(width) and width > 0 else math.inf
-    inside: list[Array] = [np.maximum(low, values.min() - reach), np.minimum(high, values.max() + reach)]
-    drawn = []
-    for frame in _frames((0.0, slider_end(summary)), _padded([*values, *inside[0], *inside[1], summary.naive.value])):
-        around = np.isfinite(low + high).all()
-        band = frame.line([*rates, *rates[::-1]], [*low, *high[::-1]]) if around else ""
-        drawn.append(SensitivityChart(frame, band, frame.line(rates, values), frame.y(summary.naive.value)))
-    return drawn
+    inside = [*np.maximum(low, values.min() - reach), *np.minimum(high, values.max() + reach)]
+    around = ([*rates, *rates[::-1]], [*low, *high[::-1]]) if np.isfinite(low + high).all() else _NO_CURVE
+    naive = summary.naive.value
+    return [
+        SensitivityChart(frame, frame.line(*around), frame.line(rates, values), frame.y(naive))
+        for frame in _frames((0.0, slider_end(summary)), _padded([*values, *inside, naive]))
+    ]
 
 
 # --- intervals --------------------------------------------------------------------------------------------
@@ -267,18 +260,15 @@ class Span:
     value: float
     low: float
     high: float
-    ends: tuple[float, float] = (0.0, 1.0)
+    ends: tuple[float, float] = field(kw_only=True)
 
 
-def interval_chart(rows: Sequence[tuple[float, tuple[float, float]]]) -> list[Span | None]:
+def interval_chart(estimates: Sequence[Estimate]) -> list[Span | None]:
     """Values with their intervals on one axis; None where an interval is not known."""
-    known = [number for value, ends in rows for number in (value, *ends) if math.isfinite(number)]
-    low, high = _padded(known)
+    rows = [(estimate.value, *estimate.interval) for estimate in estimates]
+    low, high = ends = _padded([number for row in rows for number in row])
 
-    def place(value: float) -> float:
-        return round(100 * (value - low) / (high - low), 2)
+    def hundredths(number: float) -> float:
+        return round(100 * (number - low) / (high - low), 2)
 
-    return [
-        Span(place(value), place(ends[0]), place(ends[1]), (low, high)) if math.isfinite(value + sum(ends)) else None
-        for value, ends in rows
-    ]
+    return [Span(*map(hundredths, row), ends=ends) if math.isfinite(sum(row)) else None for row in rows]

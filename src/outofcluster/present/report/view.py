@@ -70,7 +70,7 @@ def _estimates(summary: Summary) -> list[dict[str, Any]]:
         "what folds that ignore clusters show",
         "what to expect on new clusters" if summary.units == "clusters" else "had nothing leaked",
     )
-    spans = interval_chart([(estimate.value, estimate.interval) for estimate in summary.estimates.values()])
+    spans = interval_chart(list(summary.estimates.values()))
     rows = zip(summary.estimates.items(), explained, spans, strict=False)
     return [
         {"name": name, "explained": words, "estimate": estimate, "span": span} for (name, estimate), words, span in rows
