@@ -1,9 +1,9 @@
-"""Bunch: records with their clusters, and which clusters train and which are held out."""
+"""Bunch: records with their clusters, and which clusters train and which are held out; descriptions of data sets."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -61,12 +61,12 @@ class Bunch:
     @property
     def train_rows(self) -> Rows:
         """Rows of the training clusters, increasing."""
-        return rows_of(self.groups, self.train_groups)
+        return np.flatnonzero(np.isin(self.groups, self.train_groups))
 
     @property
     def validation_rows(self) -> Rows:
         """Rows of the validation clusters, increasing."""
-        return rows_of(self.groups, self.validation_groups)
+        return np.flatnonzero(np.isin(self.groups, self.validation_groups))
 
     def __repr__(self) -> str:
         n, d = self.data.shape
@@ -76,6 +76,6 @@ class Bunch:
         )
 
 
-def rows_of(groups: NDArray[np.str_], wanted: Sequence[str]) -> Rows:
-    """Rows whose cluster is one of those wanted, in increasing order."""
-    return np.flatnonzero(np.isin(groups, wanted))
+def describe(name: str) -> str:
+    """The description of a data set, one of the texts in the folder ``descr``."""
+    return (resources.files("outofcluster.datasets") / "descr" / f"{name}.txt").read_text(encoding="utf-8")
