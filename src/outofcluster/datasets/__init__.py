@@ -9,8 +9,7 @@ downloaded once and kept. The sha256 of every file is checked each time it is re
 Bunch(1015 records, 1 features; 15 records in 1 training and 1000 in 1 validation clusters)
 """
 
-from outofcluster.datasets._bunch import Bunch
-from outofcluster.datasets.loaders import load_census, load_dota2, load_heart, load_parkinson
+from outofcluster.datasets.loaders import Bunch, load_census, load_dota2, load_heart, load_parkinson
 from outofcluster.datasets.simulated import Patients, make_partition, make_patients, partition_losses
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The four data sets of the paper, prepared as the paper did, with the clusters that the paper trains and validates on.
+"""Bunch, and the four data sets of the paper, prepared as the paper did and with its clusters to train and validate on.
 
 What they have in common is filled in from a table of sources. Their descriptions are texts in the folder ``descr``.
 """
@@ -7,14 +7,78 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from outofcluster._base.arguments import Array, check_choice, check_flag
-from outofcluster.datasets._bunch import Bunch, describe
 from outofcluster.datasets._files import DataHome, Source, read_files
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Bunch:
+    """Records, their true clusters, and the split that goes with them.
+
+    Attributes
+    ----------
+    data : array of shape (n, features)
+        Features.
+    target : array of shape (n,)
+        Class of every record, a place in ``target_names``; a number for regression.
+    groups : array of str of shape (n,)
+        True cluster of every record.
+    train_groups, validation_groups : tuple of str
+        Clusters to train on, and clusters that are held out.
+    feature_names : tuple of str
+        Names of the columns; ``"cp=atypical"`` is 1 where ``cp`` is atypical and 0 elsewhere.
+    target_names : tuple of str
+        Names of the classes; empty for regression.
+    licence : str
+        Terms of use, and whom to name.
+    DESCR : str
+        Where the data come from, what was done to them, and what to beware of.
+    e0 : float or None
+        The loss on the validation clusters without leakage, where it is known.
+
+    Examples
+    --------
+    >>> from outofcluster.datasets import make_partition
+    >>> bunch = make_partition(15, 1000, random_state=0)
+    >>> bunch.data.shape, bunch.train_groups, len(bunch.validation_rows)
+    ((1015, 1), ('part 1',), 1000)
+    """
+
+    data: Array
+    target: NDArray[Any]
+    groups: NDArray[np.str_]
+    train_groups: tuple[str, ...]
+    validation_groups: tuple[str, ...]
+    feature_names: tuple[str, ...]
+    target_names: tuple[str, ...]
+    licence: str
+    DESCR: str
+    e0: float | None = None
+
+    @property
+    def train_rows(self) -> NDArray[np.int64]:
+        """Rows of the training clusters, increasing."""
+        return np.flatnonzero(np.isin(self.groups, self.train_groups))
+
+    @property
+    def validation_rows(self) -> NDArray[np.int64]:
+        """Rows of the validation clusters, increasing."""
+        return np.flatnonzero(np.isin(self.groups, self.validation_groups))
+
+    def __repr__(self) -> str:
+        n, d = self.data.shape
+        return (
+            f"Bunch({n} records, {d} features; {len(self.train_rows)} records in {len(self.train_groups)} training "
+            f"and {len(self.validation_rows)} in {len(self.validation_groups)} validation clusters)"
+        )
+
 
 HEART = Source(
     folder="heart",
@@ -227,6 +291,11 @@ def _bunch(source: Source, target: Any, groups: Any, data: NDArray[Any], feature
         licence=f"CC BY 4.0 (attribution: the UCI Machine Learning Repository and {source.creators})",
         DESCR=describe(source.folder),
     )
+
+
+def describe(name: str) -> str:
+    """The description of a data set, one of the texts in the folder ``descr``."""
+    return (resources.files("outofcluster.datasets") / "descr" / f"{name}.txt").read_text(encoding="utf-8")
 
 
 # --- from the text of a file to a matrix -----------------------------------------------------------------

@@ -49,7 +49,7 @@ from outofcluster._base.arguments import (
 )
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.seeds import RandomState, seed_of
-from outofcluster.datasets._bunch import Bunch, describe
+from outofcluster.datasets.loaders import Bunch, describe
 from outofcluster.problem.simulate import cut_clusters
 
 Pair = tuple[float, float]
@@ -180,6 +180,7 @@ def make_patients(
     entities = np.repeat(np.arange(count), sizes)
     data = profile[entities] + spread * rng.standard_normal((len(entities), d))
     classes = target == "classification"
+    measured = "whether the patient is ill" if classes else "a measurement"
     groups, split = cut_clusters(entities, sizes >= 2, share, rng)
     return Patients(
         data=data,
@@ -188,12 +189,7 @@ def make_patients(
         entities=entities,
         feature_names=tuple(f"x{i}" for i in range(d)),
         target_names=("healthy", "ill") if classes else (),
-        DESCR=describe("patients").format(
-            patients=count,
-            records=len(entities),
-            split=int(split.sum()),
-            target="whether the patient is ill" if classes else "a measurement",
-        ),
+        DESCR=describe("patients").format(patients=count, records=len(entities), split=split.sum(), target=measured),
     )
 
 
@@ -312,11 +308,10 @@ def _checked(name: str, n: Any, most: int, slopes: Any, half_widths: Any, noise:
         raise InputError(f"half_widths must be positive, got {short(half_widths)}.")
     deviation = check_number("noise", noise, least=0)
     for name, values in (("slopes", slope), ("half_widths", width), ("noise", (deviation,))):
-        wrong = [value for value in values if value and not 1 / _LARGEST <= abs(value) <= _LARGEST]
-        if wrong:
-            raise InputError(
-                f"{name} must be 0 or between {1 / _LARGEST:g} and {_LARGEST:g} in size, got {wrong[0]:g}."
-            )
+        for value in values:
+            if value and not 1 / _LARGEST <= abs(value) <= _LARGEST:
+                allowed = f"0 or between {1 / _LARGEST:g} and {_LARGEST:g} in size"
+                raise InputError(f"{name} must be {allowed}, got {value:g}.")
     return size, slope, width, deviation
 
 
