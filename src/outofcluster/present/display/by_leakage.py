@@ -290,7 +290,8 @@ class UnmixingDisplay(Display):
     >>> rng = np.random.default_rng(0)
     >>> groups = np.repeat(np.arange(20), 20)
     >>> X = rng.standard_normal((20, 2))[groups] + 0.5 * rng.standard_normal((400, 2))
-    >>> options = {"leakage": 0.1, "error_model": "records", "n_fits": 750, "random_state": 0}
+    >>> options = {"leakage": 0.1, "error_model": "records", "n_fits": 150, "random_state": 0}
+    >>> options["cv"] = [(range(300), range(300, 400))]
     >>> display = UnmixingDisplay.from_audit(ooc.audit(Ridge(), X, X[:, 0] ** 2, groups=groups, **options))
     >>> display.to_frame().columns.tolist()
     ['fraction', 'loss', 'standard_error']

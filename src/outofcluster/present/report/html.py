@@ -39,7 +39,7 @@ def render_html(
     >>> from outofcluster.present.report import render_html
     >>> from sklearn.linear_model import Ridge
     >>> X = np.random.default_rng(0).standard_normal((200, 2))
-    >>> options = {"leakage": 0.1, "error_model": "records", "n_fits": 200, "random_state": 0}
+    >>> options = {"leakage": 0.1, "error_model": "records", "n_fits": 60, "random_state": 0}
     >>> result = ooc.audit(Ridge(), X, X[:, 0], groups=np.repeat(np.arange(20), 10), **options)
     >>> html = render_html(result, about={"data": "<b>records</b>.csv"})
     >>> "&lt;b&gt;records&lt;/b&gt;.csv" in html, "http:" in html
@@ -101,7 +101,7 @@ def write_html(
     >>> from outofcluster.present.report import write_html
     >>> from sklearn.linear_model import Ridge
     >>> X = np.random.default_rng(0).standard_normal((200, 2))
-    >>> options = {"leakage": 0.1, "error_model": "records", "n_fits": 200, "random_state": 0}
+    >>> options = {"leakage": 0.1, "error_model": "records", "n_fits": 60, "random_state": 0}
     >>> result = ooc.audit(Ridge(), X, X[:, 0], groups=np.repeat(np.arange(20), 10), **options)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     size = write_html(result, Path(folder) / "report.html").stat().st_size
