@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from outofcluster._base.exceptions import MissingExtraError
+import outofcluster as ooc
 from outofcluster.reproduction.studies import LEAKAGE
 from outofcluster.reproduction.timing import PER_INDEX
 
@@ -70,7 +70,7 @@ def check_matplotlib() -> Any:
     try:
         import matplotlib
     except ImportError:
-        raise MissingExtraError("figures need matplotlib: pip install 'outofcluster[plot]'.") from None
+        raise ooc.MissingExtraError("figures need matplotlib: pip install 'outofcluster[plot]'.") from None
     return matplotlib
 
 
