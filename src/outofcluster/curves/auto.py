@@ -161,7 +161,8 @@ class AutoCurve(Curve):
             The same curve, fitted.
         """
         runs: Sequence[Any] = samples if isinstance(samples, Sequence) else (samples,)
-        if not any(np.any(np.asarray(getattr(run, "injected", 0.0)) < 0) for run in runs):
+        names = ("injected", "levels", "means", "size", "standard_errors")
+        if any(not hasattr(run, name) for run in runs for name in names) or all(min(run.injected) >= 0 for run in runs):
             return super().fit(samples, leakage)
         rate = check_share("leakage", leakage, "[0, 1)")
         above, below = list[Array](), list[Array]()
