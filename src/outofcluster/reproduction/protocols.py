@@ -12,11 +12,12 @@ is known.
 *The field protocol* is what a user lives through. Which records of V leak into T̂ is drawn once (p0 = 0.1), and with it
 T̂ and V̂ are all that is known. Every estimator is run on them as a user would: resamples with replacement of n records,
 levels injected on top of what leaked. The default spends a quarter of its fits below p0, on resamples with weights that
-leave out what looks like V̂; the paper's protocol has no T̂ to tell from V̂. The
-draw of the leak is repeated, and errors are against the loss of the same learner trained on resamples of the clean T
-and scored on all of V. The naive estimate is the loss at level 0 of the default's run, which has most of its fits
-there. Where V is too small to make up a tenth of T̂ (the census), every draw also takes some of T at random; in the
-synthetic study it makes new records.
+leave out what looks like V̂; the paper's protocol has no T̂ to tell from V̂. (An audit also draws at a level that adds
+what looks like V̂, to check that leaving it out works; in these studies that hardly changes an estimate.) The draw of
+the leak is repeated, and errors are against the loss of the same learner trained on resamples of the clean T and scored
+on all of V. The naive estimate is the loss at level 0 of the default's run, which has most of its fits there. Where V
+is too small to make up a tenth of T̂ (the census), every draw also takes some of T at random; in the synthetic study it
+makes new records.
 """
 
 from __future__ import annotations
