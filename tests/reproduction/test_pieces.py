@@ -12,9 +12,9 @@ from sklearn.naive_bayes import GaussianNB
 
 import outofcluster as ooc
 from outofcluster.datasets import make_partition, partition_losses
-from outofcluster.reproduction import claims, outputs, reproduce, studies, timing
+from outofcluster.reproduction import claims, outputs, reproduce, timing
 from outofcluster.reproduction.parts import Means, Parts, Progress
-from outofcluster.reproduction.protocols import Replicate, default_designs, field_records
+from outofcluster.reproduction.protocols import Replicate, default_design, field_records
 from outofcluster.reproduction.results import estimate, field_shape, make_curves
 from outofcluster.reproduction.sources import Source, sample_partition
 from outofcluster.reproduction.studies import STUDIES
@@ -178,13 +178,13 @@ def test_the_default_is_that_of_audit(model, study, n):
     result = audited(model, bunch, n, 200)
     curve = make_curves(STUDIES[study])["default"]
     assert (type(result.curve), result.curve.get_params()) == (type(curve), curve.get_params())
-    designs = default_designs(n, 200, y=classes, n_validation=40)
+    levels, by_size = default_design(n, 200, y=classes, n_validation=40)
     fits = result.samples.to_frame().groupby(["size", "injected"]).size()
-    assert set(fits.index.get_level_values("size")) == set(designs)
-    for size, design in designs.items():
-        assert fits[size].index.to_numpy() == pytest.approx(design.injected)
-        assert np.abs(fits[size].to_numpy() - design.n_fits).max() <= 1
-    assert sum(design.n_fits.sum() for design in designs.values()) == 200
+    assert set(fits.index.get_level_values("size")) == set(by_size)
+    for size, counts in by_size.items():
+        assert fits[size].index.to_numpy() == pytest.approx(levels)
+        assert np.abs(fits[size].to_numpy() - counts).max() <= 1
+    assert sum(counts.sum() for counts in by_size.values()) == 200
 
 
 def test_a_solver_that_fails_is_not_an_estimate(monkeypatch):
@@ -249,7 +249,7 @@ def jitter(run, rng):
 
 
 @pytest.fixture
-def once(monkeypatch):
+def untimed(monkeypatch):
     """Every call timed once, at small sizes."""
 
     def measure(call, **options):
@@ -262,7 +262,7 @@ def once(monkeypatch):
     monkeypatch.setattr(timing, "STUDIES", {name: STUDIES[name] for name in ("parkinson", "synthetic")})
 
 
-def test_timing_covers_every_method_and_size_and_writes_its_files(once, tmp_path):
+def test_timing_covers_every_method_and_size_and_writes_its_files(untimed, tmp_path):
     run = reproduce("timing", out=tmp_path, quick=True)
     written = {path.name for path in (tmp_path / "timing").iterdir() if path.is_file()}
     assert written == {"table.csv", "scaling.csv", "scaling.png", "scaling.svg", "results.json"}
@@ -280,7 +280,7 @@ def test_timing_covers_every_method_and_size_and_writes_its_files(once, tmp_path
     assert rows["basis"]["paper_seconds"] == 2.043e-5
 
 
-def test_timing_needs_no_cvxpy(once, tmp_path, monkeypatch):
+def test_timing_needs_no_cvxpy(untimed, tmp_path, monkeypatch):
     monkeypatch.setattr(timing, "_cvxpy", lambda: None)
     results = timing.run_timing(silent(tmp_path), quick=True, seed=0)
     assert {row["solver"] for row in results["scaling"]} == {"outofcluster"}
@@ -375,11 +375,6 @@ def test_the_bias_is_judged_at_p0_first(naive, fall, verdict):
 def test_errors_too_small_to_matter_are_not_compared():
     tiny = study(e0=0.48, errors=(1e-5, 4e-4, 4e-4))
     assert find({"dota2": tiny}, "err no more")["verdict"] == "holds"
-
-
-def test_names_are_checked_and_ordered():
-    assert studies.check_names(["timing", "all"]) == studies.ALL
-    assert studies.check_names("heart") == ("heart",)
 
 
 # --- the real data ------------------------------------------------------------------------------------

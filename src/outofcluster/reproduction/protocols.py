@@ -38,10 +38,9 @@ from outofcluster.reproduction.sources import Source, learner, load, quiet
 from outofcluster.reproduction.studies import LEAKAGE, TRUE_LEVELS, Effort, Study
 
 __all__ = [
-    "Design",
     "Leak",
     "Replicate",
-    "default_designs",
+    "default_design",
     "field_draws",
     "field_leaks",
     "field_records",
@@ -50,6 +49,8 @@ __all__ = [
     "trials",
     "truth",
 ]
+
+Counts = NDArray[np.int64]
 
 _CHECK_LEVELS = (0.0, LEAKAGE, 1.0)
 _LEVELS, _LEVEL_SHARES = np.array([0.0, 0.03, 0.1, 0.25, 0.6]), (0.5, 0.2, 0.15, 0.1, 0.05)
@@ -84,41 +85,31 @@ class Replicate:
     below: ooc.LossSamples | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Design:
-    """Injected fractions, and the number of fits at each."""
-
-    injected: Array
-    n_fits: NDArray[np.int64]
-
-
-def default_designs(n: int, n_fits: int, *, y: Any = None, n_validation: int | None = None) -> dict[int, Design]:
-    """The sizes that ``audit`` takes when no curve is asked for, the full one first, and the fits at their levels.
+def default_design(
+    n: int, n_fits: int, *, y: Any = None, n_validation: int | None = None
+) -> tuple[Array, dict[int, Counts]]:
+    """The levels that ``audit`` samples when no curve is asked for, and by size, the full one first, the fits at each.
 
     ``y`` are the classes, where there are some: of the rarest, the smallest training sets hold two records on average.
     With a number of validation records, the largest level leaves a fifth of them, and at least five, to score on.
     """
-    smallest = 8
+    smallest, largest = 8, 1.0
     if y is not None:
         counts = np.unique(np.asarray(y), return_counts=True)[1]
         smallest = max(smallest, math.ceil(2 * counts.sum() / counts.min()))
-    largest = 1.0
     if n_validation is not None:
         largest = -n_validation * math.expm1(math.log(max(0.2, 5 / n_validation)) / n)
     levels = _LEVELS * min(1.0, largest / _LEVELS[-1])
     if n < 4 * smallest:
-        return {n: Design(levels, _allocated(_LEVEL_SHARES, n_fits))}
+        return levels, {n: _allocated(_LEVEL_SHARES, n_fits)}
     sizes = (n, round(math.sqrt(n * smallest)), smallest)
     fits = _allocated(_SIZE_SHARES, n_fits)
-    return {
-        size: Design(levels, _allocated(_LEVEL_SHARES, int(count))) for size, count in zip(sizes, fits, strict=True)
-    }
+    return levels, {size: _allocated(_LEVEL_SHARES, int(count)) for size, count in zip(sizes, fits, strict=True)}
 
 
-def _allocated(shares: Sequence[float], total: int) -> NDArray[np.int64]:
+def _allocated(shares: Sequence[float], total: int) -> Counts:
     """Whole numbers in proportion to shares that sum exactly to a total."""
-    ends = np.rint(total * np.cumsum([0, *shares])).astype(np.int64)
-    numbers: NDArray[np.int64] = np.diff(ends)
+    numbers: Counts = np.diff(np.rint(total * np.cumsum([0, *shares])).astype(np.int64))
     return numbers
 
 
@@ -137,16 +128,16 @@ def trials(source: Source, effort: Effort, root: int, e0: float) -> Iterator[Rep
     """Every trial of the paper's protocol."""
     study, bunch = source.study, source.bunch
     classes = None if bunch is None else bunch.target[bunch.train_rows]
-    designs = default_designs(study.n, effort.default_fits, y=classes)
+    injected, default_fits = default_design(study.n, effort.default_fits, y=classes)
     p, counts = np.linspace(LEAKAGE, 1, study.levels), np.full(study.levels, effort.fits)
-    own = LEAKAGE + (1 - LEAKAGE) * designs[study.n].injected
+    default_p = LEAKAGE + (1 - LEAKAGE) * injected
     for trial in range(effort.trials):
         seed, name = seed_for(root, study.name, "paper", trial), f"paper-{trial:02d}"
         equidistant = source.losses(name, p, counts, seed=seed_for(seed, 0)).seen_by_user(LEAKAGE)
         iid = source.iid(f"{name}-iid", effort.iid_splits, seed=seed_for(seed, 2))
         default = tuple(
-            source.losses(f"{name}-default-{size}", own, design.n_fits, seed=seed_for(seed, 1, size), n=size)
-            for size, design in designs.items()
+            source.losses(f"{name}-default-{size}", default_p, fits, seed=seed_for(seed, 1, size), n=size)
+            for size, fits in default_fits.items()
         )
         seen = tuple(run.seen_by_user(LEAKAGE) for run in default)
         yield Replicate(equidistant, seen, iid, float(equidistant.means[0]), e0)
@@ -187,15 +178,15 @@ class Leak:
             rows=self.rows,
             groups=self.split.groups,
         )
-        designs = default_designs(
+        injected, default_fits = default_design(
             study.n,
             effort.field_fits - (0 if below is None else below.n_fits),
             y=bunch.target[self.split.train] if study.loss == "zero_one" else None,
             n_validation=len(self.split.validation),
         )
         above = tuple(
-            self.losses(f"default-{size}", design.injected, design.n_fits, seed=seed_for(self.seed, 3, size), n=size)
-            for size, design in designs.items()
+            self.losses(f"default-{size}", injected, fits, seed=seed_for(self.seed, 3, size), n=size)
+            for size, fits in default_fits.items()
         )
         return above, below
 

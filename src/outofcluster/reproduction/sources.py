@@ -192,8 +192,8 @@ class Source:
         n_train, losses = len(self.bunch.train_rows), []
         for split in range(splits):
             order = rng.permutation(len(self.bunch.target))
-            sides, own = (order[:n_train], order[n_train:]), int(rng.integers(2**32))
-            run = self.losses(f"{name}-{split}", [0.0], [IID_FITS], seed=own, replace=replace, rows=sides)
+            sides, split_seed = (order[:n_train], order[n_train:]), int(rng.integers(2**32))
+            run = self.losses(f"{name}-{split}", [0.0], [IID_FITS], seed=split_seed, replace=replace, rows=sides)
             losses.append(float(run.means[0]))
         return float(np.mean(losses))
 
