@@ -40,14 +40,12 @@ from scipy.special import ndtr
 from outofcluster._base.arguments import Array, short, shown
 from outofcluster._base.exceptions import FitError, InputError
 from outofcluster._base.plain import data_frame, plain
-from outofcluster.auditing.choices import largest_rate
 from outofcluster.auditing.options import AuditOptions, check_options, checkpoint_of_part, common_seed
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit
 from outofcluster.auditing.several import SeveralAudits, value_and_ends
+from outofcluster.auditing.solution import first_crossing
 from outofcluster.inference.estimates import Estimate, chance_in_words
-from outofcluster.inference.intervals import Confidence, paired_uncertainty
-from outofcluster.inference.solution import first_crossing
 from outofcluster.metrics.facts import SOME_LOSS, MetricFacts
 from outofcluster.metrics.resolve import resolve_loss, resolve_scoring
 from outofcluster.problem.columns import named_columns
@@ -283,9 +281,7 @@ class Comparison(SeveralAudits[str]):
             None where the order stays the same.
         """
         a, b = self._audit(first), self._audit(second)
-        most = largest_rate(a.error_model)
-        grid = np.linspace(0, most, round(100 * most) + 1)
-        return first_crossing(lambda rate: a.value_at(rate) - b.value_at(rate), grid)
+        return first_crossing(lambda rate: a.value_at(rate) - b.value_at(rate), a.rate_grid[::2])
 
     def to_frame(self) -> Any:
         """The losses or metrics as a table.
@@ -327,7 +323,7 @@ class Comparison(SeveralAudits[str]):
             "ranking": self.ranking,
             "ranking_changes": self.ranking_changes,
             "chance_of_change": self.chance_of_change,
-            "metric": self.metric.to_dict(),
+            "metric": self.metric,
             "differences": differences,
         }
 
@@ -369,11 +365,7 @@ def _difference(a: Audit, b: Audit, *, corrected: bool) -> Estimate:
     """The difference of two losses; audits without the same folds are refused, since they are not paired."""
     if not np.array_equal(a.pooled.units, b.pooled.units) or a.pooled.n_folds != b.pooled.n_folds:
         raise InputError("Models can be compared on the same folds only, and some fold of one could not be audited.")
-    parts = [result.correction if corrected else (result.pooled.no_correction(), 0.0) for result in (a, b)]
-    (of_a, moved_a), (of_b, moved_b) = parts
-    value = a.pooled.naive + of_a.value - b.pooled.naive - of_b.value
-    source = paired_uncertainty((a.pooled, of_a), (b.pooled, of_b), rate_effect=moved_a - moved_b)
-    return Confidence(a.confidence_level, a.pooled.n_scored).linear(value, source).shown_as(a.metric)
+    return a.solution.less(b.solution, corrected=corrected).shown_as(a.metric)
 
 
 def _variance(estimate: Estimate) -> float:

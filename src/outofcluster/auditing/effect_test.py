@@ -24,30 +24,16 @@ What `leakage_test` returns has words that claim no more than the test has shown
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from math import comb, copysign, inf, isfinite, nan, sqrt
+from dataclasses import dataclass, replace
+from math import comb, copysign, inf, isfinite, isnan, nan, sqrt
 from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.special import nctdtr, nctdtrinc, stdtr, stdtrit
 
-from outofcluster._base.arguments import Array, check_choice, check_number
+from outofcluster._base.arguments import check_choice, check_number
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.plain import (
-    check_schema,
-    data_frame,
-    finite,
-    flag,
-    number,
-    numbers,
-    plain,
-    read_json,
-    reading,
-    share,
-    text,
-    whole,
-)
+from outofcluster._base.plain import Chance, Finite, JsonData, KnownChance, Matrix, data_frame
 from outofcluster._base.seeds import RandomState, seed_of
 from outofcluster._base.text import element, fragment, printable, table
 from outofcluster.auditing.beginning import Beginning, announce
@@ -60,7 +46,6 @@ from outofcluster.problem.problem import Task, check_n_jobs
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
 from outofcluster.sampling.effect import sample_disjoint_folds, sample_effect
 
-_SCHEMA = 2
 _MODELS = 60
 """Models that the paired test fits, two for each of its drawings."""
 ALPHA = 0.05
@@ -70,7 +55,7 @@ POWER = 0.8
 
 
 @dataclass(frozen=True, eq=False)
-class LeakageTest:
+class LeakageTest(JsonData, what="a leakage test", schema=2):
     """Result of `leakage_test`; ``print`` it to see what was shown and what was not.
 
     Two results are equal when all their numbers are equal.
@@ -106,20 +91,20 @@ class LeakageTest:
 
     statistic: float
     df: float
-    pvalue: float
+    pvalue: KnownChance
     rejected: bool
-    alpha: float
-    difference: float
+    alpha: KnownChance
+    difference: Finite
     detectable: float
-    losses_train: Array
-    losses_validation: Array
+    losses_train: Matrix
+    losses_validation: Matrix
     sizes: FoldSizes
     n_folds: int
     loss: str
     method: str = "paired"
     units: str = "clusters"
     n_units: int = 0
-    power: float = nan
+    power: Chance = nan
     greater_is_better: bool = False
 
     @property
@@ -149,79 +134,11 @@ class LeakageTest:
             f"with a probability of {percent(POWER)}."
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain data that JSON can hold; numbers that are not finite are None.
-
-        Returns
-        -------
-        dict
-            What `to_json` writes.
-        """
-        return {"schema": _SCHEMA, **plain(self)}
-
-    def to_json(self) -> str:
-        """Everything as JSON.
-
-        Returns
-        -------
-        str
-            The JSON text.
-        """
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The test that `to_dict` was called on.
-
-        Parameters
-        ----------
-        data : dict
-            What `to_dict` returned.
-
-        Returns
-        -------
-        LeakageTest
-            An equal test.
-        """
-        check_schema(data, _SCHEMA)
-        with reading("a leakage test"):
-            difference = finite(data["difference"])
-            statistic = data["statistic"]
-            return cls(
-                statistic=copysign(inf, difference) if statistic is None else number(statistic),
-                df=number(data["df"]),
-                pvalue=share(data["pvalue"]),
-                rejected=flag(data["rejected"]),
-                alpha=share(data["alpha"]),
-                difference=difference,
-                detectable=number(data["detectable"]),
-                losses_train=np.array([numbers(row) for row in data["losses_train"]]),
-                losses_validation=np.array([numbers(row) for row in data["losses_validation"]]),
-                sizes=FoldSizes(**{name: whole(size) for name, size in data["sizes"].items()}),
-                n_folds=whole(data["n_folds"]),
-                loss=text(data["loss"]),
-                method=text(data["method"]),
-                units=text(data["units"]),
-                n_units=whole(data["n_units"]),
-                power=nan if data["power"] is None else share(data["power"]),
-                greater_is_better=flag(data["greater_is_better"]),
-            )
-
-    @classmethod
-    def from_json(cls, written: str) -> Self:
-        """The test that `to_json` was called on.
-
-        Parameters
-        ----------
-        written : str
-            What `to_json` returned.
-
-        Returns
-        -------
-        LeakageTest
-            An equal test.
-        """
-        return cls.from_dict(read_json(written))
+    def __read__(self) -> Self:
+        if not isnan(self.statistic):
+            return self
+        # Losses that do not vary: a statistic that is infinite, which plain data do not hold.
+        return replace(self, statistic=copysign(inf, self.difference))
 
     def to_frame(self) -> Any:
         """The losses of all models as a table.
@@ -256,9 +173,6 @@ class LeakageTest:
         from outofcluster.present.display import LeakageTestDisplay
 
         return LeakageTestDisplay.from_test(self).plot(ax)
-
-    def __eq__(self, other: object) -> bool:
-        return self.to_dict() == other.to_dict() if isinstance(other, LeakageTest) else NotImplemented
 
     @property
     def _label(self) -> str:

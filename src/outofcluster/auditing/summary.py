@@ -8,21 +8,18 @@ that are called losses are losses only where a smaller value is better. The opti
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from textwrap import fill
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 import numpy as np
 
-from outofcluster._base.arguments import short
-from outofcluster._base.plain import check_schema, data_frame, number, numbers, plain, read_json, reading, text, whole
+from outofcluster._base.plain import JsonData, data_frame, read
 from outofcluster._base.text import Markup, element, fragment, printable, table
-from outofcluster.auditing.choices import TOLD_APART
 from outofcluster.auditing.effect_test import LeakageTest
-from outofcluster.auditing.findings import Finding, Severity
+from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.summary_parts import (
     METRICS_HEADER,
     FittedCurve,
@@ -30,9 +27,8 @@ from outofcluster.auditing.summary_parts import (
     MetricSummary,
     UnmixedLosses,
     aligned,
-    read_estimate,
-    read_known,
 )
+from outofcluster.errormodels.records import TOLD_APART
 from outofcluster.inference.estimates import (
     Estimate,
     Sensitivity,
@@ -47,7 +43,6 @@ from outofcluster.metrics.facts import MetricFacts
 from outofcluster.problem.account import TableAccount
 from outofcluster.problem.models import estimator_in_words
 
-_SCHEMA = 3
 _WIDTH = 104
 _MOST_DIGITS, _LONGEST_NAME = 8, 60
 _ALWAYS = ("no-rate", "no-test")
@@ -62,7 +57,7 @@ _HEADINGS = {"severe": "Severe", "warning": "Warnings", "info": "Notes"}
 
 
 @dataclass(frozen=True, eq=False)
-class Summary:
+class Summary(JsonData, what="a summary", schema=3):
     """An audit's numbers, and nothing but numbers and words.
 
     Two summaries are equal when everything that they would write down is equal.
@@ -191,86 +186,20 @@ class Summary:
             What `to_json` writes.
         """
         derived = {"loss": self.loss, "headline": self.headline, "folds": len(self.by_fold), "fits": self.fits}
-        return {"schema": _SCHEMA, **plain(self), **derived}
+        return super().to_dict() | derived
 
-    def to_json(self) -> str:
-        """Everything as JSON.
-
-        Returns
-        -------
-        str
-            The JSON text.
-        """
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The summary that `to_dict` was called on.
-
-        Parameters
-        ----------
-        data : dict
-            What `to_dict` returned.
-
-        Returns
-        -------
-        Summary
-            An equal summary.
-        """
-        check_schema(data, _SCHEMA)
-        with reading("a summary"):
-            words = ("version", "estimator", "error_model", "units", "estimand", "curve_method")
-            simple: dict[str, Any] = {name: text(data[name]) for name in words}
-            simple |= {name: numbers(data[name]) for name in ("levels", "losses", "standard_errors")}
-            by_fold = tuple(FoldSummary.from_dict(fold) for fold in data["by_fold"])
-            if not by_fold or not all(1 <= fold.n_validation < 2**63 for fold in by_fold):
-                raise ValueError("a fold holds out no record, or more than there can be")
-            leakage = None if data["leakage"] is None else tuple(Leakage(**leak) for leak in data["leakage"])
-            if leakage is None and data["corrected"] is not None:
-                raise ValueError("something is corrected, but for no rate")
-            if leakage is not None and len(leakage) != len(by_fold):
-                raise ValueError(f"there are {len(leakage)} rates for {len(by_fold)} folds")
-            return cls(
-                **simple,
-                confidence_level=number(data["confidence_level"]),
-                sizes=tuple(whole(size) for size in data["sizes"]),
-                metric=MetricFacts.from_dict(data["metric"]),
-                leakage=leakage,
-                naive=Estimate.from_dict(data["naive"]),
-                iid=Estimate.from_dict(data["iid"]),
-                corrected=read_estimate(data["corrected"]),
-                optimism=read_estimate(data["optimism"]),
-                bias=read_known(data["bias"]),
-                test=None if data["test"] is None else _read_test(data["test"]),
-                by_fold=by_fold,
-                findings=tuple(_read_finding(finding) for finding in data["findings"]),
-                versions={text(name): text(version) for name, version in data["versions"].items()},
-                curve=None if data["curve"] is None else FittedCurve.from_dict(data["curve"]),
-                sensitivity=None if data["sensitivity"] is None else Sensitivity.from_dict(data["sensitivity"]),
-                unmixed=None if data["unmixed"] is None else UnmixedLosses.from_dict(data["unmixed"]),
-                range=None if data["range"] is None else _read_range(data["range"]),
-                data_leakage=None if data["data_leakage"] is None else Leakage(**data["data_leakage"]),
-                auc=read_known(data["auc"]),
-                metrics=tuple(MetricSummary.from_dict(one) for one in data["metrics"]),
-                table=None if data.get("table") is None else TableAccount.from_dict(data["table"]),
-                validation_leakage=number(data.get("validation_leakage", 0.0)),
-            )
-
-    @classmethod
-    def from_json(cls, written: str) -> Self:
-        """The summary that `to_json` was called on.
-
-        Parameters
-        ----------
-        written : str
-            What `to_json` returned.
-
-        Returns
-        -------
-        Summary
-            An equal summary.
-        """
-        return cls.from_dict(read_json(written))
+    def __read__(self) -> Self:
+        if not self.by_fold or not all(1 <= fold.n_validation < 2**63 for fold in self.by_fold):
+            raise ValueError("a fold holds out no record, or more than there can be")
+        if self.leakage is None and self.corrected is not None:
+            raise ValueError("something is corrected, but for no rate")
+        if self.leakage is not None and len(self.leakage) != len(self.by_fold):
+            raise ValueError(f"there are {len(self.leakage)} rates for {len(self.by_fold)} folds")
+        if self.test is None:
+            return self
+        # Read once, so that nothing else can be among the test's plain data.
+        sentence = read(str, self.test["sentence"], "a summary")
+        return replace(self, test=LeakageTest.from_dict(self.test).to_dict() | {"sentence": sentence})
 
     def to_frame(self) -> Any:
         """The estimates as a table.
@@ -477,9 +406,6 @@ class Summary:
             blocks.append("\n".join([_HEADINGS["info"], *map(_listed, self.notes)]))
         return printable("\n\n".join(blocks))
 
-    def __eq__(self, other: object) -> bool:
-        return self.to_dict() == other.to_dict() if isinstance(other, Summary) else NotImplemented
-
     def __str__(self) -> str:
         digits = decimals(*self.estimates.values())
         named = self.estimates | ({} if self.optimism is None else {OPTIMISM: self.optimism})
@@ -550,24 +476,6 @@ def _in_html(finding: Finding) -> Markup:
 
 def _is_loud(finding: Finding) -> bool:
     return finding.severity != "info" or finding.code in _ALWAYS
-
-
-def _read_range(data: Any) -> tuple[float, float]:
-    low, high = numbers(data)
-    return low, high
-
-
-def _read_test(data: dict[str, Any]) -> dict[str, Any]:
-    """The test for a cluster effect as plain data, read once so that nothing else can be among them."""
-    sentence = text(data["sentence"])
-    return LeakageTest.from_dict(data).to_dict() | {"sentence": sentence}
-
-
-def _read_finding(data: dict[str, Any]) -> Finding:
-    finding = Finding(**{name: text(value) for name, value in data.items()})  # type: ignore[arg-type]
-    if finding.severity not in get_args(Severity):
-        raise ValueError(f"{short(finding.severity)} is not a severity")
-    return finding
 
 
 _ABOUT = {

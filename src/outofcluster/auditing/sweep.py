@@ -26,12 +26,14 @@ from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import FitError, InputError, SolverError
 from outofcluster._base.plain import data_frame
 from outofcluster._base.rows import n_rows
-from outofcluster.auditing.choices import asks_the_data, choose_error_model, read_leakage
+from outofcluster.auditing.choices import read_rates
 from outofcluster.auditing.options import AuditOptions, check_options, checkpoint_of_part, common_seed
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit
 from outofcluster.auditing.several import SeveralAudits, value_and_ends
 from outofcluster.auditing.summary_parts import in_digits
+from outofcluster.errormodels.choose import choose_error_model
+from outofcluster.errormodels.pieces import Pieces
 from outofcluster.inference.estimates import Estimate, decimals
 from outofcluster.problem.columns import by_threshold, named_clusterings, named_columns, read_clusterings
 from outofcluster.problem.folds import Clusters, ClusterSizes, Fold, Rows, is_splitter, label_codes, make_folds
@@ -165,19 +167,19 @@ def _check_rates(
     folds: Mapping[float, Sequence[Fold]],
 ) -> Any:
     """The error model of all thresholds, for which every rate is checked; "auto" where that says the same for all."""
-    chosen = {}
+    codes: dict[float, Rows] = {threshold: Clusters.of(clusterings[threshold], None).codes for threshold in folds}
+    chosen = {
+        threshold: choose_error_model(error_model, rates[threshold], of_threshold, codes[threshold])[0]
+        for threshold, of_threshold in folds.items()
+    }
+    several = len({model.name for model in chosen.values()}) > 1
     for threshold, of_threshold in folds.items():
-        codes: Rows = Clusters.of(clusterings[threshold], None).codes
-        chosen[threshold] = choose_error_model(error_model, rates[threshold], of_threshold, codes)[0]
-    several = len(set(chosen.values())) > 1
-    for threshold, of_threshold in folds.items():
-        rate, model = rates[threshold], "fragments" if several else chosen[threshold]
+        model = Pieces() if several else chosen[threshold]
         try:
-            if rate is not None and not asks_the_data(rate, model):
-                read_leakage(rate, model, len(of_threshold))
+            read_rates(rates[threshold], model, of_threshold, len(codes[threshold]))
         except InputError as error:
             raise _at_threshold(error, threshold) from None
-    return "fragments" if several else error_model
+    return Pieces.name if several else error_model
 
 
 def _at_threshold(error: InputError, threshold: float) -> InputError:
@@ -307,7 +309,7 @@ class Sweep(SeveralAudits[float]):
     @property
     def _content(self) -> dict[str, Any]:
         return {
-            "metric": self.metric.to_dict(),
+            "metric": self.metric,
             "thresholds": self._rows,
             "advice": self.advice,
             "audits": {f"{threshold:.12g}": result.to_dict() for threshold, result in self.audits.items()},

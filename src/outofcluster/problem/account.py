@@ -17,7 +17,7 @@ Columns are looked at only as long as they may still be one of these, so that a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.plain import flag, number, text, whole
 
 _ID_NAME = re.compile(
     r"(^|[_\W])(id|ids|uuid|guid|rowid|row|index|key)$|[a-z](Id|ID|UUID)$|^unnamed: 0$|^(id|uuid|guid)[_\W]",
@@ -175,20 +174,6 @@ class TableAccount:
         """The first names, each with its share of the records."""
         shown = [f"{name} ({_share(count / self.n_records)})" for name, count in counts[:_SHOWN_CLASSES]]
         return ", ".join(shown) + (", …" if number > len(shown) else "")
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The account that `plain` was called on."""
-        counts = ("n_records", "n_clusters", "n_single", "typical", "largest", "n_features", "n_classes")
-        names = ("features", "ids", "copies", "determining", "like_groups")
-        read: dict[str, Any] = {name: whole(data[name]) for name in counts}
-        read |= {name: tuple(text(word) for word in data[name]) for name in names}
-        read |= {name: tuple((text(word), whole(count)) for word, count in data[name]) for name in ("classes", "gaps")}
-        return cls(
-            **read,
-            variance=None if data["variance"] is None else number(data["variance"]),
-            numbers=flag(data["numbers"]),
-        )
 
 
 def id_like(name: str, values: NDArray[Any], n_clusters: int) -> bool:

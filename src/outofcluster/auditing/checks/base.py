@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from outofcluster.auditing.findings import Finding, Severity
+from outofcluster.auditing.solution import Solution
 from outofcluster.curves.base import Curve
+from outofcluster.errormodels.pooled import Pooled
 from outofcluster.inference.estimates import Estimate
-from outofcluster.inference.pooled import Pooled
-from outofcluster.inference.solution import Solution
 from outofcluster.leakage.rate import Leakage
 from outofcluster.metrics.facts import MetricFacts
 from outofcluster.problem.account import TableAccount
@@ -43,7 +43,7 @@ class Context:
         The rate assumed in each fold; empty without one.
     data_leakage : Leakage or None
         What the records themselves say about the leakage rate.
-    table : TableAccount or None
+    table : TableAccount
         What the table holds.
     error_model_reason, units_asked : str
         Why the error model was chosen, empty where the user chose it; the units that the user asked for.
@@ -52,7 +52,7 @@ class Context:
     solution: Solution
     leakage: tuple[Leakage, ...]
     data_leakage: Leakage | None
-    table: TableAccount | None
+    table: TableAccount
     error_model_reason: str
     units_asked: str
 

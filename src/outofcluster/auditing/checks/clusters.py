@@ -64,7 +64,7 @@ def few_clusters(context: Context) -> Iterator[Remark]:
 def giant_cluster(context: Context) -> Iterator[Remark]:
     """One cluster holds a very large share of the records."""
     observed = context.samples.observed
-    if observed is not None and observed.is_giant:
+    if observed.is_giant:
         yield Remark(
             "warning",
             f"One of the {observed.n_clusters} clusters holds {observed.largest} of the {observed.n_records} "
@@ -76,7 +76,7 @@ def giant_cluster(context: Context) -> Iterator[Remark]:
 @check("unbalanced-folds")
 def unbalanced_folds(context: Context) -> Iterator[Remark]:
     """The folds hold out very different numbers of records."""
-    held_out = context.samples.fold_sizes or (1,)
+    held_out = context.samples.fold_sizes
     most, total = max(held_out), sum(held_out)
     if most >= _UNBALANCED * min(held_out):
         dominates = most > total / 2

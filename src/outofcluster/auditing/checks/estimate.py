@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from outofcluster.auditing.checks.base import Context, Remark, check
-from outofcluster.auditing.choices import LARGEST_RATE, TOLD_APART
+from outofcluster.errormodels.records import TOLD_APART, Records, rate_check
 from outofcluster.leakage.rate import Leakage
 
 _UNLIKELY, _VERY_UNLIKELY, _WRONG_BY = 2.0, 3.0, 1.25
@@ -69,7 +69,7 @@ def rate_above_bound(context: Context) -> Iterator[Remark]:
 @check("per-record-rates", needs_rate=True)
 def per_record_rates(context: Context) -> Iterator[Remark]:
     """The records do not look as the probabilities that were given for them say."""
-    rates, bound = context.samples.rate_check, _bound_by_records(context)
+    rates, bound = rate_check(context.samples), _bound_by_records(context)
     if rates is None or bound is None:
         return
     remedy = "Calibrate them on records that were looked up; the corrected value rests on them."
@@ -133,8 +133,12 @@ def rate_counts_whole_entities(context: Context) -> Iterator[Remark]:
 def far_extrapolation(context: Context) -> Iterator[Remark]:
     """The leakage rate is so large that noise is multiplied."""
     multiplier, assumed = context.solution.correction.multiplier, context.largest_rate
-    if multiplier > _FAR or assumed > LARGEST_RATE:
-        most = f" from a leakage rate of {assumed:.0%}{context.fold_of_largest_rate}" if assumed > LARGEST_RATE else ""
+    if multiplier > _FAR or assumed > Records.largest_rate:
+        most = (
+            f" from a leakage rate of {assumed:.0%}{context.fold_of_largest_rate}"
+            if assumed > Records.largest_rate
+            else ""
+        )
         yield Remark(
             "warning",
             f"The extrapolation{most} to no leakage multiplies the noise of the losses by up to {multiplier:.1f}.",
@@ -169,8 +173,9 @@ def data_variance(context: Context) -> Iterator[Remark]:
 def assumed_cuts(context: Context) -> Iterator[Remark]:
     """No audited entities show how the linkage cuts, and the answer depends on what is assumed."""
     optimism, metric, corrected = context.solution.correction, context.metric, context.corrected
-    if optimism.by_cuts:
-        single, uniform = (optimism.by_cuts[kind] - optimism.value for kind in ("single", "uniform"))
+    by_cuts = optimism.facts.get("by_cuts")
+    if by_cuts:
+        single, uniform = (by_cuts[kind] - optimism.value for kind in ("single", "uniform"))
         ends = [corrected.value + metric.shown(moved) for moved in (single, uniform)]
         yield Remark(
             "warning" if abs(uniform - single) > 2 * corrected.se_data else "info",
@@ -203,7 +208,7 @@ def lack_of_fit(context: Context) -> Iterator[Remark]:
 @check("curve-and-unmixing", needs_rate=True)
 def curve_and_unmixing(context: Context) -> Iterator[Remark]:
     """The curve above the leakage rate and the losses below it disagree."""
-    error, pieces = context.corrected.se_data, context.solution.correction.readings
+    error, pieces = context.corrected.se_data, context.solution.correction.facts.get("readings")
     below = getattr(context.curve, "unmixing_", None)
     if pieces is not None and abs(pieces.by_pieces - pieces.by_curve) > error:
         yield Remark(

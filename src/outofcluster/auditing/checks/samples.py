@@ -8,7 +8,6 @@ import numpy as np
 
 from outofcluster.auditing.checks.base import Context, Remark, check
 from outofcluster.curves.shape import ShapeCheck, ShapeDiagnosis, diagnose_points
-from outofcluster.inference.intervals import uncertainty
 from outofcluster.metrics.facts import MetricFacts
 
 _LOW_LEVEL = 0.25
@@ -26,7 +25,7 @@ _SHOWN_NAMES = 12
 @check("small-validation", only="records")
 def small_validation(context: Context) -> Iterator[Remark]:
     """Too few validation records for the levels that extrapolation wants."""
-    first = context.samples.folds[0].samples
+    first = context.samples.folds[0].main
     largest = float(first.injected.max())
     if largest < _LOW_LEVEL:
         yield Remark(
@@ -62,7 +61,7 @@ def no_test(context: Context) -> Iterator[Remark]:
 @check("single-class")
 def single_class(context: Context) -> Iterator[Remark]:
     """Resamples held a single class and were drawn again."""
-    runs = [fold.samples for fold in context.samples.folds]
+    runs = [fold.main for fold in context.samples.folds]
     redraws, fits = sum(int(run.redraws.sum()) for run in runs), sum(run.n_fits for run in runs)
     if redraws > 0.01 * fits:
         yield Remark(
@@ -80,7 +79,7 @@ def not_decreasing(context: Context) -> Iterator[Remark]:
     if shape is not None and shape.decreasing.exceeds_noise:
         # A rise beyond the noise of the fits may be within that of the data: it counts where it matters to the answer.
         rise = float((pooled.means - np.minimum.accumulate(pooled.means)).max())
-        spread = float(np.sqrt(uncertainty(pooled, pooled.no_correction()).data))
+        spread = float(np.sqrt(context.solution.naive_uncertainty.data))
         better = "raise" if metric.greater_is_better else "lower"
         yield Remark(
             "warning" if rise > spread / 2 else "info",
@@ -124,7 +123,7 @@ def _about_metric(shape: ShapeCheck, metric: MetricFacts) -> str:
 def singleton_clusters(context: Context) -> Iterator[Remark]:
     """Most clusters have a single record."""
     table = context.table
-    if table is not None and table.n_single > table.n_clusters / 2:
+    if table.n_single > table.n_clusters / 2:
         yield Remark(
             "warning",
             f"{table.n_single:,} of {table.n_clusters:,} clusters have a single record.",
@@ -136,7 +135,7 @@ def singleton_clusters(context: Context) -> Iterator[Remark]:
 def id_like_feature(context: Context) -> Iterator[Remark]:
     """A feature looks like an id of records or of clusters."""
     table = context.table
-    if table is not None and (names := (*table.ids, *table.like_groups)):
+    if names := (*table.ids, *table.like_groups):
         yield Remark(
             "warning",
             f"Features that look like ids: {_quoted(names)}. A model can learn records by heart with them.",
@@ -148,7 +147,7 @@ def id_like_feature(context: Context) -> Iterator[Remark]:
 def target_among_features(context: Context) -> Iterator[Remark]:
     """A feature determines the target."""
     table = context.table
-    if table is not None and (names := (*table.copies, *table.determining)):
+    if names := (*table.copies, *table.determining):
         yield Remark(
             "warning",
             f"Features that give the target away: {_quoted(names)}. Each of them determines it without exception.",
@@ -160,8 +159,6 @@ def target_among_features(context: Context) -> Iterator[Remark]:
 def perfect_score(context: Context) -> Iterator[Remark]:
     """The cross-validated value is as good as it can be."""
     table, metric = context.table, context.metric
-    if table is None:
-        return
     value = metric.shown(context.solution.naive.value)
     squared = metric.name in ("squared_error", "neg_mean_squared_error")
     best = metric.range[1] if metric.greater_is_better else metric.range[0]
@@ -177,7 +174,7 @@ def perfect_score(context: Context) -> Iterator[Remark]:
 def numbers_as_classes(context: Context) -> Iterator[Remark]:
     """Different whole numbers are taken as classes."""
     table = context.table
-    if table is not None and table.numbers and table.n_classes > 2:
+    if table.numbers and table.n_classes > 2:
         yield Remark(
             "info",
             f"The {table.n_classes} different whole numbers of the target are taken as classes.",
