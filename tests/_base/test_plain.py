@@ -242,6 +242,13 @@ def test_arrays_of_any_shape_and_type_come_back(tmp_path, shape, dtype):
         np.testing.assert_array_equal(again.sums, sums)
 
 
+def test_objects_are_never_made_of_bytes(tmp_path):
+    path = tmp_path / "file"
+    write_archive(path, "sums", 1, Kept(np.array([None, 3], dtype=object), ()))
+    with pytest.raises(InputError, match="which is not one"):
+        read_archive(path, "sums", 1, Kept)
+
+
 def test_damaged_and_other_archives_are_refused_in_one_sentence(tmp_path):
     path = tmp_path / "file"
     write_archive(path, "sums", 1, Kept(np.arange(3.0), ("a",)))
