@@ -8,7 +8,6 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from outofcluster.inference.pooled import Pooled
 from scipy.special import ndtri
 
 import outofcluster as ooc

@@ -222,7 +222,6 @@ class PieceLaw:
         return relative
 
 
-
 @dataclass(frozen=True)
 class AssumedCuts:
     """How entities are cut where no audited ones show it: two extremes, in turn.
