@@ -1,6 +1,8 @@
-"""The argument ``random_state``, in all the forms that scikit-learn's users know, as one seed."""
+"""The argument ``random_state``, in all the forms that scikit-learn's users know, as one seed; and named streams."""
 
 from __future__ import annotations
+
+import hashlib
 
 import numpy as np
 
@@ -32,34 +34,31 @@ def seed_of(random_state: RandomState) -> int | None:
 
 
 class Seeds:
-    """Streams of random numbers by name, all from one seed: another stream changes none of the others."""
+    """Streams of random numbers by name, all from one seed: a further stream changes none of the others.
 
-    def __init__(self, entropy: int | None, n_folds: int) -> None:
-        self._root = np.random.SeedSequence(entropy)
-        self.own, self.random, self.effect, *self._folds = self._root.spawn(3 + n_folds)
+    Examples
+    --------
+    >>> from outofcluster._base.seeds import Seeds
+    >>> Seeds(7).number("fold", 2, "main") == Seeds(7).number("fold", 2, "main")
+    True
+    >>> Seeds(7).number("fold", 2, "main") == Seeds(7).number("fold", 3, "main")
+    False
+    """
+
+    def __init__(self, entropy: int | None) -> None:
+        self._entropy = np.random.SeedSequence(entropy).entropy
 
     @property
     def entropy(self) -> str:
         """The seed of all streams, as text."""
-        return str(self._root.entropy)
+        return str(self._entropy)
 
-    def stream(self, name: str) -> np.random.SeedSequence:
-        if name in ("own", "random", "effect"):
-            return getattr(self, name)
-        number = {"entities": 2, "training": 3, "train": 4}[name]
-        return np.random.SeedSequence([*self._root.generate_state(4).tolist(), number])
+    def stream(self, *names: str | int) -> np.random.SeedSequence:
+        """The stream of this name, such as ("fold", 2, "sides")."""
+        digest = hashlib.sha256("/".join(map(str, names)).encode()).digest()
+        key = tuple(int.from_bytes(digest[start : start + 4], "little") for start in range(0, 16, 4))
+        return np.random.SeedSequence(self._entropy, spawn_key=key)
 
-    def fold(self, index: int, name: str) -> np.random.SeedSequence:
-        number = {"sides": 1, "exchanged": 5}[name]
-        return np.random.SeedSequence([*self._folds[index].generate_state(4).tolist(), number])
-
-    def run(self, index: int, role: str, sizes=()) -> int:
-        if role.startswith("exchanged"):
-            states = self.fold(index, "exchanged").generate_state(1 + len(sizes), np.uint64)
-            return int(states[0 if role == "exchanged" else 1 + sizes.index(role.removeprefix("exchanged, "))])
-        states = self._folds[index].generate_state(4 + len(sizes), np.uint64)
-        if role in sizes:
-            return int(states[2 + sizes.index(role)])
-        return int(
-            states[{"main": 0, "second piece": 1, "unmixed": 2 + len(sizes), "without pieces": 3 + len(sizes)}[role]]
-        )
+    def number(self, *names: str | int) -> int:
+        """A seed as a number, from the stream of this name."""
+        return int(self.stream(*names).generate_state(1, np.uint64)[0])

@@ -34,7 +34,7 @@ from scipy.special import nctdtr, nctdtrinc, stdtr, stdtrit
 from outofcluster._base.arguments import check_choice, check_number
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import Chance, Finite, JsonData, KnownChance, Matrix, data_frame
-from outofcluster._base.seeds import RandomState, seed_of
+from outofcluster._base.seeds import RandomState, Seeds, seed_of
 from outofcluster._base.text import element, fragment, printable, table
 from outofcluster.auditing.beginning import Beginning, announce
 from outofcluster.inference.estimates import percent
@@ -319,7 +319,7 @@ def leakage_test(
     if level >= 1:
         raise InputError(f"alpha must lie between 0 and 1, got {level:g}.")
     check_choice("method", method, ("paired", "welch"))
-    root = np.random.SeedSequence(seed_of(random_state))
+    seeds = Seeds(seed_of(random_state))
     check_n_jobs(n_jobs)
     X, y, groups = named_columns(X, y, groups)
     task = Task.check(estimator, X, y, groups=groups, loss=loss, scoring=scoring, pos_label=pos_label, params=params)
@@ -330,10 +330,10 @@ def leakage_test(
     account = TableAccount.of(X, y, groups, classes=task.classifier, codes=task.clusters)
     announce(lambda: Beginning(task, folds[0], account, _MODELS))
     if method == "welch":
-        losses = sample_disjoint_folds(task, folds, seed=root, n_jobs=n_jobs)
+        losses = sample_disjoint_folds(task, folds, seed=seeds.stream("welch"), n_jobs=n_jobs)
     else:
-        # The third child of the seed, as in `audit`.
-        sampled = sample_effect(task, folds, seed=root.spawn(3)[2], n_jobs=n_jobs)[0]
+        # The stream of this name, as in `audit`.
+        sampled = sample_effect(task, folds, seed=seeds.stream("effect"), n_jobs=n_jobs)[0]
         if isinstance(sampled, str):
             raise InputError(sampled)
         losses = sampled

@@ -176,7 +176,7 @@ def audit(
         kernel=kernel,
     )
     with Store.at(checkpoint) as store:
-        seeds = Seeds(store.seed(random_state), len(folds))
+        seeds = Seeds(store.seed(random_state))
         evidence = choices.model.look(task, folds, choices, seeds)
         plan = plan_audit(task, folds, choices, evidence, seeds, store)
         announce(lambda: Beginning.of(task, plan, account))

@@ -344,12 +344,12 @@ class Pieces(ErrorModel):
             fits = max(main // 8, 2) * 2
             main -= fits
             second = CutPieces.of(fold, clusters, n_train, law, second=True)
-            seed = seeds.run(fold.index, SECOND_PIECE)
+            seed = seeds.number("fold", fold.index, SECOND_PIECE)
             runs.append(Run(SECOND_PIECE, fold, second, fits, seed, injected=[0.0, 1.0]))
-        runs.insert(0, Run(MAIN, fold, first, main, seeds.run(fold.index, MAIN)))
+        runs.insert(0, Run(MAIN, fold, first, main, seeds.number("fold", fold.index, MAIN)))
         if of_pieces and fold.index in evidence.pieces:
             resampler = WithoutClusters.of(evidence.pieces[fold.index], clusters, fold)
-            seed = seeds.run(fold.index, WITHOUT_PIECES)
+            seed = seeds.number("fold", fold.index, WITHOUT_PIECES)
             runs.append(Run(WITHOUT_PIECES, fold, resampler, of_pieces, seed, required=False))
         return runs
 

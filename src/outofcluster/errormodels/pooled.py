@@ -411,8 +411,8 @@ class Pooled:
             sizes = sizes[0]
         else:
             sizes = np.repeat(sizes, [len(self.folds[0].runs[role].injected) for role in self.size_roles])
-        mean, errors = weights @ b[folds], np.sqrt(weights**2 @ self.errors[folds] ** 2)
-        mean, errors = self.adjusted(mean, errors, rate, folds, weights)
+        noise = np.sqrt(weights**2 @ self.errors[folds] ** 2)
+        mean, errors = self.adjusted(weights @ b[folds], noise, rate, folds, weights)
         below = self.below(mean, errors, rate, folds, weights) if curve.needs.unmixed else None
         return CurvePoints(self.levels(rate)[:columns], mean[:columns], sizes, errors[:columns], below)
 

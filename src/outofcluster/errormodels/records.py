@@ -333,7 +333,9 @@ class Records(ErrorModel):
         if not below and not choices.rates.from_data:
             return RecordsEvidence()
         sides = {
-            fold.index: sides_of(task, fold, seed=seeds.fold(fold.index, "sides"), classifier=choices.classifier)
+            fold.index: sides_of(
+                task, fold, seed=seeds.stream("fold", fold.index, "sides"), classifier=choices.classifier
+            )
             for fold in folds
         }
         if not below:
@@ -396,7 +398,7 @@ class Records(ErrorModel):
 
         def run(role: str, n_train: int, fits: int, required: bool = True) -> Run:
             resampler = DrawRecords.of(fold, n_train)
-            return Run(role, fold, resampler, fits, seeds.run(fold.index, role, roles), required=required, **levels)
+            return Run(role, fold, resampler, fits, seeds.number("fold", fold.index, role), required=required, **levels)
 
         fits = [round(share * main) for share in shares_of_sizes[1:].tolist()]
         # A learner may need more records than a small training set has (15 neighbours of 8); the others do.
@@ -404,7 +406,7 @@ class Records(ErrorModel):
         runs = [run(MAIN, size, main - sum(fits)), *further]
         if len(evidence.fractions):
             resampler = WeighRecords(DrawRecords.of(fold, size), evidence.weights[fold.index], always=True, thin=True)
-            seed, even = seeds.run(fold.index, UNMIXED, roles), np.ones(len(evidence.fractions))
+            seed, even = seeds.number("fold", fold.index, UNMIXED), np.ones(len(evidence.fractions))
             runs.append(Run(UNMIXED, fold, resampler, budget.below, seed, evidence.fractions, even, required=False))
         return runs
 

@@ -134,7 +134,7 @@ class TwoWayPooled(RecordsPooled):
 
         by_curve = replace(
             solved.by_curve,
-            weights=moved(solved.by_curve.weights) | {_ON_TRAINING: -of_train[:, None] * weights},
+            weights={**moved(solved.by_curve.weights), _ON_TRAINING: -of_train[:, None] * weights},
             training=moved(solved.by_curve.training),
         )
         gaps = (self.shares * of_train)[:, None]
@@ -195,11 +195,10 @@ class TwoWay(Records):
         sides = Fold(fold.index, fold.validation, fold.train)
         levels = np.sort(1 - runs[0].plan().injected)
         sizes = [run for run in runs if run.role != UNMIXED]
-        roles = tuple(run.role for run in sizes[1:])
         fits = max(self._budget(folds, choices).exchanged // len(sizes), 2 * len(levels))
         for run in sizes:
             role, resampler = exchanged(run.role), DrawRecords.of(sides, run.resampler.size)
-            seed = seeds.run(fold.index, role, roles)
+            seed = seeds.number("fold", fold.index, role)
             runs.append(Run(role, sides, resampler, fits, seed, levels, required=run.role == MAIN))
         return runs
 

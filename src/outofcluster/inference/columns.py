@@ -73,7 +73,7 @@ class Block:
     @classmethod
     def of_records(cls, losses: Array, units: Codes, n_units: int) -> Block:
         """One column, the mean loss of records that were scored once; ``units`` are positions among all units."""
-        moved = np.bincount(units, (losses - losses.mean()) / len(losses), n_units)
+        moved: Array = np.bincount(units, (losses - losses.mean()) / len(losses), n_units).astype(float)
         pool = Pool(np.arange(n_units), moved[:, None], np.zeros(1))
         return cls(np.array([losses.mean()]), np.zeros(1), held_out=pool)
 

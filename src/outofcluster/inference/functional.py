@@ -123,7 +123,7 @@ class Influences:
         roles = [role for role in self.columns.blocks if role in functional.weights or role in functional.training]
         return {
             role: [
-                (block, *(None if role not in named else named[role][position] for named in _both(functional)))
+                (block, _row(functional.training, role, position), _row(functional.weights, role, position))
                 for position, block in enumerate(self.columns.blocks[role])
             ]
             for role in roles
@@ -134,5 +134,5 @@ class Influences:
             yield from blocks
 
 
-def _both(functional: Functional) -> tuple[Weights, Weights]:
-    return functional.training, functional.weights
+def _row(weights: Weights, role: str, position: int) -> Array | None:
+    return weights[role][position] if role in weights else None
