@@ -18,7 +18,7 @@ from sklearn.model_selection import (
 )
 
 import outofcluster as ooc
-from outofcluster._base.plain import plain
+from outofcluster._base.plain import plain, read
 from outofcluster.leakage.audited import LinkageErrors
 from outofcluster.leakage.rate import Leakage
 
@@ -317,11 +317,9 @@ def test_files_keep_everything_but_the_groups(tmp_path):
     assert again.pieces == leakage.pieces
     assert again.linkage_errors == leakage.linkage_errors
     assert (again.at_least, again.train) == (True, leakage.train)
-    # Saved results hold the plain data of a rate, and read them as arguments.
-    assert Leakage(**plain(leakage)) == leakage
     assert plain(Leakage(0.1)) == {"rate": 0.1, "std": None, "of": "train", "bound": None}
     singles = Leakage.from_true_groups([1, 2, 3], [1, 2, 3])
-    errors = LinkageErrors.from_dict(json.loads(json.dumps(plain(singles.linkage_errors))))
+    errors = read(LinkageErrors, json.loads(json.dumps(plain(singles.linkage_errors))), "linkage errors")
     assert np.isnan(errors.split_rate)
 
 
