@@ -44,7 +44,7 @@ def test_without_remixing_the_optimism_is_the_mean_over_the_efficiency():
     by_node = 0.8 * 0.1 / (0.1 + eta * 0.9)
     by_mass = by_node @ [1 / 6, 4 / 6, 1 / 6]
     by_share = by_node[1]  # nothing is left of leaked records: kept is 0
-    assert curve.unmixing_.works == pytest.approx(0.95)
+    assert curve.unmixing_.mass_probability == pytest.approx(0.95)
     assert curve.optimism_ == pytest.approx(0.95 * by_mass + 0.05 * by_share)
     within = 0.95 * ((by_node - by_mass) ** 2 @ [1 / 6, 4 / 6, 1 / 6])
     between = 0.95 * 0.05 * (by_mass - by_share) ** 2
@@ -62,8 +62,8 @@ def test_what_is_left_of_leaked_records_is_taken_from_the_curve_above():
 def test_remixing_tells_the_two_readings_apart():
     """Adding mass that lowers the loss as an injection to the level by mass does speaks for unmixing, else against."""
     above = np.interp(0.1 + 0.9 * 0.9 * 0.15 / 1.15, P, B)
-    works = fitted(remixed=(-0.15, above, 1.0)).unmixing_.works
-    fails = fitted(remixed=(-0.15, B[0], 1.0)).unmixing_.works
+    works = fitted(remixed=(-0.15, above, 1.0)).unmixing_.mass_probability
+    fails = fitted(remixed=(-0.15, B[0], 1.0)).unmixing_.mass_probability
     assert works > 0.95 > fails
 
 

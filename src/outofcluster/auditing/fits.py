@@ -13,7 +13,6 @@ from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import CheckpointError, FitError, InputError
 from outofcluster._base.seeds import Seeds
 from outofcluster.errormodels.base import Choices, Evidence
-from outofcluster.metrics.recomputed import OfModel, OfPredictions
 from outofcluster.problem.folds import ClusterSizes, Fold, count_clusters
 from outofcluster.problem.problem import Task, digest
 from outofcluster.sampling.audit_samples import AuditSamples, EffectLosses, FoldSamples, RandomFolds, TrainLosses
@@ -132,7 +131,7 @@ def _check_metrics(task: Task, fold: Fold) -> None:
 
 def _stored_units(task: Task, folds: Sequence[Fold], choices: Choices) -> tuple[UnitKind, ...]:
     """The units that were chosen and, where memory and metrics that are computed anew allow, the others as well."""
-    if any(isinstance(metric.measure, OfModel | OfPredictions) for metric in task.losses):
+    if any(metric.recomputed for metric in task.losses):
         return (choices.units,)
     levels = choices.model.n_levels(folds, choices, task)
     kinds: tuple[UnitKind, ...] = ("clusters", "records")

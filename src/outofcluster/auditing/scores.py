@@ -16,7 +16,7 @@ import numpy as np
 
 from outofcluster._base.exceptions import InputError
 from outofcluster.auditing.run import audit
-from outofcluster.metrics.base import is_a
+from outofcluster.metrics.resolve import is_a
 
 
 def corrected_cross_validate(

@@ -155,8 +155,8 @@ class UnmixedLosses:
             tuple(np.sort(np.append(run.injected, 0.0)).tolist()),
             tuple(shown(losses).tolist()),
             tuple(np.sqrt(variances).tolist()),
-            None if solution is None else float(injected_of_mass(solution.needed[1])),
-            None if solution is None else float(solution.works),
+            None if solution is None else float(injected_of_mass(solution.clean_masses[1])),
+            None if solution is None else float(solution.mass_probability),
         )
 
 

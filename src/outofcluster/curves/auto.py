@@ -49,8 +49,7 @@ from outofcluster._base.exceptions import InputError
 from outofcluster.curves.average import AverageSolution, Rung
 from outofcluster.curves.base import Curve, Needs
 from outofcluster.curves.points import Points
-from outofcluster.curves.record_rates import RatedSolution
-from outofcluster.curves.unmixing import Unmixed, UnmixedSolution
+from outofcluster.curves.unmixing import RatedSolution, Unmixed, UnmixedSolution
 
 
 @dataclass(eq=False)
@@ -135,10 +134,8 @@ class AutoCurve(Curve):
         super().fit_points(p, b, n, weights, standard_errors=standard_errors)
         if unmixed is not None:
             above = self._fitted()
-            if unmixed.known is not None and isinstance(above, AverageSolution):
-                self._solution = RatedSolution(above, unmixed, self.largest)
-            else:
-                self._solution = UnmixedSolution(above, unmixed, self.largest)
+            solution: Any = UnmixedSolution if unmixed.known is None else RatedSolution
+            self._solution = solution(above, unmixed, self.largest)
         return self
 
     @property
@@ -159,4 +156,4 @@ class AutoCurve(Curve):
         rungs = [Rung.of(points, size) for size in sizes[counts > 1]]
         loss = rungs[-1].lowest_loss
         comparable = tuple(rung for rung in rungs if rung.lowest_loss - loss <= abs(loss))
-        return AverageSolution(points, comparable, self.largest)
+        return AverageSolution.of(points, comparable, self.largest)

@@ -327,7 +327,7 @@ class Pieces(ErrorModel):
                 pieces[fold.index] = likely
         enough = sum(len(likely.train_clusters) for likely in pieces.values()) >= _LEAST_PIECES
         # The records that lose a piece say nothing about a metric that is no mean over records.
-        means = all(loss.kind == "per_record" and loss.measure is None for loss in task.losses)
+        means = all(metric.is_mean for metric in task.losses)
         return PiecesEvidence(suspects, pieces if enough and means else {})
 
     def runs(

@@ -15,8 +15,10 @@ import numpy as np
 
 Value = TypeVar("Value", float, np.ndarray)
 _UNIT, _SIGNED, _POSITIVE = (0.0, 1.0), (-1.0, 1.0), (0.0, math.inf)
-_LOSSES = ("zero_one", "squared_error", "absolute_error", "log_loss", "brier")
 _UP_TO_ONE, _ANY = (-math.inf, 1.0), (-math.inf, math.inf)
+
+LOSSES = ("zero_one", "squared_error", "absolute_error", "log_loss", "brier")
+"""The losses of this package that have a name."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class MetricFacts:
     @property
     def noun(self) -> str:
         """What running text calls it: "loss" for a loss, and the label for a metric that was asked for by name."""
-        named = self.greater_is_better or (self.name in _KNOWN and self.name not in _LOSSES)
+        named = self.greater_is_better or (self.name in _KNOWN and self.name not in LOSSES)
         return self.label if named else "loss"
 
     @property

@@ -39,8 +39,7 @@ from outofcluster._base.arguments import LARGEST, Array
 from outofcluster._base.exceptions import FitError, InputError, described, portable
 from outofcluster._base.rows import bytes_per_row, is_plain_array, take_rows
 from outofcluster._base.threads import give_back, one_thread
-from outofcluster.metrics.base import Loss, shared_predictions
-from outofcluster.metrics.predictions import NotDefinedError, Partition
+from outofcluster.metrics.base import Metric, NotDefinedError, Partition, shared_predictions
 from outofcluster.sampling.kernels import Kernel, Units
 from outofcluster.sampling.resamplers import Draw, DrawRecords, Resampler, WeighRecords
 from outofcluster.sampling.samples import TRAIN_SUMS, VALIDATION_SUMS
@@ -73,7 +72,7 @@ class Workload:
     train: Rows
     validation: Rows
     resampler: Resampler
-    loss: Loss
+    loss: Metric
     classifier: bool
     params: dict[str, Any]
     key: NDArray[np.uint64]
@@ -81,13 +80,13 @@ class Workload:
     """Partitions of T that the jackknife's sums are kept for: none, one or two."""
     validation_units: tuple[Units, ...]
     compiled: Compiled | None
-    more_losses: tuple[Loss, ...] = ()
+    more_losses: tuple[Metric, ...] = ()
     """Further metrics that are scored from the same fits; a kernel knows one only."""
     score_weight: Array | None = None
     """Weight of every record of the data in scoring."""
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[Metric, ...]:
         """All metrics."""
         return (self.loss, *self.more_losses)
 
@@ -275,15 +274,11 @@ def _fit_block(problem: Workload, block: Block) -> BlockLosses | Failure:
         M = len(draw.from_validation)
         counted = [_counts(draw.from_validation, units) for units in problem.validation_units]
         for m, (t, effects) in enumerate(scores):
-            stands_for = block.count if _costly(metrics[m]) else 1
+            stands_for = block.count if metrics[m].costly else 1
             for sums, N, E in zip(validation_sums[m * len(counted) :], counted, effects, strict=False):
                 NE = N * E
                 sums[:, TRAIN_SUMS:] += stands_for * np.stack([E, E**2, NE, NE * t, M * E, M * E * t], axis=1)
     return BlockLosses(losses, redraws, train_sums, validation_sums)
-
-
-def _costly(loss: Loss) -> bool:
-    return loss.measure is not None and loss.measure.costly
 
 
 def _picked(block: Block) -> int:
@@ -313,7 +308,7 @@ def _counts(positions: Rows, units: Units) -> Array:
 
 def _draw(problem: Workload, rng: np.random.Generator, injected: float, replicate: int) -> tuple[Draw, int]:
     labels = np.asarray(problem.y) if problem.classifier else None
-    measured = [loss for loss in problem.losses if loss.measure is not None]
+    no_means = [metric for metric in problem.losses if not metric.is_mean]
     for again in range(MAX_DRAWS):
         draw = problem.resampler.draw(rng, injected, replicate)
         if _is_empty(draw):
@@ -322,10 +317,10 @@ def _draw(problem: Workload, rng: np.random.Generator, injected: float, replicat
             drawn = labels[_rows(problem, draw)]
             if (drawn == drawn[0]).all():
                 continue
-        if measured and any(
-            loss.undefined(np.asarray(take_rows(problem.y, problem.validation[draw.scored]))) for loss in measured
-        ):
-            continue
+        if no_means:
+            target = take_rows(problem.y, problem.validation[draw.scored])
+            if any(metric.undefined(target) for metric in no_means):
+                continue
         return draw, again
     raise RuntimeError(f"{MAX_DRAWS} resamples in a row held a single class or left no validation record to score")
 
@@ -367,8 +362,8 @@ def _fit_and_score(
     weight = None if problem.score_weight is None else problem.score_weight[scored]
     partitions = [Partition(units.of[draw.scored], units.count) for units in problem.validation_units]
     return [
-        loss.score(predictions, weight, partitions if stands_for_all or not _costly(loss) else ())
-        for loss in problem.losses
+        metric.score(predictions, weight, partitions if stands_for_all or not metric.costly else ())
+        for metric in problem.losses
     ]
 
 

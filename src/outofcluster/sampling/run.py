@@ -6,6 +6,7 @@ import platform
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Any, Literal
 
 import numpy as np
@@ -25,7 +26,7 @@ from outofcluster.problem.folds import Fold, renumbered
 from outofcluster.problem.problem import Task, digest
 from outofcluster.sampling.engine import Identity, run_plan
 from outofcluster.sampling.fitting import Compiled, Workload
-from outofcluster.sampling.kernels import Units, find_kernel, worth_compiling
+from outofcluster.sampling.kernels import Units, find_kernel, require_compiler, worth_compiling
 from outofcluster.sampling.levels import Plan
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.resamplers import Resampler
@@ -159,9 +160,9 @@ def check_split(task: Task, fold: Fold) -> None:
 
 
 def check_kernel(kernel: Any) -> None:
-    """Refuse what is neither a flag nor "auto"."""
-    if not isinstance(kernel, str) or kernel != "auto":
-        check_flag("kernel", kernel)
+    """Refuse what is neither a flag nor "auto", and kernels where there is no compiler for them."""
+    if (not isinstance(kernel, str) or kernel != "auto") and check_flag("kernel", kernel):
+        require_compiler()
 
 
 def _train(fold: Fold) -> Rows:
@@ -254,7 +255,7 @@ def _compiled(task: Task, train: Rows, validation: Rows, n_train: int, fits: int
     """The kernel and its input, where the estimator, the loss and the data allow one and so many fits are worth it."""
     kernel = find_kernel(task.estimator, task.loss.name, classifier=task.classifier)
     target = np.asarray(task.y)
-    if kernel is None or task.more_losses or task.loss.kind != "per_record" or target.ndim != 1 or not task.is_matrix:
+    if kernel is None or task.more_losses or not task.loss.is_mean or target.ndim != 1 or not task.is_matrix:
         return None
     # These come first: a kernel needs the records as numbers of double precision, which may be a second copy of them.
     columns = int(task.X.shape[1])
@@ -278,5 +279,5 @@ def _compiled(task: Task, train: Rows, validation: Rows, n_train: int, fits: int
 @cache
 def package_versions() -> dict[str, str]:
     """Versions of Python and of the packages that decide the bits of a result."""
-    names = ("outofcluster", "numpy", "scipy", "scikit-learn", "numba")
+    names = ("outofcluster", "numpy", "scipy", "scikit-learn", *(("numba",) if find_spec("numba") else ()))
     return {"python": platform.python_version()} | {name: version(name) for name in names}

@@ -101,8 +101,8 @@ def sample_losses(
         Stop early, once the Monte-Carlo standard error of e_0 is below this; ``n_fits`` is then the most that
         is spent.
     kernel : {"auto", True, False}
-        Use a compiled kernel where there is one for the estimator: always (True), never (False), or where the fits
-        take longer than compiling it does ("auto").
+        Use a compiled kernel where there is one for the estimator: always (True, which needs the extra ``fast``),
+        never (False), or where it is installed and the fits take longer than compiling it does ("auto").
     n_jobs : int, optional
         Workers, as in joblib. The result does not depend on it.
     random_state : int, RandomState or Generator, optional

@@ -222,7 +222,7 @@ def curve_and_unmixing(context: Context) -> Iterator[Remark]:
         yield Remark(
             "info",
             f"The losses below the leakage rate put the optimism at {below.optimism:.3g}, the curve above it at "
-            f"{below.optimism_above:.3g}; the first counts {below.works:.0%}.",
+            f"{below.optimism_above:.3g}; the first counts {below.mass_probability:.0%}.",
             "The curve cannot see a fall below the leakage rate; look at range for what needs no curve.",
         )
 

@@ -5,7 +5,7 @@ With replacement each record takes one uniform u: position ⌊u n_V / a⌋ of V 
 [n - n_T, n_V]; then a partial Fisher-Yates shuffle takes m positions of V, and another n - m of T, one uniform each.
 An attempt so uses n or 2n uniforms, whatever it draws, and attempt k of a stream starts at k times that many.
 
-The draw in numpy is here; the compiled one (module ``_compiled_draw``) gives the same positions in the same order.
+The draw in numpy is here; the compiled one (module ``replicate``) gives the same positions in the same order.
 """
 
 from __future__ import annotations

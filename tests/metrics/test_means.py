@@ -21,7 +21,9 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from outofcluster._base.exceptions import InputError
-from outofcluster.metrics.base import LOSSES
+from outofcluster.metrics.base import shared_predictions
+from outofcluster.metrics.facts import LOSSES
+from outofcluster.metrics.predictions import Predictions
 from outofcluster.metrics.resolve import resolve_loss
 
 rng = np.random.default_rng(0)
@@ -43,6 +45,14 @@ class Fixed(BaseEstimator):
 
     def predict_proba(self, X):
         return np.asarray(self.probability)
+
+
+def loss_of(metric, model, X, y):
+    return metric.value(shared_predictions([metric], model, X, y))
+
+
+def losses_of(metric, model, X, y):
+    return metric.records(Predictions(model, X, y))
 
 
 def absolute(y_true, y_pred):
@@ -89,11 +99,11 @@ def test_losses_of_classes_have_the_mean_of_scikit_learns_metrics(y):
     expected["brier"] = square.mean() / (2 if classes == 2 else 1)
     for name, value in expected.items():
         loss = resolve_loss(name, LogisticRegression(), y)
-        records = loss.records(model, X, y)
+        records = losses_of(loss, model, X, y)
         assert records.shape == (80,)
         assert records.dtype == float
-        assert loss.resample(model, X, y) == pytest.approx(value) == records.mean()
-        assert loss.kind == "per_record"
+        assert loss_of(loss, model, X, y) == pytest.approx(value) == records.mean()
+        assert loss.is_mean
         assert loss.range[0] <= records.min() <= records.max() <= loss.range[1]
     assert resolve_loss("brier", LogisticRegression(), y).range == (0, 1 if classes == 2 else 2)
 
@@ -101,15 +111,15 @@ def test_losses_of_classes_have_the_mean_of_scikit_learns_metrics(y):
 def test_the_binary_brier_score_is_that_of_scikit_learn():
     model = LogisticRegression().fit(X, two)
     expected = metrics.brier_score_loss(two == "yes", model.predict_proba(X)[:, 1])
-    assert resolve_loss("brier", model, two).resample(model, X, two) == pytest.approx(expected)
+    assert loss_of(resolve_loss("brier", model, two), model, X, two) == pytest.approx(expected)
 
 
 def test_losses_of_numbers():
     model = Ridge().fit(X, number)
-    assert resolve_loss("squared_error", Ridge(), number).resample(model, X, number) == pytest.approx(
+    assert loss_of(resolve_loss("squared_error", Ridge(), number), model, X, number) == pytest.approx(
         metrics.mean_squared_error(number, model.predict(X))
     )
-    assert resolve_loss("absolute_error", Ridge(), number).resample(model, X, number) == pytest.approx(
+    assert loss_of(resolve_loss("absolute_error", Ridge(), number), model, X, number) == pytest.approx(
         metrics.mean_absolute_error(number, model.predict(X))
     )
     assert resolve_loss(None, Ridge(), number).range == (0, np.inf)
@@ -120,8 +130,8 @@ def test_several_outputs_are_averaged_a_record():
     y = np.column_stack([number, 2 * number + 1])
     model = LinearRegression().fit(X, y)
     loss = resolve_loss(None, LinearRegression(), y)
-    np.testing.assert_allclose(loss.records(model, X, y), ((y - model.predict(X)) ** 2).mean(axis=1))
-    assert resolve_loss("absolute_error", model, y).resample(model, X, y) == pytest.approx(
+    np.testing.assert_allclose(losses_of(loss, model, X, y), ((y - model.predict(X)) ** 2).mean(axis=1))
+    assert loss_of(resolve_loss("absolute_error", model, y), model, X, y) == pytest.approx(
         metrics.mean_absolute_error(y, model.predict(X))
     )
 
@@ -130,7 +140,7 @@ def test_several_labels_are_one_prediction():
     y = np.column_stack([number > 0, X[:, 0] > 0]).astype(int)
     model = MultiOutputClassifier(DecisionTreeClassifier(max_depth=1)).fit(X, y)
     loss = resolve_loss("zero_one", model, y)
-    assert loss.resample(model, X, y) == pytest.approx(metrics.zero_one_loss(y, model.predict(X)))
+    assert loss_of(loss, model, X, y) == pytest.approx(metrics.zero_one_loss(y, model.predict(X)))
 
 
 def test_a_single_column_is_a_vector():
@@ -139,13 +149,13 @@ def test_a_single_column_is_a_vector():
     loss = resolve_loss(None, model, number)
     expected = (number - model.predict(X)[:, 0]) ** 2
     for y in (number, number[:, None], pd.DataFrame({"y": number})):
-        np.testing.assert_allclose(loss.records(model, X, y), expected)
+        np.testing.assert_allclose(losses_of(loss, model, X, y), expected)
 
 
 def test_integers_do_not_overflow():
     y = np.array([0, 200], dtype=np.uint8)
     model = Fixed([0, 200], [[0, 1], [1, 0]])
-    assert resolve_loss("squared_error", model, y).records(model, [0, 0], y).tolist() == [40_000, 40_000]
+    assert losses_of(resolve_loss("squared_error", model, y), model, [0, 0], y).tolist() == [40_000, 40_000]
 
 
 def test_a_class_unseen_in_training_has_probability_zero():
@@ -153,16 +163,16 @@ def test_a_class_unseen_in_training_has_probability_zero():
     model = Fixed(["a", "b"], [[0.75, 0.25], [1, 0], [0.5, 0.5]])
     loss = resolve_loss("log_loss", model, y)
     largest = -np.log(np.finfo(float).eps)
-    np.testing.assert_allclose(loss.records(model, X[:3], y), [-np.log(0.75), largest, largest])
+    np.testing.assert_allclose(losses_of(loss, model, X[:3], y), [-np.log(0.75), largest, largest])
     loss = resolve_loss("brier", model, y)
-    np.testing.assert_allclose(loss.records(model, X[:3], y), [0.125, 2, 1.5])
+    np.testing.assert_allclose(losses_of(loss, model, X[:3], y), [0.125, 2, 1.5])
     # Two classes in all, one of them unseen: the two-class form, in [0, 1], all the same.
     y = np.array(["b", "a"])
     for seen, expected in (("a", [1, 0]), ("b", [0, 1])):
         model = DummyClassifier().fit(X[:2], [seen, seen])
-        np.testing.assert_allclose(resolve_loss("brier", model, y).records(model, X[:2], y), expected)
+        np.testing.assert_allclose(losses_of(resolve_loss("brier", model, y), model, X[:2], y), expected)
         np.testing.assert_allclose(
-            resolve_loss("log_loss", model, y).records(model, X[:2], y), np.array(expected) * largest
+            losses_of(resolve_loss("log_loss", model, y), model, X[:2], y), np.array(expected) * largest
         )
 
 
@@ -180,17 +190,17 @@ def test_probability_losses_by_brute_force(n_classes, n, seed):
         sum((p - (c == label)) ** 2 for p, c in zip(row, classes, strict=True))
         for row, label in zip(probability, y, strict=True)
     ]
-    np.testing.assert_allclose(resolve_loss("log_loss", model, y).records(model, y, y), log_loss)
+    np.testing.assert_allclose(losses_of(resolve_loss("log_loss", model, y), model, y, y), log_loss)
     factor = 0.5 if n_classes == 2 else 1
-    np.testing.assert_allclose(resolve_loss("brier", model, y).records(model, y, y), factor * np.array(brier))
+    np.testing.assert_allclose(losses_of(resolve_loss("brier", model, y), model, y, y), factor * np.array(brier))
 
 
 def test_a_function_gives_one_loss_a_record():
     model = Ridge().fit(X, number)
     for function in (absolute, functools.partial(absolute), np.vectorize(lambda a, b: abs(a - b))):
         loss = resolve_loss(function, Ridge(), pd.Series(number))
-        assert (loss.kind, loss.method, loss.range) == ("per_record", "predict", (-np.inf, np.inf))
-        np.testing.assert_allclose(loss.records(model, X, pd.Series(number)), np.abs(number - model.predict(X)))
+        assert (loss.is_mean, loss.range) == (True, (-np.inf, np.inf))
+        np.testing.assert_allclose(losses_of(loss, model, X, pd.Series(number)), np.abs(number - model.predict(X)))
     assert resolve_loss(functools.partial(absolute), Ridge(), number).name == "absolute"
 
 
@@ -199,28 +209,21 @@ def test_the_loss_of_a_scorer_is_minus_its_score():
     for name in ("roc_auc", "accuracy", "neg_log_loss"):
         scorer = metrics.get_scorer(name)
         loss = resolve_loss(scorer, LogisticRegression(), two)
-        assert loss.kind == ("per_resample" if name == "roc_auc" else "per_record")
+        assert loss.is_mean == (name != "roc_auc")
         assert loss.range == ((0, np.inf) if name == "neg_log_loss" else (-1, 0))
-        assert loss.resample(model, X, two) == pytest.approx(-scorer(model, X, two))
+        assert loss_of(loss, model, X, two) == pytest.approx(-scorer(model, X, two))
     assert resolve_loss(metrics.get_scorer("roc_auc"), model, two).name == "roc_auc"
-    assert resolve_loss(metrics.get_scorer("roc_auc"), model, two).method == "predict_proba"
-    assert resolve_loss(metrics.get_scorer("accuracy"), model, two).method == "predict"
     assert resolve_loss(metrics.get_scorer("neg_log_loss"), model, two).name == "log_loss"
     own = metrics.check_scoring(model)
-    assert resolve_loss(own, model, two).resample(model, X, two) == pytest.approx(-model.score(X, two))
-    with pytest.raises(InputError, match="loss must give one loss per record here, got the metric roc_auc"):
-        resolve_loss(metrics.get_scorer("roc_auc"), model, two).records(model, X, two)
+    assert loss_of(resolve_loss(own, model, two), model, X, two) == pytest.approx(-model.score(X, two))
 
 
-@pytest.mark.parametrize(
-    "loss", [*LOSSES, absolute, metrics.get_scorer("accuracy")], ids=[*LOSSES, "function", "scorer"]
-)
-def test_a_loss_survives_a_pickle(loss):
+def test_a_metric_survives_a_pickle():
     y = (number > 0).astype(int)
     model = LogisticRegression().fit(X, y)
-    resolved = resolve_loss(loss, LogisticRegression(), y)
-    copy = pickle.loads(pickle.dumps(resolved))
-    assert copy.resample(model, X, y) == resolved.resample(model, X, y)
+    for loss in (*LOSSES, absolute, metrics.get_scorer("accuracy")):
+        metric = resolve_loss(loss, LogisticRegression(), y)
+        assert loss_of(pickle.loads(pickle.dumps(metric)), model, X, y) == loss_of(metric, model, X, y)
 
 
 def test_nothing_is_fitted_or_changed():
@@ -297,14 +300,14 @@ def test_what_only_a_score_can_show():
         (words, "loss must give numbers, got list from words"),
     ):
         with pytest.raises(InputError, match=message):
-            resolve_loss(function, model, number).records(model, X, number)
+            losses_of(resolve_loss(function, model, number), model, X, number)
     with pytest.raises(InputError, match="scoring must give a finite number, got nan from nothing"):
-        resolve_loss(metrics.make_scorer(nothing), model, number).resample(model, X, number)
+        loss_of(resolve_loss(metrics.make_scorer(nothing), model, number), model, X, number)
     with pytest.raises(
         InputError, match=r"must predict values of the shape of y, \(80,\), got \(80, 2\) from LinearReg"
     ):
-        resolve_loss(None, model, number).records(
-            LinearRegression().fit(X, np.column_stack([number, number])), X, number
+        losses_of(
+            resolve_loss(None, model, number), LinearRegression().fit(X, np.column_stack([number, number])), X, number
         )
 
     class NoClasses(Fixed):
@@ -312,4 +315,4 @@ def test_what_only_a_score_can_show():
             self.probability = [[1]]
 
     with pytest.raises(InputError, match="estimator must have classes_ once fitted for loss 'log_loss', got NoClasses"):
-        resolve_loss("log_loss", NoClasses(), two).records(NoClasses(), X, two)
+        losses_of(resolve_loss("log_loss", NoClasses(), two), NoClasses(), X, two)
