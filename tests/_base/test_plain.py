@@ -25,6 +25,7 @@ rng = np.random.default_rng(0)
 X = rng.standard_normal((120, 3))
 y = (X[:, 0] + rng.standard_normal(120) > 0).astype(int)
 groups = np.repeat(np.arange(30), 4)
+LEARNED = ooc.Leakage.from_true_groups(np.repeat(np.arange(15), 8), groups)
 SCORING = ["neg_brier_score", "neg_log_loss"]
 
 
@@ -32,10 +33,9 @@ SCORING = ["neg_brier_score", "neg_log_loss"]
 def audits():
     options = {"groups": groups, "n_fits": 60, "random_state": 0}
     two_way = {"error_model": "records", "leakage": 0.1, "validation_leakage": 0.05, "scoring": SCORING}
-    learned = ooc.Leakage.from_true_groups(np.repeat(np.arange(15), 8), groups)
     return (
         ooc.audit(GaussianNB(), X, y, **options, **two_way),
-        ooc.audit(GaussianNB(), X, y, **options, leakage=learned, error_model="fragments"),
+        ooc.audit(GaussianNB(), X, y, **options, leakage=LEARNED, error_model="fragments"),
     )
 
 
@@ -55,7 +55,7 @@ def dataclasses_in(value, found):
 @pytest.fixture(scope="module")
 def results(audits):
     """An example of every class that is written to a file or as JSON, by its name."""
-    found = {}
+    found = dataclasses_in(LEARNED, {})
     for result in audits:
         dataclasses_in([result.samples, result.summary, result.test, result.leakage, result.table], found)
     rates, table = [0.0, 0.1], np.array([[0.3, 0.32], [0.34, np.nan]])
@@ -240,6 +240,13 @@ def test_arrays_of_any_shape_and_type_come_back(tmp_path, shape, dtype):
         again = read_archive(tmp_path / "file", "sums", 1, Kept)
         assert (again.sums.dtype, again.names) == (sums.dtype, ("é",))
         np.testing.assert_array_equal(again.sums, sums)
+
+
+def test_objects_are_never_made_of_bytes(tmp_path):
+    path = tmp_path / "file"
+    write_archive(path, "sums", 1, Kept(np.array([None, 3], dtype=object), ()))
+    with pytest.raises(InputError, match="which is not one"):
+        read_archive(path, "sums", 1, Kept)
 
 
 def test_damaged_and_other_archives_are_refused_in_one_sentence(tmp_path):

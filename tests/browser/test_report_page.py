@@ -13,7 +13,7 @@ import outofcluster as ooc
 from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.summary import Summary
 from outofcluster.metrics.facts import MetricFacts
-from outofcluster.present.report import headline, render_html
+from outofcluster.present.report import render_html
 
 pytestmark = pytest.mark.browser
 
@@ -202,7 +202,7 @@ def test_on_paper_the_table_stands_in_for_the_slider(open_page, records):
 def test_without_scripts_there_is_no_dead_slider(open_page, records):
     page = open_page(render_html(records), script=False)
     assert not page.locator("#rate").is_visible()
-    assert page.locator("h1").inner_text() == headline(records.summary)
+    assert page.locator("h1").inner_text() == records.summary.headline
     page.locator("details.rates summary").click()
     assert page.locator("#rates tbody").is_visible()
 

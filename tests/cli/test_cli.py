@@ -13,7 +13,6 @@ import outofcluster as ooc
 from outofcluster.auditing.summary import Summary
 from outofcluster.cli import main
 from outofcluster.cli.demonstration import run_demo
-from outofcluster.present.report import headline
 
 COMMANDS = ["demo", "test", "audit", "leakage", "leakage audited", "leakage pairs", "leakage precision-recall"]
 
@@ -94,7 +93,7 @@ def test_demo_tells_the_whole_story(run, tmp_path):
         "150 patients were looked up by hand",
         "so it counts 1,0",
         f"shows {100 * summary.naive.value:.1f} % wrong predictions",
-        headline(summary),
+        summary.headline,
         f"the truth {numbers['truth']:.4f}",
         f"{summary.corrected.interval[0]:.4f} to {summary.corrected.interval[1]:.4f}",
         "A cluster effect was found",
@@ -108,7 +107,7 @@ def test_demo_tells_the_whole_story(run, tmp_path):
     assert numbers["covered"]
     assert summary.corrected.interval[0] <= numbers["truth"] <= summary.corrected.interval[1]
     report = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert headline(summary) in report
+    assert summary.headline in report
     assert f"{numbers['truth']:.4f}, of models without leaked records" in report
     assert len(report.encode()) < 200_000
     assert max(map(len, out.splitlines())) <= 100

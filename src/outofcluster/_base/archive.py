@@ -1,8 +1,8 @@
 """Results on disk: a zip of arrays and JSON in which nothing is ever unpickled, and which is read whole or refused.
 
-The zip holds ``about.json``, one ``TYPE.npy`` for each type of numbers, in which all arrays of that type lie one after
-the other (``about.json`` has their names and shapes: opening hundreds of small entries would take most of the time),
-and ``digest.txt``, the SHA-256 digest of all of them. A file that was cut short, damaged or edited does not match its
+The zip holds ``about.json``, ``arrays.bin``, in which the numbers of all arrays lie one after the other (``about.json``
+has their names, types and shapes: opening hundreds of small entries would take most of the time), and ``digest.txt``,
+the SHA-256 digest of both. A file that was cut short, damaged or edited does not match its
 digest and is refused by name, as is a file of another kind or of another format. An array that repeats one value along
 an axis without memory for it (`numpy.broadcast_to`) takes no more in the file, and none after it was read.
 """
@@ -28,7 +28,7 @@ from outofcluster._base.plain import from_arrays, to_arrays
 
 Kind = TypeVar("Kind")
 
-_ABOUT, _DIGEST, _ARRAY = "about.json", "digest.txt", ".npy"
+_ABOUT, _NUMBERS, _DIGEST = "about.json", "arrays.bin", "digest.txt"
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
 """The date of every entry, so that the same content gives the same file."""
 
@@ -36,19 +36,10 @@ _EARLIEST = (1980, 1, 1, 0, 0, 0)
 def write_archive(path: str | os.PathLike[str], kind: str, format_number: int, value: Any) -> None:
     """Write a dataclass to a file, which is complete or not there at all."""
     about, arrays = to_arrays(value)
-    by_type = dict[str, dict[str, NDArray[Any]]]()
-    for name, array in arrays.items():
-        by_type.setdefault(array.dtype.str.lstrip("<|=>"), {})[name] = array
-    shapes = {
-        type_name: [(name, array.shape, _stored(array).shape) for name, array in named.items()]
-        for type_name, named in by_type.items()
-    }
-    head = {"kind": kind, "format": format_number, "about": about, "arrays": shapes}
-    entries = {_ABOUT: json.dumps(head).encode()}
-    for type_name, named in by_type.items():
-        buffer = io.BytesIO()
-        np.save(buffer, np.concatenate([_stored(array).ravel() for array in named.values()]), allow_pickle=False)
-        entries[type_name + _ARRAY] = buffer.getvalue()
+    places = [(name, array.dtype.str, array.shape, _stored(array).shape) for name, array in arrays.items()]
+    head = {"kind": kind, "format": format_number, "about": about, "arrays": places}
+    numbers = b"".join(_stored(array).tobytes() for array in arrays.values())
+    entries = {_ABOUT: json.dumps(head).encode(), _NUMBERS: numbers}
     entries[_DIGEST] = _digest(entries).encode()
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
@@ -80,7 +71,7 @@ def read_archive(path: str | os.PathLike[str], kind: str, format_number: int, ty
         if head["format"] != format_number:
             has = f"which has format {head['format']!r}"
             raise InputError(f"{must} of format {format_number}, got {shown_path(path)}, {has}.")
-        return from_arrays(type_read, head["about"], _arrays(head["arrays"], entries))
+        return from_arrays(type_read, head["about"], _arrays(head["arrays"], entries[_NUMBERS]))
     except InputError:
         raise
     except Exception:  # The digest is right and the content is not: somebody made it so.
@@ -92,14 +83,13 @@ def _stored(array: NDArray[Any]) -> NDArray[Any]:
     return array[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in array.strides)]
 
 
-def _arrays(shapes: Mapping[str, Any], entries: Mapping[str, bytes]) -> dict[str, NDArray[Any]]:
-    arrays = dict[str, NDArray[Any]]()
-    for type_name, named in shapes.items():
-        numbers = np.load(io.BytesIO(entries[type_name + _ARRAY]), allow_pickle=False)
-        ends = np.cumsum([math.prod(stored) for _, _, stored in named])
-        for (name, shape, stored), part in zip(named, np.split(numbers, ends[:-1]), strict=True):
-            array = part.reshape(stored)
-            arrays[name] = array if shape == stored else np.broadcast_to(array, shape)
+def _arrays(places: list[Any], numbers: bytes) -> dict[str, NDArray[Any]]:
+    arrays, offset = dict[str, NDArray[Any]](), 0
+    for name, dtype, shape, stored in places:
+        # It refuses objects, whose bytes would be taken for places in memory.
+        array = np.frombuffer(numbers, dtype, math.prod(stored), offset).reshape(stored).copy()
+        arrays[name] = array if shape == stored else np.broadcast_to(array, shape)
+        offset += array.nbytes
     return arrays
 
 

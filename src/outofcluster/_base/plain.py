@@ -81,11 +81,11 @@ def from_arrays(kind: type[Kind], about: Any, arrays: Arrays) -> Kind:
 
 
 def _read(hint: Any, data: Any, arrays: Arrays | None) -> Any:
-    origin, parts = get_origin(hint), get_args(hint)
     if hint is Any:
         return data
     if hint in _SIMPLE:
         return _read_simple(hint, data)
+    origin, parts = get_origin(hint), get_args(hint)
     if is_dataclass(hint):
         with reading(hint._what) if hasattr(hint, "_what") else nullcontext():
             return _read_fields(hint, data, arrays)

@@ -31,7 +31,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import Any, Unpack
 
 import numpy as np
@@ -230,17 +230,17 @@ class Comparison(SeveralAudits[str]):
         (:mod:`outofcluster.auditing.comparison`).
         """
         order = self.naive_ranking
-        if len(order) < 2:
-            return None if self.audits[order[0]].leakage is None else 0.0
-        pairs = {pair: self.difference(*pair).corrected for pair in combinations(order, 2)}
-        known = {pair: estimate for pair, estimate in pairs.items() if estimate is not None}
-        if len(known) < len(pairs):
+        if self.audits[order[0]].leakage is None:
             return None
-        variances = np.zeros((len(order), len(order)))
-        for (first, second), estimate in known.items():
-            a, b = order.index(first), order.index(second)
-            variances[a, b] = variances[b, a] = _variance(estimate)
-        gaps = [-self.metric.shown(known[pair].value) for pair in pairwise(order)]
+        if len(order) < 2:
+            return 0.0
+        gaps, variances = list[float](), np.zeros((len(order), len(order)))
+        for (a, first), (b, second) in combinations(enumerate(order), 2):
+            difference = self.difference(first, second).corrected
+            assert difference is not None
+            variances[a, b] = variances[b, a] = _variance(difference)
+            if b == a + 1:
+                gaps.append(-self.metric.shown(difference.value))
         return chance_of_change(np.array(gaps), variances)
 
     @cached_property

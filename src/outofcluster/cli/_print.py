@@ -16,7 +16,6 @@ from outofcluster.auditing.summary import OPTIMISM, Summary
 from outofcluster.auditing.sweep import Sweep
 from outofcluster.cli._guard import REMEDIES as OF_TABLES
 from outofcluster.inference.estimates import between, decimals, fixed, percent
-from outofcluster.present.report import headline
 
 _WIDTH = 100
 _STYLES = {"severe": "bold red", "warning": "yellow", "info": "cyan"}
@@ -115,7 +114,7 @@ def show_audit(out: Any, summary: Summary, *, truth: float | None = None, explai
     from rich.text import Text
 
     out.print()
-    out.print(Text(headline(summary), style="bold"))
+    out.print(Text(summary.headline, style="bold"))
     out.print()
     out.print(Padding(_numbers(summary, truth), (0, 0, 0, 2), expand=False))
     out.print()

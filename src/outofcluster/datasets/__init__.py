@@ -9,13 +9,8 @@ downloaded once and kept. The sha256 of every file is checked each time it is re
 Bunch(1015 records, 1 features; 15 records in 1 training and 1000 in 1 validation clusters)
 """
 
-from outofcluster.datasets._bunch import Bunch
-from outofcluster.datasets.census import load_census
-from outofcluster.datasets.dota2 import load_dota2
-from outofcluster.datasets.heart import load_heart
-from outofcluster.datasets.parkinson import load_parkinson
-from outofcluster.datasets.patients import Patients, make_patients
-from outofcluster.datasets.synthetic import make_partition, partition_losses
+from outofcluster.datasets.loaders import Bunch, load_census, load_dota2, load_heart, load_parkinson
+from outofcluster.datasets.simulated import Patients, make_partition, make_patients, partition_losses
 
 __all__ = [
     "Bunch",

@@ -310,10 +310,9 @@ class Pieces(ErrorModel):
             return PiecesEvidence()
         assert task.clusters is not None
         clusters, seed = task.clusters, seeds.stream("entities")
-        about: dict[str, Any] = {"seed": seed, "discrete": task.classifier}
         with one_thread():
             try:
-                pairs = match_clusters(task.X, task.y, clusters, **about)
+                pairs = match_clusters(task.X, task.y, clusters, seed=seed, discrete=task.classifier)
             except InputError:
                 # Too few clusters to learn from: the audit goes on without suspects.
                 return PiecesEvidence()

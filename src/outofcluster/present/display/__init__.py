@@ -1,4 +1,4 @@
-"""Pictures of results. Like scikit-learn's displays they have ``from_…``, ``.plot(ax=None)`` and ``.frame()``.
+"""Pictures of results. Like scikit-learn's displays they have ``from_…``, ``.plot(ax=None)`` and ``.to_frame()``.
 
 A display holds plain numbers, so it can be changed, kept and drawn again without the result. matplotlib is imported
 when something is drawn, pandas when a frame is asked for, and nothing that computes imports this room. The colours are
@@ -6,14 +6,18 @@ those of Okabe and Ito, which readers of any colour vision can tell apart. Line 
 that prints in grey show the same.
 """
 
-from outofcluster.present.display.comparison import ComparisonDisplay
-from outofcluster.present.display.folds import FoldsDisplay
-from outofcluster.present.display.leakage_test import LeakageTestDisplay
-from outofcluster.present.display.loss_curve import LossCurveDisplay
-from outofcluster.present.display.loss_samples import LossSamplesDisplay
-from outofcluster.present.display.sensitivity import SensitivityDisplay
-from outofcluster.present.display.sweep import SweepDisplay
-from outofcluster.present.display.unmixing import UnmixingDisplay
+from outofcluster.present.display.by_leakage import (
+    LossCurveDisplay,
+    LossSamplesDisplay,
+    SensitivityDisplay,
+    UnmixingDisplay,
+)
+from outofcluster.present.display.side_by_side import (
+    ComparisonDisplay,
+    FoldsDisplay,
+    LeakageTestDisplay,
+    SweepDisplay,
+)
 
 __all__ = [
     "ComparisonDisplay",

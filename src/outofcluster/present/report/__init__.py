@@ -6,8 +6,6 @@ escapes everything that it gets. The file needs no network and no other file, an
 nothing but the script that it was written with.
 """
 
-from outofcluster._base.files import check_destination, write_whole
 from outofcluster.present.report.html import render_html, write_html
-from outofcluster.present.report.view import headline
 
-__all__ = ["check_destination", "headline", "render_html", "write_html", "write_whole"]
+__all__ = ["render_html", "write_html"]

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from outofcluster._base.arguments import Array
 from outofcluster.auditing.summary import Summary
-from outofcluster.inference.estimates import fixed
-from outofcluster.present.display.unmixing import UnmixingDisplay, shown_fractions
+from outofcluster.inference.estimates import Estimate, fixed
+from outofcluster.present.display.base import percentage
+from outofcluster.present.display.by_leakage import LossCurveDisplay, UnmixingDisplay
 
 SIZES = (("wide", 720, 364), ("narrow", 360, 334))
 _RIGHT, _BOTTOM = 16, 54
@@ -26,12 +26,8 @@ _ENDS = ((0.2, 0.3), (0.5, 0.5), (1.0, 0.9))
 """Assumed rates up to which the slider ends at the rate beside them."""
 
 
-@dataclass(frozen=True)
-class Tick:
-    """A place on an axis and what is written there."""
-
-    at: float
-    label: str
+Ticks = list[tuple[float, str]]
+"""Positions on an axis, and what is written there."""
 
 
 @dataclass(frozen=True)
@@ -83,19 +79,19 @@ class Frame:
         return " ".join(f"{self.x(x)},{self.y(y)}" for x, y in points)
 
     @property
-    def x_ticks(self) -> list[Tick]:
+    def x_ticks(self) -> Ticks:
         """Round shares, as percentages."""
         values = _round_values(*self.x_range, 7 if self.name == "wide" else 4)
-        return [Tick(self.x(value), f"{round(100 * value, 6):g} %".replace("-", "−")) for value in values]
+        return [(self.x(value), percentage(value, 6)) for value in values]
 
     @property
-    def y_ticks(self) -> list[Tick]:
+    def y_ticks(self) -> Ticks:
         """Round values."""
         values = _round_values(*self.y_range, 5)
         step = values[1] - values[0] if len(values) > 1 else 1.0
         # A step of 0.25 needs two decimals, one of 0.2 needs one.
         digits = next((digits for digits in range(9) if math.isclose(round(step, digits), step, rel_tol=1e-6)), 8)
-        return [Tick(self.y(value), fixed(value, digits)) for value in values]
+        return [(self.y(value), fixed(value, digits)) for value in values]
 
 
 def _round_values(low: float, high: float, about: int) -> list[float]:
@@ -118,74 +114,25 @@ def _frames(x_range: tuple[float, float], y_range: tuple[float, float]) -> list[
     return [Frame(name, width, height, x_range, y_range) for name, width, height in SIZES]
 
 
-# --- the curve --------------------------------------------------------------------------------------------
+# --- losses by leakage ------------------------------------------------------------------------------------
+
+Curve = tuple[Sequence[float] | Array, Sequence[float] | Array]
+"""Positions along the horizontal axis, and losses there."""
+
+_NO_CURVE: Curve = ((), ())
+
+Points = list[tuple[float, float, float, float]]
+"""Measured losses: their positions, and the lower and the upper ends of their error bars."""
 
 
 @dataclass(frozen=True)
-class CurveChart:
-    """The loss by leakage, in one size."""
+class LossChart:
+    """Measured losses and the curve through them, in one size; left of ``edge`` there is less leakage than measured."""
 
     frame: Frame
-    seen: str
-    extrapolated: str
-    first: float
-    points: list[tuple[float, float, float, float]]
-    naive: tuple[float, float]
-    corrected: tuple[float, float] | None
-    interval: tuple[float, float] | None
-
-
-def curve_chart(summary: Summary) -> list[CurveChart]:
-    """The measured losses and the curve through them, both moved as in `LossCurveDisplay`."""
-    curve, corrected = summary.curve, summary.corrected
-    levels = np.array(summary.levels if curve is None else curve.at)
-    losses = np.array(summary.losses if curve is None else curve.observed)
-    moved = summary.naive.value - losses[0]
-    if curve is not None and corrected is not None:
-        moved = corrected.value - curve.loss[0]
-    errors = np.nan_to_num(ndtri(0.5 + summary.confidence_level / 2) * np.array(summary.standard_errors))
-    low, high = losses + moved - errors, losses + moved + errors
-    p, fitted = (np.array([]), np.array([])) if curve is None else (np.array(curve.p), np.array(curve.loss) + moved)
-    ends = [] if corrected is None else [corrected.value, *corrected.interval]
-    y_range = _padded([*low, *high, *fitted, summary.naive.value, *ends])
-    first = float(levels.min())
-    at_first = float(np.interp(first, p, fitted)) if len(p) else math.nan
-    drawn = []
-    for frame in _frames((0.0, float(levels.max()) * 1.02), y_range):
-        known = corrected is not None and math.isfinite(sum(corrected.interval))
-        drawn.append(
-            CurveChart(
-                frame=frame,
-                seen=frame.line([first, *p[p > first]], [at_first, *fitted[p > first]])
-                if len(p)
-                else frame.line(levels, losses + moved),
-                extrapolated=frame.line([*p[p < first], first], [*fitted[p < first], at_first]) if len(p) else "",
-                first=frame.x(first),
-                points=[
-                    (frame.x(a), frame.y(b), frame.y(bottom), frame.y(top))
-                    for a, b, bottom, top in zip(levels, losses + moved, low, high, strict=True)
-                ],
-                naive=(frame.x(summary.rate or 0.0), frame.y(summary.naive.value)),
-                corrected=None if corrected is None else (frame.x(0), frame.y(corrected.value)),
-                interval=(frame.y(corrected.interval[0]), frame.y(corrected.interval[1]))
-                if known and corrected is not None
-                else None,
-            )
-        )
-    return drawn
-
-
-# --- below the leakage rate -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class UnmixingChart:
-    """The loss by injected fraction, from negative to positive, in one size."""
-
-    frame: Frame
-    zero: float
-    left_out: list[tuple[float, float, float, float]]
-    injected: list[tuple[float, float, float, float]]
+    edge: float
+    points: Points
+    left_out: Points
     joined: str
     seen: str
     extrapolated: str
@@ -194,51 +141,77 @@ class UnmixingChart:
     interval: tuple[float, float] | None
 
 
-def unmixing_chart(summary: Summary) -> list[UnmixingChart]:
+def curve_chart(summary: Summary) -> list[LossChart]:
+    """What `LossCurveDisplay` draws."""
+    display = LossCurveDisplay.from_audit(summary)
+    levels, losses = display.levels, display.losses + display.shift
+    extrapolated, seen = display.curve_parts() if len(display.curve_levels) else (_NO_CURVE, (levels, losses))
+    return _loss_charts(
+        summary,
+        (0.0, float(levels.max()) * 1.02),
+        (levels, losses, display.standard_errors),
+        (extrapolated, seen),
+        edge=float(levels.min()),
+        at=summary.rate or 0.0,
+        clean=0.0,
+    )
+
+
+def unmixing_chart(summary: Summary) -> list[LossChart]:
     """What `UnmixingDisplay` draws; empty where nothing was measured below the leakage rate."""
     if summary.unmixed is None:
         return []
-    display = UnmixingDisplay.from_audit(summary)
-    corrected, clean = display.corrected, display.clean
-    start, stop = shown_fractions(clean, display.fractions)
-    inside = (display.fractions >= start - 1e-12) & (display.fractions <= stop + 1e-12)
-    fractions, losses = display.fractions[inside], display.losses[inside]
-    reach = np.nan_to_num(ndtri(0.5 + summary.confidence_level / 2) * display.standard_errors[inside])
+    display = UnmixingDisplay.from_audit(summary).shown()
+    right = display.fractions > 0
+    extrapolated, seen = display.curve_parts(41) or (_NO_CURVE, (display.fractions[right], display.losses[right]))
+    away = display.fractions != 0  # At 0 stands the user's own model, which is drawn as such.
+    return _loss_charts(
+        summary,
+        _padded(display.ends, 0.03),
+        (display.fractions[away], display.losses[away], display.standard_errors[away]),
+        (extrapolated, seen),
+        edge=0.0,
+        at=0.0,
+        clean=display.clean,
+    )
+
+
+def _loss_charts(
+    summary: Summary,
+    x_range: tuple[float, float],
+    measured: tuple[Array, Array, Array],
+    curves: tuple[Curve, Curve],
+    *,
+    edge: float,
+    at: float,
+    clean: float | None,
+) -> list[LossChart]:
+    """The charts of all sizes; ``at`` and ``clean`` are the positions of the leakage that is there, and of none."""
+    (x, losses, errors), (extrapolated, seen) = measured, curves
+    reach = np.nan_to_num(ndtri(0.5 + summary.confidence_level / 2) * errors)
     low, high = losses - reach, losses + reach
-    grids = [np.zeros(0), np.zeros(0)]
-    if clean is not None:
-        grids = [np.linspace(clean, 0, 41), np.linspace(0, float(fractions.max()), 41)]
-    curves = [
-        np.interp(grid, display.extrapolated_fractions, display.extrapolated_losses) for grid in grids if len(grid)
-    ]
+    naive, corrected = summary.naive.value, None if clean is None else summary.corrected
     ends = [] if corrected is None else [corrected.value, *corrected.interval]
-    y_range = _padded([*low, *high, *(value for curve in curves for value in curve), *ends])
-    known = corrected is not None and math.isfinite(sum(corrected.interval))
-    left = fractions <= 0
+    y_range = _padded([*low, *high, *extrapolated[1], *seen[1], naive, *ends])
+    left = x < 0
 
-    def points(frame: Frame, which: NDArray[np.bool_]) -> list[tuple[float, float, float, float]]:
-        rows = zip(fractions[which], losses[which], low[which], high[which], strict=True)
-        return [(frame.x(a), frame.y(b), frame.y(bottom), frame.y(top)) for a, b, bottom, top in rows]
-
-    return [
-        UnmixingChart(
+    def chart(frame: Frame) -> LossChart:
+        rows = zip(x, losses, low, high, strict=True)
+        points = [(frame.x(a), frame.y(loss), frame.y(bottom), frame.y(top)) for a, loss, bottom, top in rows]
+        return LossChart(
             frame=frame,
-            zero=frame.x(0.0),
-            left_out=points(frame, fractions < 0),
-            injected=points(frame, fractions > 0),
-            joined=frame.line(fractions[left], losses[left]),
-            extrapolated=frame.line(grids[0], curves[0]) if curves else "",
-            seen=frame.line(grids[1], curves[1]) if curves else frame.line(fractions[~left], losses[~left]),
-            naive=(frame.x(0.0), frame.y(summary.naive.value)),
-            corrected=None if corrected is None or clean is None else (frame.x(clean), frame.y(corrected.value)),
-            interval=(frame.y(corrected.interval[0]), frame.y(corrected.interval[1]))
-            if known and corrected is not None
-            else None,
+            edge=frame.x(edge),
+            points=[point for point, below in zip(points, left, strict=True) if not below],
+            left_out=[point for point, below in zip(points, left, strict=True) if below],
+            joined=frame.line([*x[left], at], [*losses[left], naive]) if left.any() else "",
+            seen=frame.line(*seen),
+            extrapolated=frame.line(*extrapolated),
+            naive=(frame.x(at), frame.y(naive)),
+            corrected=(frame.x(clean), frame.y(ends[0])) if clean is not None and ends else None,
+            interval=(frame.y(ends[1]), frame.y(ends[2])) if ends and math.isfinite(sum(ends)) else None,
         )
-        for frame in _frames(
-            _padded([min(float(fractions.min()), clean or 0.0), float(fractions.max())], 0.03), y_range
-        )
-    ]
+
+    return [chart(frame) for frame in _frames(x_range, y_range)]
 
 
 # --- sensitivity ------------------------------------------------------------------------------------------
@@ -268,13 +241,13 @@ def sensitivity_chart(summary: Summary) -> list[SensitivityChart]:
     rates, values, low, high = (part[shown] for part in (over.rates, over.values, over.low, over.high))
     width = summary.naive.interval[1] - summary.naive.interval[0]
     reach = 1.5 * width if math.isfinite(width) and width > 0 else math.inf
-    inside: list[Array] = [np.maximum(low, values.min() - reach), np.minimum(high, values.max() + reach)]
-    drawn = []
-    for frame in _frames((0.0, slider_end(summary)), _padded([*values, *inside[0], *inside[1], summary.naive.value])):
-        around = np.isfinite(low + high).all()
-        band = frame.line([*rates, *rates[::-1]], [*low, *high[::-1]]) if around else ""
-        drawn.append(SensitivityChart(frame, band, frame.line(rates, values), frame.y(summary.naive.value)))
-    return drawn
+    inside = [*np.maximum(low, values.min() - reach), *np.minimum(high, values.max() + reach)]
+    around = ([*rates, *rates[::-1]], [*low, *high[::-1]]) if np.isfinite(low + high).all() else _NO_CURVE
+    naive = summary.naive.value
+    return [
+        SensitivityChart(frame, frame.line(*around), frame.line(rates, values), frame.y(naive))
+        for frame in _frames((0.0, slider_end(summary)), _padded([*values, *inside, naive]))
+    ]
 
 
 # --- intervals --------------------------------------------------------------------------------------------
@@ -287,18 +260,15 @@ class Span:
     value: float
     low: float
     high: float
-    ends: tuple[float, float] = (0.0, 1.0)
+    ends: tuple[float, float] = field(kw_only=True)
 
 
-def interval_chart(rows: Sequence[tuple[float, tuple[float, float]]]) -> list[Span | None]:
+def interval_chart(estimates: Sequence[Estimate]) -> list[Span | None]:
     """Values with their intervals on one axis; None where an interval is not known."""
-    known = [number for value, ends in rows for number in (value, *ends) if math.isfinite(number)]
-    low, high = _padded(known)
+    rows = [(estimate.value, *estimate.interval) for estimate in estimates]
+    low, high = ends = _padded([number for row in rows for number in row])
 
-    def place(value: float) -> float:
-        return round(100 * (value - low) / (high - low), 2)
+    def hundredths(number: float) -> float:
+        return round(100 * (number - low) / (high - low), 2)
 
-    return [
-        Span(place(value), place(ends[0]), place(ends[1]), (low, high)) if math.isfinite(value + sum(ends)) else None
-        for value, ends in rows
-    ]
+    return [Span(*map(hundredths, row), ends=ends) if math.isfinite(sum(row)) else None for row in rows]

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ from outofcluster._base.exceptions import InputError, MissingExtraError
 from outofcluster._base.files import check_destination, write_whole
 from outofcluster._base.text import printable
 from outofcluster.auditing.summary import Summary
-from outofcluster.present.report.view import view
+from outofcluster.inference.estimates import between, fixed
+from outofcluster.present.display.base import percentage
+from outofcluster.present.report.view import counted, view
 
 _LISTED = 10
 """Suspicious records that a report lists."""
@@ -36,13 +39,15 @@ def render_html(
     >>> from outofcluster.present.report import render_html
     >>> from sklearn.linear_model import Ridge
     >>> X = np.random.default_rng(0).standard_normal((200, 2))
-    >>> options = {"leakage": 0.1, "error_model": "records", "n_fits": 200, "random_state": 0}
+    >>> options = {"leakage": 0.1, "error_model": "records", "n_fits": 60, "random_state": 0}
     >>> result = ooc.audit(Ridge(), X, X[:, 0], groups=np.repeat(np.arange(20), 10), **options)
     >>> html = render_html(result, about={"data": "<b>records</b>.csv"})
     >>> "&lt;b&gt;records&lt;/b&gt;.csv" in html, "http:" in html
     (True, False)
     """
-    summary = _summary(result)
+    summary = getattr(result, "summary", result)
+    if not isinstance(summary, Summary):
+        raise InputError(f"result must be an Audit or a Summary, got {type(result).__name__}.")
     try:
         import jinja2
         from markupsafe import Markup
@@ -54,11 +59,20 @@ def render_html(
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_printable,
+        # What a reader sees holds no control characters. What is no plain string is a number, or markup of this room.
+        finalize=lambda value: printable(value) if type(value) is str else value,
     )
+    environment.filters |= {
+        "between": between,
+        "counted": counted,
+        "fixed": fixed,
+        "percentage": percentage,
+        "thousands": "{:,}".format,
+    }
     style, script = _read("style.css"), _read("script.js")
+    listed = _suspects(result) if suspects is None else suspects
     return environment.get_template("template.html").render(
-        view(summary, dict(about or {}), _first(_suspects(result) if suspects is None else suspects)),
+        view(summary, about or {}, [] if listed is None else listed.head(_LISTED).to_dict("records")),
         title=title,
         # Both are files of this package, and the page's policy allows them and nothing else.
         style=Markup(style),
@@ -87,7 +101,7 @@ def write_html(
     >>> from outofcluster.present.report import write_html
     >>> from sklearn.linear_model import Ridge
     >>> X = np.random.default_rng(0).standard_normal((200, 2))
-    >>> options = {"leakage": 0.1, "error_model": "records", "n_fits": 200, "random_state": 0}
+    >>> options = {"leakage": 0.1, "error_model": "records", "n_fits": 60, "random_state": 0}
     >>> result = ooc.audit(Ridge(), X, X[:, 0], groups=np.repeat(np.arange(20), 10), **options)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     size = write_html(result, Path(folder) / "report.html").stat().st_size
@@ -98,34 +112,16 @@ def write_html(
     return write_whole("path", path, render_html(result, title=title, about=about, suspects=suspects))
 
 
-def _summary(result: Any) -> Summary:
-    summary = getattr(result, "summary", result)
-    if not isinstance(summary, Summary):
-        raise InputError(f"result must be an Audit or a Summary, got {type(result).__name__}.")
-    return summary
-
-
 def _suspects(result: Any) -> Any:
     """The suspects of an audit that compared the sides of its splits; None without, and without pandas."""
-    if not hasattr(result, "suspects") or result.summary.auc is None:
-        return None
-    try:
-        return result.suspects()
-    except MissingExtraError:
-        return None
-
-
-def _first(suspects: Any) -> list[dict[str, Any]]:
-    return [] if suspects is None else suspects.head(_LISTED).to_dict("records")
+    if hasattr(result, "suspects") and result.summary.auc is not None:
+        with suppress(MissingExtraError):
+            return result.suspects()
+    return None
 
 
 def _read(name: str) -> str:
     return (resources.files("outofcluster.present.report") / name).read_text(encoding="utf-8")
-
-
-def _printable(value: Any) -> Any:
-    """What a reader sees holds no control characters; markup is of this package."""
-    return printable(value) if type(value) is str else value
 
 
 def _hash(text: str) -> str:

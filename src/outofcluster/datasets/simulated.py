@@ -1,7 +1,13 @@
-r"""The paper's synthetic study: two parts, a line through the origin in each, and the loss at every leakage.
+r"""Generated data: patients whose linkage errs, to try out an audit, and the synthetic study of the paper.
 
-In part T, which trains, :math:`y = θ_T x + ε` with x uniform on :math:`[-w_T, w_T]`; in part V, which is held out,
-:math:`θ_V` and :math:`w_V` take their place. ε is normal with standard deviation σ in both. The study has
+**Patients.** Every patient has a profile u ~ N(0, I); a record is u plus noise. The target follows the first entry of
+the profile, so a learner predicts new patients a little, and known patients much better. The linkage splits some
+patients: a piece of 1 to s - 1 of their s records gets a group of its own. A splitter that keeps groups whole can then
+put the two pieces of a patient on different sides, and the score is optimistic.
+
+**The synthetic study** has two parts, a line through the origin in each, and a known loss at every leakage. In part T,
+which trains, :math:`y = θ_T x + ε` with x uniform on :math:`[-w_T, w_T]`; in part V, which is held out, :math:`θ_V` and
+:math:`w_V` take their place. ε is normal with standard deviation σ in both. The study has
 :math:`θ = (1, 2)`, :math:`w = (1, 10)`, σ = 0.5, training sets of n = 15 records, m = 30 levels of leakage from
 :math:`p_0 = 0.1` to 1, and 1000 validation records.
 
@@ -25,16 +31,26 @@ errs by about :math:`\exp(-π^2/h)`. What is left is rounding: some 13 digits ar
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gamma, gammainc
 
-from outofcluster._base.arguments import Array, check_integer, check_number, check_vector, short
+from outofcluster._base.arguments import (
+    Array,
+    check_choice,
+    check_integer,
+    check_number,
+    check_share,
+    check_vector,
+    short,
+)
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.seeds import RandomState, seed_of
-from outofcluster.datasets._bunch import Bunch
+from outofcluster.datasets.loaders import Bunch, describe
+from outofcluster.problem.simulate import cut_clusters
 
 Pair = tuple[float, float]
 
@@ -49,15 +65,143 @@ _LARGEST = 1e30
 """Sizes of slopes, widths and noise for which the integrals stay within floating-point numbers."""
 _PARTS = ("part 1", "part 2")
 
-_DESCR = """Two parts with a line through the origin in each
+_MOST_NUMBERS = 100_000_000
+"""Records times features, which take two gigabytes on the way."""
 
-Part 1, which trains: y = {0:g} x + noise, x uniform on [-{2:g}, {2:g}]. Part 2, which is held out: y = {1:g} x + noise,
-x uniform on [-{3:g}, {3:g}]. The noise is normal with standard deviation {4:g}. The loss is the squared error of least
-squares through the origin, LinearRegression(fit_intercept=False).
 
-e0 is the expected loss on part 2 of a model trained on {5} fresh records of part 1. For models trained on another
-number of records, or with some of part 2 among them, see partition_losses.
-"""
+# --- patients --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Patients:
+    """Records of patients, the groups that a linkage put them into, and the true patient of each record.
+
+    Attributes
+    ----------
+    data : array of shape (n, features)
+        Features.
+    target : array of shape (n,)
+        0 or 1, or a number for regression; the same for all records of a patient.
+    groups : array of int of shape (n,)
+        Approximate clusters: what the linkage says.
+    entities : array of int of shape (n,)
+        True clusters: the patient of every record.
+    feature_names, target_names : tuple of str
+        Names of the columns, and of the classes (empty for regression).
+    DESCR : str
+        What was simulated.
+    """
+
+    data: Array
+    target: NDArray[Any]
+    groups: NDArray[np.int64]
+    entities: NDArray[np.int64]
+    feature_names: tuple[str, ...]
+    target_names: tuple[str, ...]
+    DESCR: str
+
+    def __repr__(self) -> str:
+        n, d = self.data.shape
+        patients, groups = len(np.unique(self.entities)), len(np.unique(self.groups))
+        return f"Patients({n} records, {d} features; {patients} patients in {groups} groups)"
+
+
+def make_patients(
+    n_patients: int = 250,
+    *,
+    n_records: int | tuple[int, int] = 4,
+    n_features: int = 6,
+    split_share: float = 0.15,
+    target: Literal["classification", "regression"] = "classification",
+    signal: float = 0.7,
+    record_noise: float = 0.25,
+    random_state: RandomState = None,
+) -> Patients:
+    """Patients with several records each, some of whom the linkage splits in two.
+
+    Parameters
+    ----------
+    n_patients : int, default=250
+        Number of patients, which are the true clusters.
+    n_records : int or pair of int, default=4
+        Records of every patient; for a pair, all numbers from the first to the second are equally likely.
+    n_features : int, default=6
+        Length of a profile.
+    split_share : float, default=0.15
+        Probability that a patient with at least two records is split, between 0 and 1.
+    target : {"classification", "regression"}, default="classification"
+        "regression": signal times the first entry of the profile, plus normal noise of variance 1 that is drawn once
+        per patient. "classification": whether that is above 0.
+    signal : float, default=0.7
+        How strongly the target depends on the profile, which is what can be learnt for new patients.
+    record_noise : float, default=0.25
+        Standard deviation of a record around its patient's profile; the smaller it is, the easier it is to recognise
+        a patient.
+    random_state : int, RandomState or Generator, optional
+        The seed, or numpy's generator from which to draw one.
+
+    Returns
+    -------
+    Patients
+        The records of a patient follow one another.
+
+    Examples
+    --------
+    >>> from outofcluster.datasets import make_patients
+    >>> patients = make_patients(100, n_records=(1, 5), random_state=0)
+    >>> patients
+    Patients(307 records, 6 features; 100 patients in 113 groups)
+
+    The share of held-out records whose patient has records in training:
+
+    >>> from sklearn.model_selection import GroupKFold
+    >>> folds = GroupKFold(5).split(patients.data, groups=patients.groups)
+    >>> shares = [np.isin(patients.entities[test], patients.entities[train]).mean() for train, test in folds]
+    >>> round(float(np.mean(shares)), 2)
+    0.15
+    """
+    count = check_integer("n_patients", n_patients, least=2)
+    fewest, most = _records_each(n_records)
+    d = check_integer("n_features", n_features, least=1)
+    if count * most * d > _MOST_NUMBERS:
+        raise InputError(
+            f"n_patients times n_records times n_features must be at most {_MOST_NUMBERS}, "
+            f"got {short(count)}, {short(most)} and {short(d)}."
+        )
+    share = check_share("split_share", split_share)
+    check_choice("target", target, ("classification", "regression"))
+    strength = check_number("signal", signal, least=0)
+    spread = check_number("record_noise", record_noise, least=0)
+    rng = np.random.default_rng(seed_of(random_state))
+
+    sizes = rng.integers(fewest, most + 1, count)
+    profile = rng.standard_normal((count, d))
+    response = strength * profile[:, 0] + rng.standard_normal(count)
+    entities = np.repeat(np.arange(count), sizes)
+    data = profile[entities] + spread * rng.standard_normal((len(entities), d))
+    classes = target == "classification"
+    measured = "whether the patient is ill" if classes else "a measurement"
+    groups, split = cut_clusters(entities, sizes >= 2, share, rng)
+    return Patients(
+        data=data,
+        target=(response > 0).astype(np.int64)[entities] if classes else response[entities],
+        groups=groups,
+        entities=entities,
+        feature_names=tuple(f"x{i}" for i in range(d)),
+        target_names=("healthy", "ill") if classes else (),
+        DESCR=describe("patients").format(patients=count, records=len(entities), split=split.sum(), target=measured),
+    )
+
+
+def _records_each(n_records: Any) -> tuple[int, int]:
+    if isinstance(n_records, tuple | list) and len(n_records) == 2:
+        fewest = check_integer("n_records[0]", n_records[0], least=1)
+        return fewest, check_integer("n_records[1]", n_records[1], least=fewest)
+    same = check_integer("n_records", n_records, least=1)
+    return same, same
+
+
+# --- the synthetic study ---------------------------------------------------------------------------------
 
 
 def partition_losses(
@@ -152,7 +296,7 @@ def make_partition(
         feature_names=("x",),
         target_names=(),
         licence="none needed: the records are simulated",
-        DESCR=_DESCR.format(*slope, *width, deviation, n),
+        DESCR=describe("partition").format(*slope, *width, deviation, n),
         e0=float(_losses(n, slope, width, deviation, np.zeros(1, dtype=np.int64))[0]),
     )
 
@@ -164,11 +308,10 @@ def _checked(name: str, n: Any, most: int, slopes: Any, half_widths: Any, noise:
         raise InputError(f"half_widths must be positive, got {short(half_widths)}.")
     deviation = check_number("noise", noise, least=0)
     for name, values in (("slopes", slope), ("half_widths", width), ("noise", (deviation,))):
-        wrong = [value for value in values if value and not 1 / _LARGEST <= abs(value) <= _LARGEST]
-        if wrong:
-            raise InputError(
-                f"{name} must be 0 or between {1 / _LARGEST:g} and {_LARGEST:g} in size, got {wrong[0]:g}."
-            )
+        for value in values:
+            if value and not 1 / _LARGEST <= abs(value) <= _LARGEST:
+                allowed = f"0 or between {1 / _LARGEST:g} and {_LARGEST:g} in size"
+                raise InputError(f"{name} must be {allowed}, got {value:g}.")
     return size, slope, width, deviation
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from outofcluster import datasets
 from outofcluster._base.exceptions import InputError, MissingExtraError
-from outofcluster.datasets import _download, _sources
+from outofcluster.datasets import _files, loaders
 
 HOME = os.environ.get("OUTOFCLUSTER_DATA")
 HEART = [f"processed.{name}.data" for name in ("cleveland", "hungarian", "switzerland", "va")]
@@ -89,8 +89,8 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
     folder = tmp_path / "cache"
-    monkeypatch.setattr(_download, "cache_folder", lambda: folder)
-    monkeypatch.setattr(_download, "BASE_URL", "http://127.0.0.1:9/")
+    monkeypatch.setattr(_files, "cache_folder", lambda: folder)
+    monkeypatch.setattr(_files, "BASE_URL", "http://127.0.0.1:9/")
     yield folder
     assert list((tmp_path / "tmp").iterdir()) == []
 
@@ -99,9 +99,9 @@ def cache(tmp_path, monkeypatch):
 def archive(cache, monkeypatch):
     """A server with the heart data, small, whose sums are taken for the right ones."""
     for name in HEART:
-        monkeypatch.setitem(_sources.SHA256, f"heart/{name}", hashlib.sha256(content(name)).hexdigest())
+        monkeypatch.setitem(loaders.HEART.sha256, name, hashlib.sha256(content(name)).hexdigest())
     server = Archive()
-    monkeypatch.setattr(_download, "BASE_URL", server.url)
+    monkeypatch.setattr(_files, "BASE_URL", server.url)
     server.files[ADDRESS] = zipped({name: content(name) for name in HEART} | {"heart-disease.names": b"notes"})
     yield server
     server.close()
@@ -151,7 +151,7 @@ def test_an_altered_member(archive, cache):
     altered = content(HEART[2]).replace(b"145", b"146")
     archive.files[ADDRESS] = zipped({name: content(name) for name in HEART} | {HEART[2]: altered})
     message = refusal(datasets.load_heart)
-    for part in (f"heart/{HEART[2]}", _sources.SHA256[f"heart/{HEART[2]}"], hashlib.sha256(altered).hexdigest()):
+    for part in (f"heart/{HEART[2]}", loaders.HEART.sha256[HEART[2]], hashlib.sha256(altered).hexdigest()):
         assert part in message
     assert "https://archive.ics.uci.edu/dataset/45" in message
     assert not cache.exists()
@@ -161,7 +161,7 @@ def test_no_network(cache, monkeypatch):
     with socket.socket() as taken:
         # A port that is bound but does not listen refuses every connection.
         taken.bind(("127.0.0.1", 0))
-        monkeypatch.setattr(_download, "BASE_URL", f"http://127.0.0.1:{taken.getsockname()[1]}/")
+        monkeypatch.setattr(_files, "BASE_URL", f"http://127.0.0.1:{taken.getsockname()[1]}/")
         message = refusal(datasets.load_census)
     for part in ("adult/adult.data", "ConnectionError", "https://archive.ics.uci.edu/dataset/2", "OUTOFCLUSTER_DATA"):
         assert part in message
@@ -169,7 +169,7 @@ def test_no_network(cache, monkeypatch):
 
 
 def test_a_server_that_does_not_answer(archive, cache, monkeypatch):
-    monkeypatch.setattr(_download, "TIMEOUT", 0.2)
+    monkeypatch.setattr(_files, "TIMEOUT", 0.2)
     archive.wait.clear()
     assert "ReadTimeout" in refusal(datasets.load_heart)
     assert not cache.exists()
@@ -235,13 +235,7 @@ def test_pooch_is_asked_for_by_the_name_of_its_extra(monkeypatch):
 
 def test_the_cache_is_pooches():
     pooch = pytest.importorskip("pooch", reason="downloads need the extra 'data'")
-    assert _download.cache_folder() == Path(pooch.os_cache("outofcluster"))
-
-
-def test_addresses_are_those_of_the_archive():
-    assert _download.BASE_URL == "https://archive.ics.uci.edu/static/public/"
-    addresses = [source.address for source in (_sources.HEART, _sources.ADULT, _sources.PARKINSON, _sources.DOTA2)]
-    assert addresses == [ADDRESS[1:], "2/adult.zip", SPEECH[1:], "367/dota2+games+results.zip"]
+    assert _files.cache_folder() == Path(pooch.os_cache("outofcluster"))
 
 
 @pytest.mark.slow
@@ -249,13 +243,13 @@ def test_addresses_are_those_of_the_archive():
 def test_the_real_files_by_way_of_the_server(cache, monkeypatch):
     server = Archive()
     try:
-        monkeypatch.setattr(_download, "BASE_URL", server.url)
-        for source in (_sources.HEART, _sources.ADULT, _sources.PARKINSON, _sources.DOTA2):
+        monkeypatch.setattr(_files, "BASE_URL", server.url)
+        for source in (loaders.HEART, loaders.ADULT, loaders.PARKINSON, loaders.DOTA2):
             members = {}
             for file in (Path(HOME) / source.folder).iterdir():
                 data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
                 members[f"data/{file.name.removesuffix('.gz')}"] = data
-            server.files[f"/{source.address}"] = zipped(members)
+            server.files[f"/{source.number}/{source.archive}.zip"] = zipped(members)
         for load in (datasets.load_heart, datasets.load_census, datasets.load_parkinson, datasets.load_dota2):
             fetched, there = load(), load(data_home=HOME)
             np.testing.assert_array_equal(fetched.data, there.data)
