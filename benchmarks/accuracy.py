@@ -36,7 +36,7 @@ from sklearn.svm import LinearSVC
 
 import outofcluster as ooc
 from _figures import Figures, median_seconds, run
-from outofcluster.curves import families
+from outofcluster.curves import average
 from outofcluster.reproduction.protocols import field_records
 from outofcluster.reproduction.sources import learner, load
 from outofcluster.reproduction.studies import LEAKAGE, STUDIES
@@ -275,7 +275,7 @@ def solve_time(figures: Figures) -> None:
         errors = np.full(15, 1e-3)
 
         def solve(sizes: Any = sizes, errors: Any = errors) -> Any:
-            families._table.cache_clear()
+            average._table.cache_clear()
             curve = ooc.AutoCurve().fit_points(p, 0.2 + 0.1 / (1 + 8 * p), sizes, standard_errors=errors)
             return curve.e0_, curve.derivative_, curve.choice_variance_
 

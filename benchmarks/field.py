@@ -21,12 +21,11 @@ import numpy as np
 from outofcluster._base.plain import plain
 from outofcluster.reproduction.claims import judge
 from outofcluster.reproduction.figures import draw_errors, rendered
-from outofcluster.reproduction.parts import Parts, to_json
+from outofcluster.reproduction.parts import Parts, Progress, to_json
 from outofcluster.reproduction.protocols import field_leaks
 from outofcluster.reproduction.results import LABELS, estimate, make_curves, method_errors
 from outofcluster.reproduction.sources import Source, load
 from outofcluster.reproduction.studies import STUDIES
-from outofcluster.sampling.progress import Progress
 
 PAPER = Path(__file__).parent.parent / "docs" / "paper"
 
@@ -35,11 +34,11 @@ def estimates(name: str, folder: Path, seed: int) -> dict[str, Any]:
     """The default's and the naive estimate in every draw of the leak, with the rates of the draws."""
     study, bunch = STUDIES[name], None if name == "synthetic" else load(name, None)
     curve, rows = make_curves(study)["default"], []
-    with Progress(1, show=False) as bar:
-        source = Source(study, bunch, Parts(folder / name, {"study": name}, bar), 1)
-        for leak in field_leaks(source, study.full, seed):
-            above, below = leak.default(study.full)
-            rows.append((estimate(curve, above, below), above[0].means[0], leak.split.rate, below.n_fits))
+    source = Source(study, bunch, Parts(folder / name, {"study": name}, Progress(1)), 1)
+    for leak in field_leaks(source, study.full, seed):
+        above, below = leak.default(study.full)
+        fits_below = 0 if below is None else below.n_fits
+        rows.append((estimate(curve, above, below), above[0].means[0], leak.split.rate, fits_below))
     return dict(zip(("default", "naive", "rates", "unmixed"), np.array(rows).T, strict=True))
 
 

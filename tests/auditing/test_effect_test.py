@@ -383,15 +383,9 @@ def test_records_and_labels_of_any_kind(records):
         ({"method": "t"}, "method must be 'paired' or 'welch', got 't'."),
         ({"alpha": 0}, "alpha must be a finite number above 0, got 0."),
         ({"alpha": 1.5}, "alpha must lie between 0 and 1, got 1.5."),
-        ({"random_state": -1}, "random_state must be a whole number at least 0, got -1."),
         ({"n_jobs": 0}, "n_jobs must be None or a whole number other than 0, got 0."),
         ({"n_jobs": 2**63}, "n_jobs must be at most 10,000, got 9223372036854775808."),
-        ({"groups": None}, "groups must give the cluster of every record, got None."),
-        ({"groups": np.zeros(400)}, "groups must hold at least two clusters, got 1 over 400 records."),
-        ({"y": None}, "y must hold the targets, got None."),
         ({"y": y[:10]}, "y must have one value for each of the 400 records of X, got 10."),
-        ({"cv": 1}, "cv must be a whole number between 2 and 20, got 1."),
-        ({"estimator": GaussianNB}, "estimator must be an instance such as GaussianNB(), got the class itself."),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
@@ -417,13 +411,7 @@ def test_an_estimator_that_cannot_be_cloned_or_that_fails():
         leakage_test(LinearRegression(), np.full_like(X, np.nan), value, groups=groups)
 
 
-def test_detectable_effect_is_checked_and_scales():
+def test_the_detectable_effect_scales():
     assert detectable_effect(8, 8, 0.2, 0.2) == pytest.approx(2 * detectable_effect(8, 8, 0.1, 0.1))
     assert detectable_effect(8, 8, 0, 0) == 0
     assert detectable_effect(8, 8, 1, 1, power=0.9) > detectable_effect(8, 8, 1, 1, power=0.5)
-    with pytest.raises(InputError, match="n_train_folds must be a whole number at least 2, got 1"):
-        detectable_effect(1, 8, 1, 1)
-    with pytest.raises(InputError, match="deviation_validation must be a finite number at least 0, got -1"):
-        detectable_effect(8, 8, 1, -1)
-    with pytest.raises(InputError, match="power must be above alpha"):
-        detectable_effect(8, 8, 1, 1, power=0.01)

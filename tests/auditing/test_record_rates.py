@@ -187,7 +187,7 @@ def known_rate(monkeypatch):
     """The data's own rate is that of the fake."""
 
     def rate(sides):
-        return DataRate(sides.rate, 1.0, 0.1, True, sides.rate, sides.rate, 1.0)
+        return DataRate(sides.rate, 1.0, 0.1)
 
     monkeypatch.setattr("outofcluster.leakage.records.estimate_rate", rate)
 

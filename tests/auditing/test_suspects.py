@@ -3,12 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+from outofcluster.auditing.suspects import entity_suspects_frame, nearest_clusters
 from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsClassifier
 
 import outofcluster as ooc
 from outofcluster.auditing import suspects
-from outofcluster.auditing.suspects import entity_suspects_frame, nearest_clusters
 from outofcluster.datasets import make_patients
 from outofcluster.evidence.entities import EntitySuspects, entity_suspects, match_clusters
 from outofcluster.problem.folds import Fold, make_folds
@@ -19,10 +19,7 @@ def test_the_frame_of_split_entities_lists_every_training_cluster_of_every_fold(
     patients = make_patients(80, record_noise=0.1, random_state=0)
     folds = make_folds(patients.data, None, patients.groups, 3)
     pairs = match_clusters(patients.data, patients.target, patients.groups, seed=0)
-    by_fold = {
-        fold.index: entity_suspects(patients.data, patients.target, fold, patients.groups, seed=0, pairs=pairs)
-        for fold in folds
-    }
+    by_fold = {fold.index: entity_suspects(pairs, fold, patients.groups) for fold in folds}
     names = [f"patient {i}" for i in range(patients.groups.max() + 1)]
     frame = entity_suspects_frame(by_fold, names)
     assert frame.columns.tolist() == ["fold", "cluster", "probability", "resembles", "records"]

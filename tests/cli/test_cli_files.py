@@ -14,8 +14,8 @@ import pytest
 
 import outofcluster.cli.audit as audit_command
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.locks import FileLock
-from outofcluster.cli import main
+from outofcluster._base.files import release_lock, take_lock
+from outofcluster.cli import _finished, main
 from outofcluster.cli._table import read_records, read_table
 
 PLAIN = ("--target", "ill", "--groups", "patient")
@@ -136,18 +136,16 @@ def test_a_disk_that_is_full_at_the_end_loses_nothing(run, tmp_path, monkeypatch
 @pytest.mark.slow
 def test_two_of_the_same_command_do_not_share_their_work(run, tmp_path, monkeypatch):
     places = []
-    lock = FileLock.acquire
 
-    def watch(self):
-        places.append(self.path)
-        return lock(self)
+    def watch(path):
+        places.append(path)
+        return take_lock(path)
 
-    monkeypatch.setattr(FileLock, "acquire", watch)
+    monkeypatch.setattr(_finished, "take_lock", watch)
     assert run(*QUICK, "--json", "one.json")[0] == 0
-    other = FileLock(places[0])
-    assert other.acquire()
+    lock = take_lock(places[0])
     status, _, err = run(*QUICK, "--json", "one.json")
-    other.release()
+    release_lock(lock)
     assert status == 0
     assert err == "outofcluster: The same command is running already, so this one keeps no finished work.\n"
 

@@ -25,7 +25,7 @@ def test_the_lowest_versions_that_are_tested_are_those_of_the_requirements():
     assert len(required) == len(PROJECT["dependencies"])
     extras = PROJECT["optional-dependencies"]
     assert tested.items() >= required.items()
-    assert tested.items() >= (bounds(extras["pandas"]) | bounds(extras["plot"])).items()
+    assert tested.items() >= (bounds(extras["pandas"]) | bounds(extras["plot"]) | bounds(extras["fast"])).items()
 
 
 def test_the_conda_recipe_has_the_same_requirements_and_version():

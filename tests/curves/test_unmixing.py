@@ -1,5 +1,7 @@
 """Losses below the leakage rate: what the automatic curve reads off them, against sums written out by hand."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,21 @@ from outofcluster.curves.unmixing import Unmixed, injected_of_mass, mass_of_inje
 P = np.array([0.1, 0.13, 0.2, 0.35, 0.6])
 B = 0.2 + 0.1 / (1 + 100 * P / 12)
 SE = np.full(5, 1e-4)
+
+
+@dataclass
+class Run:
+    """The part of loss samples that a curve reads."""
+
+    injected: np.ndarray
+    means: np.ndarray
+    standard_errors: np.ndarray
+    kept: np.ndarray
+
+    size = 100
+
+    def levels(self, leakage):
+        return leakage + (1 - leakage) * self.injected
 
 
 def rising(mass):
@@ -44,11 +61,23 @@ def test_without_remixing_the_optimism_is_the_mean_over_the_efficiency():
     by_node = 0.8 * 0.1 / (0.1 + eta * 0.9)
     by_mass = by_node @ [1 / 6, 4 / 6, 1 / 6]
     by_share = by_node[1]  # nothing is left of leaked records: kept is 0
-    assert curve.unmixing_.works == pytest.approx(0.95)
+    assert curve.unmixing_.mass_probability == pytest.approx(0.95)
     assert curve.optimism_ == pytest.approx(0.95 * by_mass + 0.05 * by_share)
     within = 0.95 * ((by_node - by_mass) ** 2 @ [1 / 6, 4 / 6, 1 / 6])
     between = 0.95 * 0.05 * (by_mass - by_share) ** 2
     assert curve.choice_variance_ == pytest.approx(within + between, rel=1e-6)
+
+
+def test_samples_of_negative_fractions_are_losses_below_the_leakage_rate():
+    """Increasing fractions are decreasing masses; the runs may lie apart or be one."""
+    masses = np.array([0.2, 0.1, 0.05])
+    injected, above = injected_of_mass(masses), (P - 0.1) / 0.9
+    below = Run(injected, rising(masses), np.full(3, 1e-4), np.zeros(3))
+    apart = ooc.AutoCurve(1.0).fit([Run(above, B, SE, np.ones(5)), below], 0.1)
+    columns = zip(vars(below).values(), (above, B, SE, np.ones(5)), strict=True)
+    together = ooc.AutoCurve(1.0).fit(Run(*(np.concatenate(pair) for pair in columns)), 0.1)
+    assert apart.e0_ == pytest.approx(fitted().e0_)
+    assert together.e0_ == pytest.approx(fitted().e0_)
 
 
 def test_what_is_left_of_leaked_records_is_taken_from_the_curve_above():
@@ -62,8 +91,8 @@ def test_what_is_left_of_leaked_records_is_taken_from_the_curve_above():
 def test_remixing_tells_the_two_readings_apart():
     """Adding mass that lowers the loss as an injection to the level by mass does speaks for unmixing, else against."""
     above = np.interp(0.1 + 0.9 * 0.9 * 0.15 / 1.15, P, B)
-    works = fitted(remixed=(-0.15, above, 1.0)).unmixing_.works
-    fails = fitted(remixed=(-0.15, B[0], 1.0)).unmixing_.works
+    works = fitted(remixed=(-0.15, above, 1.0)).unmixing_.mass_probability
+    fails = fitted(remixed=(-0.15, B[0], 1.0)).unmixing_.mass_probability
     assert works > 0.95 > fails
 
 

@@ -5,8 +5,22 @@ import pandas as pd
 import pytest
 
 from outofcluster.datasets import make_patients
-from outofcluster.evidence.entities import entity_suspects, likely_pieces, match_clusters
+from outofcluster.evidence.entities import _share, entity_suspects, likely_pieces, match_clusters
 from outofcluster.problem.folds import make_folds
+
+
+@pytest.mark.parametrize(("borrowed", "known_rate"), [(0, 0.0), (5, 0.02), (5, 0.2)])
+def test_the_share_of_split_entities_has_the_largest_likelihood(borrowed, known_rate):
+    """Of a mixture of two laws with this density ratio, next to pairs whose kind is known, which are borrowed."""
+    rng = np.random.default_rng(0)
+    split = rng.random(300) < 0.1
+    log_ratio = np.where(split, 4, -4) + 2 * rng.standard_normal(300)
+    shares = np.linspace(1e-4, 0.5, 20_001)
+    likelihood = np.log1p(shares[:, None] * np.expm1(log_ratio)).sum(axis=1)
+    if borrowed:
+        whole = borrowed / known_rate - borrowed
+        likelihood += borrowed * np.log(shares) + whole * np.log(1 - shares)
+    assert _share(log_ratio, borrowed, known_rate) == pytest.approx(shares[likelihood.argmax()], abs=5e-5)
 
 
 def judged(patients, seed=0, X=None):
@@ -17,7 +31,7 @@ def judged(patients, seed=0, X=None):
     entity[patients.groups] = patients.entities
     probability, truth, hits, leaked, mates = [], [], 0, 0, 0
     for fold in make_folds(X, None, patients.groups, 5):
-        suspects = entity_suspects(X, patients.target, fold, patients.groups, seed=seed, pairs=pairs)
+        suspects = entity_suspects(pairs, fold, patients.groups)
         of_train = entity[np.unique(patients.groups[fold.train])]
         held_out = patients.entities[fold.validation]
         total = np.isin(of_train, held_out).sum()
@@ -57,10 +71,13 @@ def test_nobody_is_suspected_where_features_do_not_tell_entities_apart():
     patients = make_patients(150, record_noise=50, signal=0, random_state=0)
     noise = np.random.default_rng(0).integers(0, 2, len(patients.target))
     fold = make_folds(patients.data, None, patients.groups)[0]
-    suspects = entity_suspects(patients.data, noise, fold, patients.groups, seed=0)
+    pairs = match_clusters(patients.data, noise, patients.groups, seed=0)
+    suspects = entity_suspects(pairs, fold, patients.groups)
     assert suspects.auc < 0.6
     assert not suspects.identified
     assert len(suspects.train_clusters) == len(suspects.probability) == len(suspects.n_records) == 0
+    pieces = likely_pieces(pairs, fold, patients.groups)
+    assert (len(pieces.train_clusters), len(pieces.held_out_clusters), pieces.caught) == (0, 0, 0)
 
 
 def test_nothing_is_learned_where_hardly_any_cluster_has_two_records():
@@ -93,7 +110,8 @@ def test_categories_and_missing_values_identify_as_well():
 def test_the_same_seed_gives_the_same_bits_and_the_order_is_that_of_suspicion():
     patients = make_patients(100, random_state=0)
     fold = make_folds(patients.data, None, patients.groups)[2]
-    one, two = (entity_suspects(patients.data, patients.target, fold, patients.groups, seed=7) for _ in range(2))
+    matched = [match_clusters(patients.data, patients.target, patients.groups, seed=7) for _ in range(2)]
+    one, two = (entity_suspects(pairs, fold, patients.groups) for pairs in matched)
     for name in ("train_clusters", "held_out_clusters", "probability", "n_records"):
         assert np.array_equal(getattr(one, name), getattr(two, name))
     assert np.all(np.diff(one.probability) <= 0)
@@ -133,11 +151,3 @@ def test_likely_pieces_are_mostly_pieces_and_the_imitated_ones_say_how_many_are_
         assert 0.5 < pieces.precision <= 1
     assert right / found > 0.9
     assert right / leaked == pytest.approx(pieces.caught, abs=0.15)
-
-
-def test_no_pieces_are_likely_where_features_do_not_tell_entities_apart():
-    patients = make_patients(150, record_noise=50, signal=0, random_state=0)
-    noise = np.random.default_rng(0).integers(0, 2, len(patients.target))
-    pairs = match_clusters(patients.data, noise, patients.groups, seed=0)
-    pieces = likely_pieces(pairs, make_folds(patients.data, None, patients.groups)[0], patients.groups)
-    assert (len(pieces.train_clusters), len(pieces.held_out_clusters), pieces.caught) == (0, 0, 0)

@@ -10,6 +10,7 @@ from sklearn.metrics import f1_score, get_scorer, get_scorer_names, make_scorer,
 from sklearn.svm import SVC, LinearSVC
 
 from outofcluster._base.exceptions import InputError
+from outofcluster.metrics.base import shared_predictions
 from outofcluster.metrics.resolve import check_weight, resolve_loss, resolve_scoring
 from outofcluster.problem.problem import Task
 
@@ -18,6 +19,10 @@ X = rng.standard_normal((60, 3))
 number = X[:, 0] + rng.standard_normal(60)
 two = np.where(number > 0, "yes", "no")
 three = np.digitize(number, [-0.5, 0.5])
+
+
+def loss_of(metric, model, X, y):
+    return metric.value(shared_predictions([metric], model, X, y))
 
 
 def own_score(estimator, X, y):
@@ -34,7 +39,7 @@ def test_scorers_and_names_are_the_same():
         [by_scorer] = resolve_scoring(get_scorer(name), estimator, y)
         assert by_name.facts == by_scorer.facts
         assert by_name.facts.name == name
-        assert (by_name.name, by_name.kind, by_name.range) == (by_scorer.name, by_scorer.kind, by_scorer.range)
+        assert by_name == by_scorer
 
 
 def test_means_over_records_are_the_losses_of_the_same_quantity():
@@ -47,7 +52,7 @@ def test_means_over_records_are_the_losses_of_the_same_quantity():
     ):
         estimator, y = (Ridge(), number) if loss.endswith("error") else (LogisticRegression(), two)
         [resolved] = resolve_scoring(name, estimator, y)
-        assert (resolved.name, resolved.kind, resolved.facts.pool) == (loss, "per_record", "records")
+        assert (resolved.name, resolved.is_mean, resolved.facts.pool) == (loss, True, "records")
 
 
 def test_every_scorer_gives_its_score():
@@ -64,7 +69,7 @@ def test_every_scorer_gives_its_score():
             continue
         scorer = get_scorer(name)
         [loss] = resolve_scoring(name, model, y)
-        shown = loss.facts.shown(loss.resample(model, X_own, y))
+        shown = loss.facts.shown(loss_of(loss, model, X_own, y))
         assert shown == pytest.approx(scorer._sign * scorer(model, X_own, y), abs=1e-10), name
 
 
@@ -74,16 +79,16 @@ def test_labels_of_any_kind_and_the_positive_one():
         [last] = resolve_scoring(name, model, two)
         [first] = resolve_scoring(name, model, two, pos_label="no")
         if function is not None:
-            assert last.resample(model, X, two) == -f1_score(two, model.predict(X), pos_label="yes")
-            assert first.resample(model, X, two) == -f1_score(two, model.predict(X), pos_label="no")
+            assert loss_of(last, model, X, two) == -f1_score(two, model.predict(X), pos_label="yes")
+            assert loss_of(first, model, X, two) == -f1_score(two, model.predict(X), pos_label="no")
         else:
-            assert first.resample(model, X, two) == pytest.approx(last.resample(model, X, two))
+            assert loss_of(first, model, X, two) == pytest.approx(loss_of(last, model, X, two))
     [carried] = resolve_scoring(make_scorer(f1_score, pos_label="no"), model, two)
-    assert carried.resample(model, X, two) == -f1_score(two, model.predict(X), pos_label="no")
+    assert loss_of(carried, model, X, two) == -f1_score(two, model.predict(X), pos_label="no")
     boolean = two == "yes"
     fitted = LogisticRegression().fit(X, boolean)
     [loss] = resolve_scoring("average_precision", fitted, boolean)
-    assert loss.resample(fitted, X, boolean) == pytest.approx(-get_scorer("average_precision")(fitted, X, boolean))
+    assert loss_of(loss, fitted, X, boolean) == pytest.approx(-get_scorer("average_precision")(fitted, X, boolean))
 
 
 def test_lists_dicts_and_functions():
@@ -92,12 +97,23 @@ def test_lists_dicts_and_functions():
     assert losses[0].facts.label == "AUC"
     assert losses[1].facts.greater_is_better
     model = LogisticRegression().fit(X, two)
-    assert losses[1].resample(model, X, two) == -own_score(model, X, two)
+    assert loss_of(losses[1], model, X, two) == -own_score(model, X, two)
     [loss] = resolve_scoring(own_score, model, two)
     assert loss.facts.label == "own score"
     [svm] = resolve_scoring("roc_auc", LinearSVC(), two)
     fitted = LinearSVC().fit(X, two)
-    assert svm.resample(fitted, X, two) == pytest.approx(-roc_auc_score(two, fitted.decision_function(X)))
+    assert loss_of(svm, fitted, X, two) == pytest.approx(-roc_auc_score(two, fitted.decision_function(X)))
+
+
+def test_what_needs_the_model_is_pooled_by_folds():
+    [metric] = resolve_scoring("top_k_accuracy", LogisticRegression(), three)
+    assert not metric.joins_folds
+    assert metric.facts.pool == "folds"
+    several = np.column_stack([number, number**2])
+    model = Ridge().fit(X, several)
+    [metric] = resolve_scoring("neg_median_absolute_error", model, several)
+    score = get_scorer("neg_median_absolute_error")(model, X, several)
+    assert metric.facts.shown(loss_of(metric, model, X, several)) == -score > 0
 
 
 def test_functions_without_a_name_are_shown_by_a_plain_word():
@@ -121,7 +137,7 @@ def test_losses_survive_a_pickle():
     model = LogisticRegression().fit(X, two)
     for scoring in ("roc_auc", "f1", "average_precision", "calibration_slope", own_score):
         [loss] = resolve_scoring(scoring, model, two)
-        assert pickle.loads(pickle.dumps(loss)).resample(model, X, two) == loss.resample(model, X, two)
+        assert loss_of(pickle.loads(pickle.dumps(loss)), model, X, two) == loss_of(loss, model, X, two)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Metrics without each unit and pseudo losses, against deleting the unit and asking scikit-learn again."""
 
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,11 +9,10 @@ from scipy.special import logit
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import cohen_kappa_score, fbeta_score, get_scorer, make_scorer, roc_auc_score
-from sklearn.model_selection import GroupKFold
 from sklearn.neighbors import KNeighborsClassifier
 
-from outofcluster.datasets import make_patients
-from outofcluster.metrics.predictions import NotDefinedError, Partition, Predictions, StoredPredictions, pseudo_losses
+from outofcluster.metrics.base import NotDefinedError, Partition, shared_predictions
+from outofcluster.metrics.predictions import Predictions, StoredPredictions
 from outofcluster.metrics.resolve import resolve_scoring
 
 rng = np.random.default_rng(0)
@@ -39,11 +37,8 @@ def partitions(of=clusters):
 
 
 def measured(scoring, model, X, y, w=None):
-    [loss] = resolve_scoring(scoring, model, y)
-    measure = loss.measure
-    if hasattr(measure, "most_units"):
-        measure = replace(measure, most_units=1000)
-    return loss, *measure(Predictions(model, X, y, loss.classes), w, partitions())
+    [metric] = resolve_scoring(scoring, model, y)
+    return metric, *metric.thorough().leave_out(shared_predictions([metric], model, X, y), w, partitions())
 
 
 def by_deletion(scorer, model, X, y, w=None):
@@ -78,9 +73,8 @@ def test_without_each_unit(scoring, model, y, rounded, weighted):
     records = np.round(X) if rounded else X
     model.fit(records, y)
     scorer = get_scorer(scoring)
-    if weighted and (scoring == "neg_max_error" or "ovo" in str(scoring)):
-        pytest.skip("has no weights in scikit-learn")
-    w = weight if weighted else None
+    has_weights = scoring != "neg_max_error" and "ovo" not in str(scoring)
+    w = weight if weighted and has_weights else None
     _, value, without = measured(scoring, model, records, y, w)
     expected, rest = by_deletion(scorer, model, records, y, w)
     assert value == pytest.approx(expected, abs=1e-12)
@@ -88,47 +82,45 @@ def test_without_each_unit(scoring, model, y, rounded, weighted):
         np.testing.assert_allclose(ours, theirs, atol=1e-10)
 
 
-@pytest.mark.parametrize(("scoring", "model", "y"), CASES, ids=lambda value: str(value)[:40])
-def test_pseudo_losses_sum_to_the_metric(scoring, model, y):
-    model.fit(X, y)
-    loss, value, without = measured(scoring, model, X, y)
-    sign = -1 if loss.facts.greater_is_better else 1
-    measure = loss.measure
-    if hasattr(measure, "most_units"):
-        loss = replace(loss, measure=replace(measure, most_units=1000))
-    t, effects = loss.score(Predictions(model, X, y, loss.classes), None, partitions())
-    assert t == sign * value
-    for part, rest, own in zip(partitions(), without, effects, strict=True):
-        losses = pseudo_losses(t, own, part)
-        assert losses.mean() == pytest.approx(t, abs=1e-12)
+@pytest.mark.parametrize("scoring", ["roc_auc", make_scorer(cohen_kappa_score)], ids=["closed form", "recomputed"])
+def test_pseudo_losses_sum_to_the_metric(scoring):
+    model = LogisticRegression().fit(X, two)
+    metric, value, without = measured(scoring, model, X, two)
+    predictions = shared_predictions([metric], model, X, two)
+    assert metric.value(predictions) == -value
+    by_units = metric.losses(predictions, None, dict(zip(("clusters", "records"), partitions(), strict=True)))
+    for part, rest, losses in zip(partitions(), without, by_units.values(), strict=True):
+        assert losses.mean() == pytest.approx(-value, abs=1e-12)
         # S_k of the module's head, from the metric without the unit.
         sizes = part.sizes
-        D = (n - sizes) * (t - sign * rest)
-        S = sizes * t + D - sizes / n * D.sum()
+        D = (n - sizes) * (-value + rest)
+        S = -sizes * value + D - sizes / n * D.sum()
         np.testing.assert_allclose(np.bincount(part.of, losses, part.count), S, atol=1e-9)
 
 
-def test_pseudo_losses_of_a_mean_are_its_losses():
+def test_a_weighted_mean_with_equal_weights_is_the_mean():
     model = LogisticRegression().fit(X, two)
     [plain] = resolve_scoring("neg_brier_score", model, two)
     [weighted] = resolve_scoring("neg_brier_score", model, two, has_weight=True)
     predictions = Predictions(model, X, two)
     t, effects = weighted.score(predictions, np.ones(n), partitions())
-    for part, own in zip(partitions(), effects, strict=True):
-        records = plain.records(model, X, two)
-        assert t == pytest.approx(records.mean(), abs=1e-14)
-        sums = np.bincount(part.of, pseudo_losses(t, own, part), part.count)
-        np.testing.assert_allclose(sums, np.bincount(part.of, records, part.count), atol=1e-11)
-        np.testing.assert_allclose(own, plain.score(predictions, None, [part])[1][0], atol=1e-13)
+    expected, plain_effects = plain.score(predictions, None, partitions())
+    assert t == pytest.approx(expected, abs=1e-14)
+    for of_weighted, of_plain in zip(effects, plain_effects, strict=True):
+        np.testing.assert_allclose(of_weighted, of_plain, atol=1e-13)
+    for part in partitions():
+        pseudo = weighted.losses(predictions, np.ones(n), {"units": part})["units"]
+        sums = [np.bincount(part.of, losses, part.count) for losses in (pseudo, plain.records(predictions))]
+        np.testing.assert_allclose(*sums, atol=1e-11)
 
 
 def test_accuracy_is_one_less_the_error_rate():
     model = LogisticRegression().fit(X, two)
-    [loss] = resolve_scoring("accuracy", model, two)
-    assert loss.resample(model, X, two) == pytest.approx(-model.score(X, two))
-    assert loss.facts.shown(loss.resample(model, X, two)) == pytest.approx(model.score(X, two))
+    predictions = Predictions(model, X, two)
+    [metric] = resolve_scoring("accuracy", model, two)
+    assert metric.facts.shown(metric.value(predictions)) == pytest.approx(model.score(X, two))
     [weighted] = resolve_scoring("accuracy", model, two, has_weight=True)
-    assert weighted.resample(model, X, two, weight) == pytest.approx(-model.score(X, two, sample_weight=weight))
+    assert weighted.value(predictions, weight) == pytest.approx(-model.score(X, two, sample_weight=weight))
 
 
 def test_sensitivity_and_specificity():
@@ -142,7 +134,8 @@ def test_sensitivity_and_specificity():
             left = own & (clusters != unit)
             assert without[0][unit] == pytest.approx(np.mean(called[left] == label))
     [swapped] = resolve_scoring("sensitivity", model, two, pos_label="no")
-    assert swapped.resample(model, X, two) == -measured("specificity", model, X, two)[1]
+    value = swapped.value(shared_predictions([swapped], model, X, two))
+    assert value == -measured("specificity", model, X, two)[1]
 
 
 def brute_concordance(target, values, w):
@@ -216,18 +209,6 @@ def test_calibration(model, slope, w):
     assert without[0][-1] == value
 
 
-@pytest.mark.parametrize("model", [KNeighborsClassifier(3), RandomForestClassifier(20, random_state=0)])
-def test_calibration_slopes_of_folds_are_those_of_a_logistic_regression(model):
-    patients = make_patients(random_state=0)
-    records, y = np.asarray(patients.data), np.asarray(patients.target)
-    for train, held_out in GroupKFold(5).split(records, y, patients.groups):
-        model.fit(records[train], y[train])
-        [loss] = resolve_scoring("calibration_slope", model, y)
-        value, _ = loss.measure(Predictions(model, records[held_out], y[held_out], loss.classes), None, [])
-        odds = logit(np.clip(model.predict_proba(records[held_out])[:, 1], 1e-6, 1 - 1e-6))
-        assert value == pytest.approx(calibrated(odds, y[held_out], True), rel=1e-5)
-
-
 def test_there_is_no_calibration_slope_of_constant_predictions_and_separated_classes():
     y = np.array([0, 0, 0, 1, 1, 1])
     [slope] = resolve_scoring("calibration_slope", LogisticRegression(), y)
@@ -246,53 +227,53 @@ def test_there_is_no_calibration_slope_of_constant_predictions_and_separated_cla
     )
     for predictions in nowhere:
         with pytest.raises(NotDefinedError, match="are all the same or separate the classes"):
-            slope.measure(predictions, None, parts)
-        value, without = intercept.measure(predictions, None, parts)
+            slope.leave_out(predictions, None, parts)
+        value, without = intercept.leave_out(predictions, None, parts)
         assert np.isfinite([value, *without[0]]).all()
     # Without the only record on the wrong side there is none either, and that record counts for nothing.
-    value, without = slope.measure(predicted(0.1, 0.2, 0.65, 0.6, 0.7, 0.8), None, parts)
+    value, without = slope.leave_out(predicted(0.1, 0.2, 0.65, 0.6, 0.7, 0.8), None, parts)
     assert np.isfinite(value)
     assert without[0][2] == without[0][3] == value
     assert (np.delete(without[0], [2, 3]) != value).all()
     # A record without weight does not count.
     weight = np.array([1.0, 1.0, 0.0, 1.0, 1.0, 1.0])
     with pytest.raises(NotDefinedError):
-        slope.measure(predicted(0.1, 0.2, 0.65, 0.6, 0.7, 0.8), weight, parts)
+        slope.leave_out(predicted(0.1, 0.2, 0.65, 0.6, 0.7, 0.8), weight, parts)
 
 
 def test_a_unit_that_holds_all_of_a_class_makes_the_interval_wide():
     y, score = np.array([0, 0, 0, 0, 1, 1]), np.array([0.1, 0.2, 0.3, 0.6, 0.5, 0.9])
     of = np.array([0, 0, 1, 1, 2, 2])
-    [loss] = resolve_scoring("roc_auc", LogisticRegression(), y)
-    stored = StoredPredictions(y, loss.classes, {"scores": score})
-    value, without = loss.measure(stored, None, [Partition(of, 3)])
+    [metric] = resolve_scoring("roc_auc", LogisticRegression(), y)
+    stored = StoredPredictions(y, metric.classes, {"scores": score})
+    value, without = metric.leave_out(stored, None, [Partition(of, 3)])
     assert value == roc_auc_score(y, score)
     assert without[0][2] == 0.5
-    assert loss.undefined(y) == ""
-    assert "single class, 1" in loss.undefined(y[4:])
+    assert metric.undefined(y) == ""
+    assert "single class, 1" in metric.undefined(y[4:])
 
 
 def test_several_classes_of_which_some_are_missing():
     model = LogisticRegression().fit(X, three)
     left = three != 2
-    [loss] = resolve_scoring("roc_auc_ovr", model, three)
-    value, _ = loss.measure(Predictions(model, X[left], three[left], loss.classes), None, [])
+    [metric] = resolve_scoring("roc_auc_ovr", model, three)
+    value, _ = metric.leave_out(Predictions(model, X[left], three[left], metric.classes), None, [])
     table = model.predict_proba(X[left])
     expected = [roc_auc_score(three[left] == each, table[:, each]) for each in (0, 1)]
     assert value == pytest.approx(np.mean(expected))
     fewer = LogisticRegression().fit(X[left], three[left])
-    table = Predictions(fewer, X, three, loss.classes).probabilities
+    table = Predictions(fewer, X, three, metric.classes).probabilities
     assert table.shape == (n, 3)
     assert (table[:, 2] == 0).all()
 
 
 @pytest.mark.slow
 def test_many_units_of_an_unknown_metric_are_sampled():
-    [loss] = resolve_scoring("neg_max_error", Ridge(), number)
+    [metric] = resolve_scoring("neg_max_error", Ridge(), number)
     model = Ridge().fit(X, number)
     part = Partition(np.arange(n), n)
-    exact = replace(loss.measure, most_units=n)(Predictions(model, X, number), None, [part])
-    draws = [loss.measure(Predictions(model, X, number, salt=salt), None, [part])[1][0] for salt in range(400)]
+    exact = metric.thorough().leave_out(Predictions(model, X, number), None, [part])
+    draws = [metric.leave_out(Predictions(model, X, number, salt=salt), None, [part])[1][0] for salt in range(400)]
     assert ((np.array(draws) != exact[0]).sum(axis=1) <= 40).all()
     np.testing.assert_allclose(np.mean(draws, axis=0), exact[1][0], atol=0.1 * np.ptp(exact[1][0]))
 
@@ -309,9 +290,9 @@ class Counting(LogisticRegression):
 
 def test_predictions_are_made_once():
     model = Counting().fit(X, two)
-    losses = resolve_scoring(["roc_auc", "average_precision"], model, two)
+    metrics = resolve_scoring(["roc_auc", "average_precision"], model, two)
     Counting.asked = 0
-    predictions = Predictions(model, X, two, losses[0].classes)
-    for loss in losses:
-        loss.score(predictions, None, partitions())
+    predictions = Predictions(model, X, two, metrics[0].classes)
+    for metric in metrics:
+        metric.score(predictions, None, partitions())
     assert Counting.asked == 1

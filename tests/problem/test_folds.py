@@ -198,15 +198,15 @@ def test_moving_pieces_have_any_size_and_any_members():
     groups = np.repeat([0, 1], [4, 6])
     pieces = [
         np.flatnonzero(simulate_leakage(groups, [0], 1, of="moved", unit="fragments", random_state=seed).moved)
-        for seed in range(3000)
+        for seed in range(1000)
     ]
     counts = np.bincount([len(piece) for piece in pieces], minlength=5)
     assert counts[0] == counts[4] == 0
-    np.testing.assert_allclose(counts[1:4] / 3000, 1 / 3, atol=4 * np.sqrt(2 / 9 / 3000))
+    np.testing.assert_allclose(counts[1:4] / 1000, 1 / 3, atol=4 * np.sqrt(2 / 9 / 1000))
     members = np.bincount(np.concatenate(pieces), minlength=10)
     assert (members[4:] == 0).all()
     # On average half of the members move, each as often as another.
-    np.testing.assert_allclose(members[:4] / 3000, 0.5, atol=4 * np.sqrt(0.25 / 3000))
+    np.testing.assert_allclose(members[:4] / 1000, 0.5, atol=4 * np.sqrt(0.25 / 1000))
 
 
 def test_clusters_are_cut_with_the_probability_given():

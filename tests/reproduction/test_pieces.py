@@ -7,19 +7,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LinearRegression
+from sklearn.naive_bayes import GaussianNB
 
 import outofcluster as ooc
-from outofcluster._base.exceptions import SolverError
-from outofcluster.auditing.choices import read_curve
-from outofcluster.curves.unmixing import injected_of_mass
-from outofcluster.datasets import partition_losses
-from outofcluster.reproduction import claims, outputs, reproduce, studies, timing
-from outofcluster.reproduction.parts import Means, Parts
-from outofcluster.reproduction.protocols import Replicate, default_designs, field_records
+from outofcluster.datasets import make_partition, partition_losses
+from outofcluster.reproduction import claims, outputs, reproduce, timing
+from outofcluster.reproduction.parts import Means, Parts, Progress
+from outofcluster.reproduction.protocols import Replicate, default_design, field_records
 from outofcluster.reproduction.results import estimate, field_shape, make_curves
 from outofcluster.reproduction.sources import Source, sample_partition
 from outofcluster.reproduction.studies import STUDIES
-from outofcluster.sampling.progress import Progress
 
 HOME = os.environ.get("OUTOFCLUSTER_DATA")
 needs_data = pytest.mark.skipif(not HOME, reason="OUTOFCLUSTER_DATA does not name the folder of the UCI files")
@@ -54,7 +52,7 @@ def test_drawing_sums_instead_of_records_changes_no_distribution():
 
 
 def silent(folder):
-    return Parts(folder, {}, Progress(1, show=False))
+    return Parts(folder, {}, Progress(1))
 
 
 def test_the_iid_loss_of_the_synthetic_study_mixes_both_parts(tmp_path):
@@ -108,6 +106,12 @@ def test_pooling_weighs_by_fits():
     assert together.standard_errors[0] == pytest.approx(np.hypot(0.25 * 0.01, 0.75 * 0.02))
 
 
+def test_runs_of_different_levels_are_joined_in_order():
+    high, low = (Means(np.array([p]), np.array([1 - p]), np.array([0.1]), np.array([5]), 100) for p in (0.5, 0.0))
+    joined = Means.joined([high, low])
+    assert (joined.injected.tolist(), joined.means.tolist(), joined.size) == ([0.0, 0.5], [1.0, 0.5], 100)
+
+
 def test_binning_keeps_means_and_shape():
     b = np.exp(-3 * np.linspace(0, 1, 200))
     few = means(b).binned(20)
@@ -145,20 +149,47 @@ def test_the_papers_estimators_have_the_papers_parameters():
     assert all(study.full.draws >= 50 for study in STUDIES.values())
 
 
-def test_the_default_is_that_of_audit():
-    for name, largest in (("heart", 1.0), ("synthetic", np.inf)):
-        curve, default = make_curves(STUDIES[name])["default"], read_curve("auto", "records", (0.0, largest))
-        assert (type(curve), curve.get_params()) == (type(default), default.get_params())
-    designs = default_designs(100, 1000, largest=0.3)
-    assert list(designs) == [100, 28, 8]
-    assert sum(design.budget for design in designs.values()) == 1000
-    assert all(design.injected.max() <= 0.3 for design in designs.values())
-    assert list(default_designs(15, 1000)) == [15]
+def audited(model, bunch, n, n_fits):
+    """An audit of the split of some records without losses below the leakage rate."""
+    return ooc.audit(
+        model,
+        bunch.data,
+        bunch.target,
+        groups=bunch.groups,
+        cv=[(bunch.train_rows, bunch.validation_rows)],
+        error_model="records",
+        leakage=0.1,
+        n_fits=n_fits,
+        n_train=n,
+        unmix=False,
+        kernel=False,
+        random_state=0,
+    )
+
+
+@pytest.mark.parametrize(("model", "study", "n"), [(LinearRegression(), "synthetic", 60), (GaussianNB(), "heart", 15)])
+def test_the_default_is_that_of_audit(model, study, n):
+    """The same curve, sizes, levels and fits."""
+    bunch = make_partition(200, 40, random_state=0)
+    classes = None
+    if study == "heart":
+        bunch = replace(bunch, target=(bunch.target > 0).astype(int))
+        classes = bunch.target
+    result = audited(model, bunch, n, 200)
+    curve = make_curves(STUDIES[study])["default"]
+    assert (type(result.curve), result.curve.get_params()) == (type(curve), curve.get_params())
+    levels, by_size = default_design(n, 200, y=classes, n_validation=40)
+    fits = result.samples.to_frame().groupby(["size", "injected"]).size()
+    assert set(fits.index.get_level_values("size")) == set(by_size)
+    for size, counts in by_size.items():
+        assert fits[size].index.to_numpy() == pytest.approx(levels)
+        assert np.abs(fits[size].to_numpy() - counts).max() <= 1
+    assert sum(counts.sum() for counts in by_size.values()) == 200
 
 
 def test_a_solver_that_fails_is_not_an_estimate(monkeypatch):
     def fail(self, *args):
-        raise SolverError("no")
+        raise ooc.SolverError("no")
 
     monkeypatch.setattr(ooc.PolynomialCurve, "fit_points", fail)
     assert np.isnan(estimate(ooc.PolynomialCurve(2), means([0.3, 0.25, 0.2, 0.2])))
@@ -174,12 +205,14 @@ def test_only_the_default_weighs_levels():
 def test_the_default_reads_e0_off_the_losses_below_the_leakage_rate():
     """Where everything leaked is removed at the mass 0.1, the loss of larger masses is e_0, whatever the curve says."""
     flat = Means(np.array([0.0, 0.1, 0.3]), np.full(3, 0.2), np.full(3, 1e-3), np.full(3, 100), 100)
-    masses = np.array([-0.15, 0.05, 0.1, 0.3])
+    masses = np.array([0.3, 0.1, 0.05])
     below = SimpleNamespace(
-        injected=injected_of_mass(masses)[::-1],
-        means=np.array([0.2, 0.25, 0.3, 0.3])[::-1],
-        standard_errors=np.full(4, 1e-3),
-        kept=np.array([1.2, 0.5, 0.0, 0.0])[::-1],
+        injected=-masses / (1 - masses),
+        means=np.array([0.3, 0.3, 0.25]),
+        standard_errors=np.full(3, 1e-3),
+        kept=np.array([0.0, 0.0, 0.5]),
+        size=100,
+        levels=lambda rate: rate + (1 - rate) * -masses / (1 - masses),
     )
     curve = ooc.AutoCurve(1.0)
     assert estimate(curve, (flat,)) == pytest.approx(0.2, abs=0.01)
@@ -187,7 +220,7 @@ def test_the_default_reads_e0_off_the_losses_below_the_leakage_rate():
 
 
 def test_the_census_user_has_few_enough_records_for_a_tenth_to_leak():
-    bunch = ooc.datasets.make_partition(5000, 200, random_state=0)
+    bunch = make_partition(5000, 200, random_state=0)
     study = replace(STUDIES["census"], field_train=600)
     few = field_records(study, bunch, seed=1)
     assert (len(few.train_rows), len(few.validation_rows)) == (600, 200)
@@ -216,7 +249,7 @@ def jitter(run, rng):
 
 
 @pytest.fixture
-def once(monkeypatch):
+def untimed(monkeypatch):
     """Every call timed once, at small sizes."""
 
     def measure(call, **options):
@@ -229,12 +262,13 @@ def once(monkeypatch):
     monkeypatch.setattr(timing, "STUDIES", {name: STUDIES[name] for name in ("parkinson", "synthetic")})
 
 
-def timed(folder, quick=True):
-    return timing.run_timing(silent(folder), quick=quick, seed=0)
-
-
-def test_timing_covers_every_method_and_size(once, tmp_path):
-    results = timed(tmp_path)
+def test_timing_covers_every_method_and_size_and_writes_its_files(untimed, tmp_path):
+    run = reproduce("timing", out=tmp_path, quick=True)
+    written = {path.name for path in (tmp_path / "timing").iterdir() if path.is_file()}
+    assert written == {"table.csv", "scaling.csv", "scaling.png", "scaling.svg", "results.json"}
+    assert "Solve times" in str(run)
+    assert run.results["studies"] == {}
+    results = run.results["timing"]
     rows = {(row["method"], row["solver"], row["n"]) for row in results["scaling"]}
     assert ("Basis", "outofcluster", 1000) in rows
     assert ("T4+mono, penalty per index (the paper's)", "cvxpy", 100) in rows
@@ -246,21 +280,13 @@ def test_timing_covers_every_method_and_size(once, tmp_path):
     assert rows["basis"]["paper_seconds"] == 2.043e-5
 
 
-def test_timing_needs_no_cvxpy(once, tmp_path, monkeypatch):
+def test_timing_needs_no_cvxpy(untimed, tmp_path, monkeypatch):
     monkeypatch.setattr(timing, "_cvxpy", lambda: None)
-    results = timed(tmp_path)
+    results = timing.run_timing(silent(tmp_path), quick=True, seed=0)
     assert {row["solver"] for row in results["scaling"]} == {"outofcluster"}
     assert all(row["cvxpy_seconds"] is None for row in results["table"])
     judged = claims.judge({}, results)
     assert [claim["verdict"] for claim in judged] == ["does not hold", "not checked"]
-
-
-def test_timing_writes_its_files(once, tmp_path):
-    results = reproduce("timing", out=tmp_path, quick=True)
-    written = {path.name for path in (tmp_path / "timing").iterdir() if path.is_file()}
-    assert written == {"table.csv", "scaling.csv", "scaling.png", "scaling.svg", "results.json"}
-    assert "Solve times" in str(results)
-    assert results.results["studies"] == {}
 
 
 def test_cvxpy_solves_the_same_problem():
@@ -349,11 +375,6 @@ def test_the_bias_is_judged_at_p0_first(naive, fall, verdict):
 def test_errors_too_small_to_matter_are_not_compared():
     tiny = study(e0=0.48, errors=(1e-5, 4e-4, 4e-4))
     assert find({"dota2": tiny}, "err no more")["verdict"] == "holds"
-
-
-def test_names_are_checked_and_ordered():
-    assert studies.check_names(["timing", "all"]) == studies.ALL
-    assert studies.check_names("heart") == ("heart",)
 
 
 # --- the real data ------------------------------------------------------------------------------------

@@ -26,9 +26,9 @@ TABLE = [
 ]
 
 
-def brute_variance(design, degree, leakage, sigma):
+def brute_variance(design, degree, rate, sigma):
     """Σ w² σ²/t with w from the pseudo-inverse of a plain Vandermonde matrix in p."""
-    p = leakage + (1 - leakage) * design.injected
+    p = rate + (1 - rate) * design.injected
     root = np.sqrt(design.n_fits) / sigma
     w = np.linalg.pinv(root[:, None] * np.vander(p, degree + 1, increasing=True))[0] * root
     return (w**2 * sigma**2 / design.n_fits).sum()
@@ -37,13 +37,13 @@ def brute_variance(design, degree, leakage, sigma):
 @pytest.mark.parametrize(("degree", "p0", "best", "twenty", "many"), TABLE)
 def test_the_table_of_variances(degree, p0, best, twenty, many):
     n = 1_000_000
-    optimal = n * predicted_variance(extrapolation_design(degree, n, leakage=p0, n_checks=0), degree, leakage=p0)
+    optimal = n * predicted_variance(extrapolation_design(degree, n, rate=p0, n_checks=0), degree, rate=p0)
     assert optimal == pytest.approx(best, rel=0.005)
     # The closed form T_s((p_max + p_min)/(p_max - p_min))².
     x = (1 + p0) / (1 - p0)
     assert optimal == pytest.approx(np.cosh(degree * np.arccosh(x)) ** 2, rel=1e-4)
     for levels, value in ((20, twenty), (200, many)):
-        assert n * predicted_variance(equidistant(levels, n), degree, leakage=p0) == pytest.approx(value, rel=0.003)
+        assert n * predicted_variance(equidistant(levels, n), degree, rate=p0) == pytest.approx(value, rel=0.003)
 
 
 @given(
@@ -51,47 +51,47 @@ def test_the_table_of_variances(degree, p0, best, twenty, many):
     st.floats(0, 0.5),
     st.lists(st.tuples(st.integers(1, 50), st.floats(0.1, 5)), min_size=5, max_size=9),
 )
-def test_the_variance_is_that_of_the_weights(degree, leakage, levels):
+def test_the_variance_is_that_of_the_weights(degree, rate, levels):
     n_fits, sigma = (np.array(column) for column in zip(*levels, strict=True))
     design = Design(np.linspace(0, 0.9, len(levels)), n_fits)
-    predicted = predicted_variance(design, degree, leakage=leakage, noise=sigma)
-    assert predicted == pytest.approx(brute_variance(design, degree, leakage, sigma), rel=1e-6)
+    predicted = predicted_variance(design, degree, rate=rate, noise=sigma)
+    assert predicted == pytest.approx(brute_variance(design, degree, rate, sigma), rel=1e-6)
 
 
 def test_the_variance_is_that_of_the_curve():
-    design, sigma = extrapolation_design(3, 500, 0.8, leakage=0.15), np.array([1, 2, 1, 3, 2, 1.0])
+    design, sigma = extrapolation_design(3, 500, 0.8, rate=0.15), np.array([1, 2, 1, 3, 2, 1.0])
     p = 0.15 + 0.85 * design.injected
     curve = ooc.PolynomialCurve(3).fit_points(p, 0.4 - 0.1 * p, 100, weights=design.n_fits / sigma**2)
     expected = (curve.influence_**2 * sigma**2 / design.n_fits).sum()
-    assert predicted_variance(design, 3, leakage=0.15, noise=sigma) == pytest.approx(expected)
+    assert predicted_variance(design, 3, rate=0.15, noise=sigma) == pytest.approx(expected)
 
 
 def test_the_variance_is_that_of_simulated_estimates():
-    design, sigma = extrapolation_design(2, 60, leakage=0.1), np.array([0.3, 0.2, 0.1, 0.1, 0.2])
+    design, sigma = extrapolation_design(2, 60, rate=0.1), np.array([0.3, 0.2, 0.1, 0.1, 0.2])
     p = 0.1 + 0.9 * design.injected
     rng = np.random.default_rng(3)
     error = rng.standard_normal((20_000, len(p))) * sigma / np.sqrt(design.n_fits)
     # polyfit weights residuals, not their squares.
     e0 = np.polyfit(p, (0.4 - 0.2 * p**2 + error).T, 2, w=np.sqrt(design.n_fits) / sigma)[-1]
-    predicted = predicted_variance(design, 2, leakage=0.1, noise=sigma)
+    predicted = predicted_variance(design, 2, rate=0.1, noise=sigma)
     # The relative standard error of a variance from 20,000 draws is 1 %.
     assert np.var(e0) == pytest.approx(predicted, rel=0.04)
     assert np.mean(e0) == pytest.approx(0.4, abs=4 * np.sqrt(predicted / 20_000))
 
 
 @given(st.integers(1, 4), st.floats(0.02, 0.4), st.floats(0.2, 1), st.integers(0, 10**6))
-def test_no_other_design_is_better(degree, leakage, largest, seed):
+def test_no_other_design_is_better(degree, rate, largest, seed):
     rng = np.random.default_rng(seed)
     n = 100_000
     noise = None if seed % 2 else rng.uniform(0.5, 2, degree + 1)
-    best = extrapolation_design(degree, n, largest, leakage=leakage, n_checks=0, noise=noise)
-    variance = predicted_variance(best, degree, leakage=leakage, noise=noise)
+    best = extrapolation_design(degree, n, largest, rate=rate, n_checks=0, noise=noise)
+    variance = predicted_variance(best, degree, rate=rate, noise=noise)
     for _ in range(5):
         moved = Design(best.injected, allocate(best.n_fits * rng.uniform(0.8, 1.25, degree + 1), n))
-        assert predicted_variance(moved, degree, leakage=leakage, noise=noise) >= variance * (1 - 1e-3)
+        assert predicted_variance(moved, degree, rate=rate, noise=noise) >= variance * (1 - 1e-3)
     if noise is None:
         other = Design(np.sort(rng.uniform(0, largest, degree + 3)), allocate(rng.uniform(0.1, 1, degree + 3), n))
-        assert predicted_variance(other, degree, leakage=leakage) >= variance * (1 - 1e-3)
+        assert predicted_variance(other, degree, rate=rate) >= variance * (1 - 1e-3)
 
 
 def test_noisier_levels_get_more_fits():
@@ -102,7 +102,7 @@ def test_noisier_levels_get_more_fits():
 
 
 def test_levels_do_not_depend_on_what_is_unknown_and_lie_at_the_extrema_in_p():
-    one, other = (extrapolation_design(3, 400, 0.7, leakage=p0, n_checks=0) for p0 in (0.02, 0.3))
+    one, other = (extrapolation_design(3, 400, 0.7, rate=p0, n_checks=0) for p0 in (0.02, 0.3))
     np.testing.assert_allclose(one.injected, other.injected)
     p = 0.3 + 0.7 * other.injected
     low, high = 0.3, 0.3 + 0.7 * 0.7
@@ -127,8 +127,8 @@ def test_check_levels_fill_the_middle_first_and_get_their_share():
 @given(
     st.integers(1, 6), st.integers(30, 3000), st.floats(0.01, 1), st.floats(0, 0.9), st.integers(0, 6)
 )  # 30 fits are enough for 6 + 1 + 6 levels
-def test_every_design_spends_its_budget_exactly(degree, n_fits, largest, leakage, n_checks):
-    design = extrapolation_design(degree, n_fits, largest, leakage=leakage, n_checks=n_checks)
+def test_every_design_spends_its_budget_exactly(degree, n_fits, largest, rate, n_checks):
+    design = extrapolation_design(degree, n_fits, largest, rate=rate, n_checks=n_checks)
     assert len(design.injected) == len(design.n_fits) == degree + 1 + n_checks
     assert design.budget == n_fits
     assert design.n_fits.min() >= 2
@@ -220,7 +220,7 @@ def test_the_budget_agrees_with_the_predicted_variance():
         (lambda: extrapolation_design(0, 100), "degree must be a whole number at least 1, got 0"),
         (lambda: extrapolation_design(2, 9), "n_fits must be at least 10, 2 for each of 5 levels, got 9"),
         (lambda: extrapolation_design(2, 100, n_checks=11), "n_checks must be a whole number between 0 and 10, got 11"),
-        (lambda: extrapolation_design(2, 100, leakage=1), r"leakage must lie in \[0, 1\), got 1"),
+        (lambda: extrapolation_design(2, 100, rate=1), r"rate must lie in \[0, 1\), got 1"),
         (
             lambda: extrapolation_design(2, 100, noise=[1, 1]),
             "noise must have one standard deviation for each of the 5",

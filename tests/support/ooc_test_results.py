@@ -4,11 +4,11 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
+from outofcluster.inference.pooled import Pooled
 from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 from sklearn.metrics import get_scorer
 
 import outofcluster as ooc
-from outofcluster.inference.pooled import Pooled
 
 rng = np.random.default_rng(0)
 groups = np.repeat(np.arange(30), 10)

@@ -49,6 +49,14 @@ def check_numbers(name: str, values: Any) -> Array:
         raise InputError(f"{wanted}, got {short(values)}.") from None
 
 
+def as_array(must: str, values: Any) -> NDArray[Any]:
+    """An array of these values; what cannot become one is refused by a sentence that starts with ``must``."""
+    try:
+        return np.asarray(values)
+    except Exception:  # Whatever an object does that is asked for its values.
+        raise InputError(f"{must}, got {short(values)}.") from None
+
+
 def check_integer(name: str, value: Any, *, least: int, most: int | None = None) -> int:
     """A whole number in [least, most]; 5.0 counts as 5, True and 5.5 do not count."""
     allowed = f"at least {least}" if most is None else f"between {least} and {most}"

@@ -1,6 +1,8 @@
-"""The argument ``random_state``, in all the forms that scikit-learn's users know, as one seed."""
+"""The argument ``random_state``, in all the forms that scikit-learn's users know, as one seed; and named streams."""
 
 from __future__ import annotations
+
+import hashlib
 
 import numpy as np
 
@@ -29,3 +31,34 @@ def seed_of(random_state: RandomState) -> int | None:
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(_END, dtype=np.int64))
     return check_integer("random_state", random_state, least=0)
+
+
+class Seeds:
+    """Streams of random numbers by name, all from one seed: a further stream changes none of the others.
+
+    Examples
+    --------
+    >>> from outofcluster._base.seeds import Seeds
+    >>> Seeds(7).number("fold", 2, "main") == Seeds(7).number("fold", 2, "main")
+    True
+    >>> Seeds(7).number("fold", 2, "main") == Seeds(7).number("fold", 3, "main")
+    False
+    """
+
+    def __init__(self, entropy: int | None) -> None:
+        self._entropy = np.random.SeedSequence(entropy).entropy
+
+    @property
+    def entropy(self) -> str:
+        """The seed of all streams, as text."""
+        return str(self._entropy)
+
+    def stream(self, *names: str | int) -> np.random.SeedSequence:
+        """The stream of this name, such as ("fold", 2, "sides")."""
+        digest = hashlib.sha256("/".join(map(str, names)).encode()).digest()
+        key = tuple(int.from_bytes(digest[start : start + 4], "little") for start in range(0, 16, 4))
+        return np.random.SeedSequence(self._entropy, spawn_key=key)
+
+    def number(self, *names: str | int) -> int:
+        """A seed as a number, from the stream of this name."""
+        return int(self.stream(*names).generate_state(1, np.uint64)[0])

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from outofcluster.auditing.account import TableAccount
 from outofcluster.auditing.beginning import Beginning
-from outofcluster.auditing.models import model_in_words
 from outofcluster.cli._table import Records
+from outofcluster.problem.account import TableAccount
+from outofcluster.problem.models import model_in_words
 
 _LONG_FIT = 2.0
 """Seconds of a first fit from which it is not timed again."""

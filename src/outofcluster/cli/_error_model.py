@@ -6,15 +6,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from outofcluster._base.exceptions import InputError
-from outofcluster.auditing.choices import choose_error_model
 from outofcluster.cli._options import Problem
+from outofcluster.errormodels.choose import choose_error_model
 from outofcluster.problem.folds import Clusters, make_folds
 
 
 def chosen_error_model(problem: Problem, groups: Any, error_model: str, folds: int) -> tuple[str, str]:
     """The error model, and why it was chosen where the user did not choose it."""
     split = make_folds(problem.X, problem.records.target, groups, folds)
-    return choose_error_model(error_model, None, split, Clusters.of(groups, None).codes)
+    model, reason = choose_error_model(error_model, None, split, Clusters.of(groups, None).codes)
+    return model.name, reason
 
 
 def check_data_rate(problem: Problem, clusterings: Iterable[Any], error_model: str, folds: int) -> None:

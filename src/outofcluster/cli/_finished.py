@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from outofcluster._base.exceptions import CheckpointError, InputError
-from outofcluster._base.files import check_outputs
-from outofcluster._base.locks import FileLock
+from outofcluster._base.files import check_outputs, release_lock, take_lock
 from outofcluster.cli._words import complain
 
 
@@ -33,7 +32,7 @@ def check_files(file: str, outputs: dict[str, str | None], checkpoint: str | Non
 class FinishedWork:
     """The place of finished work: where the user says, or in a cache until the audit is done."""
 
-    def __init__(self, path: str | None, folder: Path | None = None, lock: FileLock | None = None) -> None:
+    def __init__(self, path: str | None, folder: Path | None = None, lock: Any = None) -> None:
         self.path, self._folder, self._lock = path, folder, lock
 
     @classmethod
@@ -50,8 +49,8 @@ class FinishedWork:
             if not os.path.isabs(cache):
                 raise FileNotFoundError(2, "there is no home")
             folder.parent.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(folder.with_suffix(".lock"))
-            if not lock.acquire():
+            lock = take_lock(folder.with_suffix(".lock"))
+            if lock is None:
                 complain("The same command is running already, so this one keeps no finished work.")
                 return cls(None)
             folder.mkdir(exist_ok=True)
@@ -106,4 +105,4 @@ class FinishedWork:
     def release(self) -> None:
         """Let other processes have the cache."""
         if self._lock is not None:
-            self._lock.release()
+            release_lock(self._lock)

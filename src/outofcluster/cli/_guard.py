@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from outofcluster._base.exceptions import InputError
-from outofcluster.auditing.account import TableAccount
 from outofcluster.cli._table import Records
+from outofcluster.problem.account import TableAccount
 
 REMEDIES = {
     "singleton-clusters": "Check that --groups is the column of the clusters, and not one of record numbers.",

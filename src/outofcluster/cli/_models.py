@@ -14,8 +14,7 @@ import numpy as np
 
 from outofcluster._base.exceptions import InputError
 from outofcluster.cli._suggest import nearest
-from outofcluster.metrics.base import LOSSES
-from outofcluster.metrics.facts import known_facts, known_names
+from outofcluster.metrics.facts import LOSSES, known_facts, known_names
 
 MODELS = ("linear-svm", "logistic", "ridge", "forest", "boosting")
 TAKE_INFINITE = ("boosting",)

@@ -12,12 +12,12 @@ import click
 
 from outofcluster._base.exceptions import CheckpointWarning, InputError
 from outofcluster._base.threads import one_thread
-from outofcluster.auditing.account import TableAccount
 from outofcluster.cli._backend import backend_option, check_backend
 from outofcluster.cli._guard import guard
 from outofcluster.cli._models import MODELS, TAKE_INFINITE, make_model, make_scored, own_model, wanted_target
 from outofcluster.cli._table import Records, read_records
 from outofcluster.cli._words import complain
+from outofcluster.problem.account import TableAccount
 
 ERROR_MODELS = click.Choice(["auto", "records", "fragments"])
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
-from outofcluster.auditing.account import looks_like_dates
+from outofcluster.problem.account import looks_like_dates
 
 _MOST_CLASSES = 20
 

@@ -12,12 +12,12 @@ import numpy as np
 
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.files import check_outputs
-from outofcluster.auditing.choices import largest_rate
 from outofcluster.cli._commas import read_decimal_commas
 from outofcluster.cli._options import json_option
 from outofcluster.cli._print import console, on_screen, write_json
 from outofcluster.cli._suggest import SuggestingGroup
 from outofcluster.cli._table import column, read_table
+from outofcluster.errormodels.choose import MODELS
 from outofcluster.leakage.rate import Leakage
 
 _PAIRS = (("left", "right", "probability"), ("unique_id_l", "unique_id_r", "match_probability"))
@@ -238,7 +238,7 @@ def _show(rate_of: Callable[[Any], Leakage], json_path: str | None, *, at_most: 
     for error_model, leakage in rates.items():
         std = "" if leakage.std is None else f" --leakage-std {leakage.std:.3g}"
         out.print(f"{words[error_model]}:\n    {'at most ' if at_most else ''}{leakage}", markup=False)
-        if leakage.rate > (most := largest_rate(error_model)):
+        if leakage.rate > (most := MODELS[error_model].largest_rate):
             out.print(f"    That is more than {100 * most:g} %. For such rates nothing can be told.", markup=False)
         else:
             out.print(f"    audit with: --error-model {error_model} --leakage {leakage.rate:.3g}{std}", markup=False)

@@ -38,19 +38,19 @@ A h is an expectation over the binomial distribution, whose cost does not depend
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from outofcluster._base.arguments import short
+from outofcluster._base.arguments import Array, check_share, short
 from outofcluster._base.exceptions import InputError
 from outofcluster.curves.average import AverageSolution, Rung
-from outofcluster.curves.base import Curve, Needs
+from outofcluster.curves.base import Curve, Needs, Samples
 from outofcluster.curves.points import Points
-from outofcluster.curves.record_rates import RatedSolution
-from outofcluster.curves.unmixing import Unmixed, UnmixedSolution
+from outofcluster.curves.unmixing import RatedSolution, Unmixed, UnmixedSolution, mass_of_injected
 
 
 @dataclass(eq=False)
@@ -135,11 +135,45 @@ class AutoCurve(Curve):
         super().fit_points(p, b, n, weights, standard_errors=standard_errors)
         if unmixed is not None:
             above = self._fitted()
-            if unmixed.known is not None and isinstance(above, AverageSolution):
-                self._solution = RatedSolution(above, unmixed, self.largest)
-            else:
-                self._solution = UnmixedSolution(above, unmixed, self.largest)
+            solution: Any = UnmixedSolution if unmixed.known is None else RatedSolution
+            self._solution = solution(above, unmixed, self.largest)
         return self
+
+    def fit(self, samples: Samples | Sequence[Samples], leakage: float) -> Self:
+        """Fit the curve to loss samples, for a leakage rate that is known or assumed.
+
+        The more precise the mean loss of a level is, the more the level counts. Losses at negative injected fractions
+        are those of draws that leave leaked records out, below the leakage rate.
+
+        Parameters
+        ----------
+        samples : LossSamples, or a list of them
+            Losses at injected fractions, of one or several sizes.
+        leakage : float
+            Share p0 of the training records that truly belong to validation clusters, in [0, 1).
+
+        Returns
+        -------
+        self
+            The same curve, fitted.
+        """
+        runs: Sequence[Any] = samples if isinstance(samples, Sequence) else (samples,)
+        names = ("injected", "levels", "means", "size", "standard_errors")
+        if any(not hasattr(run, name) for run in runs for name in names) or all(min(run.injected) >= 0 for run in runs):
+            return super().fit(samples, leakage)
+        rate = check_share("leakage", leakage, "[0, 1)")
+        above, below = list[Array](), list[Array]()
+        for run in runs:
+            removes = run.injected < 0
+            sizes = np.full(len(run.means), run.size)
+            above.append(np.stack([run.levels(rate), run.means, sizes, run.standard_errors])[:, ~removes])
+            if removes.any():
+                masses = mass_of_injected(run.injected)
+                below.append(np.stack([masses, run.means, run.standard_errors, run.kept])[:, removes])
+        p, b, n, errors = np.concatenate(above, axis=1)
+        unmixed = np.concatenate(below, axis=1)
+        unmixed = unmixed[:, np.argsort(unmixed[0])]
+        return self.fit_points(p, b, n.astype(int), standard_errors=errors, unmixed=Unmixed(*unmixed))
 
     @property
     def unmixing_(self) -> UnmixedSolution | None:
@@ -159,4 +193,4 @@ class AutoCurve(Curve):
         rungs = [Rung.of(points, size) for size in sizes[counts > 1]]
         loss = rungs[-1].lowest_loss
         comparable = tuple(rung for rung in rungs if rung.lowest_loss - loss <= abs(loss))
-        return AverageSolution(points, comparable, self.largest)
+        return AverageSolution.of(points, comparable, self.largest)

@@ -5,9 +5,8 @@ returns a :class:`Solution`. Fitting never changes the parameters, and everythin
 So a second fit leaves nothing of the first behind, and what is rarely wanted (condition numbers, influences) is
 computed only when somebody asks for it.
 
-Bézier form of a loss curve (paper, Section 5.3 and appendix B).
-
-The columns of A are the Bernstein polynomials of degree n, so the losses observed at level p are the Bézier curve
+*Bézier form* (paper, Section 5.3 and appendix B). The columns of A are the Bernstein polynomials of degree n, so the
+losses observed at level p are the Bézier curve
 
     B(p) = Σ_j C(n, j) p^j (1-p)^{n-j} P_j,   P_j = (j/n, e_j),
 
@@ -30,6 +29,10 @@ from outofcluster._base.arguments import Array, check_share, short
 from outofcluster._base.exceptions import InputError, NotFittedError, SolverError, described
 from outofcluster.curves.points import Points, check_indices, check_points
 
+_MAX_CONTROL_POINTS = 1_000_000
+_MAX_BPOLY_DEGREE = 1000
+"""For larger degrees the binomial coefficients in BPoly exceed the range of a double."""
+
 
 @dataclass(frozen=True)
 class Needs:
@@ -38,9 +41,8 @@ class Needs:
     Attributes
     ----------
     levels : {"extrapolation", "automatic"}
-        Which design of levels suits the curve: the optimal design for polynomials
-        (:mod:`outofcluster.sampling.levels`), or the levels and sizes of the automatic curve
-        (:mod:`outofcluster.sampling.levels`).
+        Which design of levels suits the curve: the optimal design for polynomials, or the levels and sizes of the
+        automatic curve (:mod:`outofcluster.sampling.levels`).
     sizes : bool
         Whether the curve learns from training sets of several sizes.
     nonnegative : bool
@@ -58,17 +60,12 @@ class Needs:
 class Samples(Protocol):
     """The part of loss samples that a curve reads; it never sees records or models."""
 
-    @property
-    def size(self) -> int:
-        """Size n of the binomial operator."""
-
-    @property
-    def means(self) -> Array:
-        """Mean loss at each level."""
-
-    @property
-    def standard_errors(self) -> Array:
-        """Monte-Carlo standard errors of the means."""
+    size: Any
+    """Size n of the binomial operator."""
+    means: Any
+    """Mean loss at each level."""
+    standard_errors: Any
+    """Monte-Carlo standard errors of the means."""
 
     def levels(self, leakage: float) -> Array:
         """Levels p that the injected fractions have at a leakage rate."""
@@ -98,16 +95,21 @@ class Solution(ABC):
         """Condition number of the system that was solved."""
 
     @property
+    def linear(self) -> tuple[LinearSystem, Array] | None:
+        """The system whose solution x gives e_0 = f·x, and f; None where e_0 is not linear in b."""
+        return None
+
+    @cached_property
     def influence(self) -> Array | None:
         """The weights w with e_0 = w·b, or None where e_0 is not linear in b."""
-        return None
+        return None if self.linear is None else self.linear[0].influence(self.linear[1])
 
     @property
     def rank(self) -> int | None:
         """How many parameters the losses determine, or None where the method is not linear."""
-        return None
+        return None if self.linear is None else self.linear[0].rank
 
-    @property
+    @cached_property
     def derivative(self) -> Array | None:
         """The derivative of e_0 by b, or None where there is no closed form.
 
@@ -115,10 +117,13 @@ class Solution(ABC):
         """
         return self.influence
 
-    @property
+    @cached_property
     def optimism_derivative(self) -> Array | None:
         """The derivative by b of e_0 less the fitted loss at the lowest level, or None."""
-        return None
+        if self.linear is None:
+            return None
+        system, at_zero = self.linear
+        return system.influence(at_zero - system.design[self.points.lowest])
 
     @property
     def choice_variance(self) -> float:
@@ -153,17 +158,6 @@ class LinearSystem:
         x, _, rank, singular_values = np.linalg.lstsq(matrix, right, rcond=None)
         return cls(points, design, x, int(rank), singular_values)
 
-    @cached_property
-    def fitted(self) -> Array:
-        """The fitted losses."""
-        return self.design @ self.solution
-
-    @cached_property
-    def condition(self) -> float:
-        """The largest singular value divided by the smallest."""
-        smallest = self.singular_values[-1]
-        return float(self.singular_values[0] / smallest) if smallest > 0 else float("inf")
-
     def influence(self, functional: Array) -> Array:
         """The weights w with ``functional · x = w · b``."""
         inverse = np.linalg.pinv(self.points.scaled(self.design), rcond=np.finfo(float).eps * max(self.design.shape))
@@ -180,34 +174,25 @@ class LinearSolution(Solution):
     """The linear function: e_0 = at_zero · x."""
 
     @property
+    def linear(self) -> tuple[LinearSystem, Array]:
+        """The system and the linear function."""
+        return self.system, self.at_zero
+
+    @property
     def e0(self) -> float:
         """The linear function of the solution."""
         return float(self.at_zero @ self.system.solution)
 
-    @property
+    @cached_property
     def fitted(self) -> Array:
         """The system's fitted losses."""
-        return self.system.fitted
+        return self.system.design @ self.system.solution
 
     @property
     def condition(self) -> float:
-        """Condition number of the system."""
-        return self.system.condition
-
-    @property
-    def rank(self) -> int:
-        """Rank of the system."""
-        return self.system.rank
-
-    @cached_property
-    def influence(self) -> Array:
-        """The weights of the losses in e_0."""
-        return self.system.influence(self.at_zero)
-
-    @cached_property
-    def optimism_derivative(self) -> Array:
-        """The weights of the losses in e_0 less the fitted loss at the lowest level."""
-        return self.system.influence(self.at_zero - self.system.design[self.points.lowest])
+        """The largest singular value of the system divided by the smallest."""
+        largest, smallest = self.system.singular_values[[0, -1]]
+        return float(largest / smallest) if smallest > 0 else math.inf
 
 
 @dataclass(eq=False)
@@ -300,10 +285,8 @@ class Curve(ABC):
         names = list(self.get_params())
         for name in params:
             if name not in names:
-                allowed = ", ".join(names) or "none at all"
-                raise InputError(
-                    f"{type(self).__name__} has no parameter {short(name)}; its parameters are: {allowed}."
-                )
+                listed = ", ".join(names) or "none at all"
+                raise InputError(f"{type(self).__name__} has no parameter {short(name)}; its parameters are: {listed}.")
         for name, value in params.items():
             setattr(self, name, value)
         return self
@@ -346,6 +329,7 @@ class Curve(ABC):
 
     def _finite_solution(self, points: Points) -> Solution:
         """The solution, whose e_0 is a number; whatever stops the linear algebra becomes one sentence."""
+        failed = f"{type(self).__name__} could not be fitted to these losses:"
         try:
             with np.errstate(all="ignore"):
                 solution = self._solve(points)
@@ -353,11 +337,9 @@ class Curve(ABC):
         except InputError:
             raise
         except (ArithmeticError, MemoryError, ValueError) as error:
-            raise SolverError(
-                f"{type(self).__name__} could not be fitted to these losses: {described(error)}"
-            ) from error
+            raise SolverError(f"{failed} {described(error)}") from error
         if not math.isfinite(e0):
-            raise SolverError(f"{type(self).__name__} could not be fitted to these losses: its e_0 is {e0}.")
+            raise SolverError(f"{failed} its e_0 is {e0}.")
         return solution
 
     def fit(self, samples: Samples | Sequence[Samples], leakage: float) -> Self:
@@ -378,20 +360,18 @@ class Curve(ABC):
             The same curve, fitted.
         """
         rate = check_share("leakage", leakage, "[0, 1)")
-        for run in samples if isinstance(samples, Sequence) else [samples]:
+        runs = samples if isinstance(samples, Sequence) else [samples]
+        for run in runs:
             if not all(hasattr(run, name) for name in ("levels", "means", "size", "standard_errors")):
                 raise InputError(f"samples must be LossSamples, or a list of them, got {short(run)}.")
-        if not isinstance(samples, Sequence):
-            return self.fit_points(
-                samples.levels(rate), samples.means, samples.size, standard_errors=samples.standard_errors
-            )
-        if not samples:
+        if not runs:
             raise InputError("samples must hold at least one run, got an empty list.")
+        sizes = np.concatenate([np.full(len(run.means), run.size) for run in runs])
         return self.fit_points(
-            np.concatenate([run.levels(rate) for run in samples]),
-            np.concatenate([run.means for run in samples]),
-            np.concatenate([np.full(len(run.means), run.size) for run in samples]),
-            standard_errors=np.concatenate([run.standard_errors for run in samples]),
+            np.concatenate([run.levels(rate) for run in runs]),
+            np.concatenate([run.means for run in runs]),
+            sizes if isinstance(samples, Sequence) else samples.size,
+            standard_errors=np.concatenate([run.standard_errors for run in runs]),
         )
 
     @abstractmethod
@@ -427,8 +407,12 @@ class Curve(ABC):
         Bezier
             The Bézier curve.
         """
-        Bezier.check_degree(self.n_)
-        return Bezier(self.values(np.arange(self.n_ + 1)))
+        n = self.n_
+        if n >= _MAX_CONTROL_POINTS:
+            raise InputError(
+                f"n must be below {_MAX_CONTROL_POINTS} for a Bézier form, which has n + 1 control points, got {n}."
+            )
+        return Bezier(self.values(np.arange(n + 1)))
 
     @property
     def e0_(self) -> float:
@@ -488,11 +472,6 @@ class Curve(ABC):
         return self._solution
 
 
-_MAX_CONTROL_POINTS = 1_000_000
-_MAX_BPOLY_DEGREE = 1000
-"""For larger degrees the binomial coefficients in BPoly exceed the range of a double."""
-
-
 @dataclass(frozen=True)
 class Bezier:
     """A loss curve in Bernstein form.
@@ -535,11 +514,3 @@ class Bezier:
         from scipy.interpolate import BPoly
 
         return BPoly(self.coefficients[:, None], [0.0, 1.0])
-
-    @staticmethod
-    def check_degree(n: int) -> None:
-        """Refuse a degree whose control points would not fit in memory."""
-        if n >= _MAX_CONTROL_POINTS:
-            raise InputError(
-                f"n must be below {_MAX_CONTROL_POINTS} for a Bézier form, which has n + 1 control points, got {n}."
-            )

@@ -25,9 +25,6 @@ polynomial sequences
     Both sides stay near [-1, 1], so a polynomial passes through A in either direction without loss of digits.
 geometric sequences
     :math:`e_j = (1-d)^j` gives :math:`(A e)(p) = (1-dp)^n`.
-moments
-    :math:`E (J/n)^k = \sum_i S(k, i)\, p^i\, n^{i-k} \prod_{l<i} (1 - l/n)`, S the Stirling numbers of the
-    second kind; all terms are positive.
 """
 
 from __future__ import annotations
@@ -42,7 +39,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.special import betainc, betaincc
 
-from outofcluster._base.arguments import Array, check_integer, check_numbers, check_vector, short
+from outofcluster._base.arguments import Array, check_numbers, check_vector, short
 from outofcluster._base.exceptions import InputError, described
 from outofcluster.curves.points import check_indices, check_levels, check_size
 
@@ -57,9 +54,6 @@ _MAX_ENTRIES = 50_000_000
 
 _MAX_SPARSE = 10_000_000
 """Largest number of entries of a sparse A: a second or so."""
-
-_MAX_ORDER = 1000
-"""Highest moment that is computed: the table of Stirling numbers grows with its square."""
 
 
 @dataclass(frozen=True)
@@ -169,30 +163,9 @@ class BinomialOperator:
             The expected loss at each level.
         """
         vector = check_vector("e", e)
-        self._check_length("e", vector, self.n + 1)
+        if len(vector) != self.n + 1:
+            raise InputError(f"e must have length {self.n + 1}, got {len(vector)}.")
         return np.array([weights @ vector[j] for j, weights in self._rows(most=None)])
-
-    def adjoint(self, u: ArrayLike) -> Array:
-        """The product Aᵀ u.
-
-        Parameters
-        ----------
-        u : array of shape (m,)
-            One number for each level.
-
-        Returns
-        -------
-        array of shape (n + 1,)
-            The product.
-        """
-        vector = check_vector("u", u)
-        self._check_length("u", vector, len(self.p))
-        if self.n > _MAX_ENTRIES:
-            raise InputError(f"n must be at most {_MAX_ENTRIES} for a product of length n + 1, got {self.n}.")
-        total = np.zeros(self.n + 1)
-        for factor, (j, weights) in zip(vector, self._rows(most=None), strict=True):
-            total[j] += factor * weights
-        return total
 
     def expect(self, function: Callable[[Array], Array], *, points: int = _MAX_POINTS) -> Array:
         """The expectation E f(J/n) at every level, at a cost that does not grow with n.
@@ -272,48 +245,6 @@ class BinomialOperator:
             losses: Array = np.exp(self.n * np.log1p(-np.multiply.outer(self.p, d)))
         return losses
 
-    def polynomial(self, coefficients: ArrayLike) -> Array:
-        """A e for the polynomial sequence e_j = Σ_k coefficients[k] · Q_k(j).
-
-        Parameters
-        ----------
-        coefficients : array of shape (degree + 1,)
-            Coefficients of the Q_k, for a degree of at most n.
-
-        Returns
-        -------
-        array of shape (m,)
-            The expected loss at each level.
-        """
-        c = check_vector("coefficients", coefficients)
-        check_integer("the degree", len(c) - 1, least=0, most=self.n)
-        return legendre_image(self.p, len(c) - 1) @ c
-
-    def moments(self, order: int) -> Array:
-        """The moments E (J/n)^k for k = 0, …, order.
-
-        Parameters
-        ----------
-        order : int
-            The highest power.
-
-        Returns
-        -------
-        array of shape (m, order + 1)
-            One row per level, one column per power.
-        """
-        degree = check_integer("order", order, least=0, most=_MAX_ORDER)
-        # E of the falling factorial J(J-1)…(J-i+1), over n^i, is p^i Π_{l<i} (1 - l/n).
-        falling = np.cumprod([1.0, *np.maximum(1 - np.arange(degree) / self.n, 0)])
-        factorial_moments = falling * self.p[:, None] ** np.arange(degree + 1)
-        # stirling[i, k] = S(k, i) n^(i-k), by S(k+1, i) = i S(k, i) + S(k, i-1).
-        stirling = np.zeros((degree + 1, degree + 1))
-        stirling[0, 0] = 1
-        for k in range(degree):
-            stirling[1:, k + 1] = stirling[:-1, k] + np.arange(1, degree + 1) / self.n * stirling[1:, k]
-        moments: Array = factorial_moments @ stirling
-        return moments
-
     def lattice(self) -> NDArray[np.int64]:
         """The positions that carry the mass of the rows, a few hundred per row, for a look at A when n is large.
 
@@ -348,10 +279,6 @@ class BinomialOperator:
         together = binomial_pmf(np.concatenate(windows), self.n, np.repeat(self.p, lengths))
         for j, weights in zip(windows, np.split(together, np.cumsum(lengths)[:-1]), strict=True):
             yield j, weights / weights.sum()
-
-    def _check_length(self, name: str, vector: Array, length: int) -> None:
-        if len(vector) != length:
-            raise InputError(f"{name} must have length {length}, got {len(vector)}.")
 
 
 def legendre_image(p: ArrayLike, degree: int) -> Array:

@@ -25,6 +25,35 @@ a probability, and the answer is the average. Where the sides are far apart both
 
 *Choice of the constants.* 0.9, 0.1, 19 to 1 and the quarter were chosen on some worlds and judged on others; the page
 on levels below the leakage rate names them.
+
+**Where the probability q_j of every record that it leaked is known**, levels are known too.
+A draw of T̂ with the weights w_j = max(0, 1 - s q_j), which removes the mass μ, leaves the share ρ of a leaked record,
+
+.. math:: ρ = \frac{\sum_j w_j q_j / \sum_j q_j}{\frac1n \sum_j w_j}, \qquad p(w) = p_0\,ρ ,
+
+so that its level is known. There are two readings of its loss, since there are two ways in which q can be right
+(:mod:`outofcluster.leakage.records`).
+
+*By level*: where q knows nothing of (x, y), the draw is a mixture at the level p(w), and its loss a point of the same
+curve as the injected levels above p0. So it is put there: the shapes of the automatic curve are fitted to all points,
+with those of the thinned draws as one more size. A resample of n holds 0.632 n distinct records, so the thinned draws
+count as a size of n/0.632 in the random walk of the heights. What is left to extrapolate runs from the lowest p(w)
+to 0.
+
+Such a draw also removes clean records, the share :math:`κ = [μ - p_0(1 - ρ(1-μ))]/(1-p_0)` of them, which makes the
+loss rise by itself. The *control*, in which the mass m is removed from all records alike, shows by how much, and with a
+loss that goes with 1/n
+
+.. math:: L(w) - \frac{κ/(1-κ)}{m/(1-m)} \max(0, L_{control} - L(0))
+
+is the loss at p(w) for all clean records.
+
+*By mass*: where q is the probability given (x, y), the draw with the weights 1 - q_j has the law of the clean records,
+whether or not leaked ones are left in it. Its mass is p0, so that e_0 = L(μ = p0).
+
+The answer is the average of both, by how much q knows of (x, y): what it knew when it was given, or what the
+discriminator added to it, which is taken to grow from 0 to 7/8 with its AUC from 0.5 to 0.6. (Weights by look-alikes
+remove clean ones too, so that the first reading overshoots, and the second falls short by a little.)
 """
 
 from __future__ import annotations
@@ -40,6 +69,7 @@ from scipy.interpolate import PchipInterpolator
 
 from outofcluster._base.arguments import Array, check_vector
 from outofcluster._base.exceptions import InputError
+from outofcluster.curves.average import AverageSolution, Rung, ShapeAverage, expected_falls
 from outofcluster.curves.base import Solution
 from outofcluster.curves.points import Points
 
@@ -51,6 +81,10 @@ _TOLERANCE = 0.25
 """How far, as a share of the effect, remixing may miss an injection although unmixing works."""
 _NODES = _EFFICIENCY + _SPREAD * math.sqrt(3) * np.array([-1.0, 0.0, 1.0])
 _NODE_WEIGHTS = np.array([1.0, 4.0, 1.0]) / 6
+_DISTINCT = 1 - np.exp(-1)
+"""Share of distinct records in a resample."""
+_DISCREPANCY = 0.02
+"""Standard deviation by which draws thinned by known probabilities miss a curve, as a share of their fall."""
 
 
 def mass_of_injected(injected: Any) -> Any:
@@ -78,7 +112,7 @@ class Unmixed:
         ρ = m_V/m_T: what is left of a leaked record.
     known : float or None
         Where the probability of every record that it leaked is known, how much these probabilities know of features
-        and target (:mod:`outofcluster.curves.record_rates`). A negative mass is then that of the control.
+        and target (`RatedSolution`). A negative mass is then that of the control.
     """
 
     masses: Array
@@ -138,22 +172,18 @@ class UnmixedSolution(Solution):
         return self.above.condition
 
     @property
-    def _lowest(self) -> int:
-        return self.points.lowest
-
-    @property
     def _rate(self) -> float:
         """p0, which is the lowest level."""
-        return float(self.points.p[self._lowest])
+        return float(self.points.p[self.points.lowest])
 
     @property
     def _at_lowest(self) -> float:
-        return float(self.above.fitted[self._lowest])
+        return float(self.above.fitted[self.points.lowest])
 
     @property
     def _observed(self) -> float:
         """The observed loss at the lowest level, L(0)."""
-        return float(self.points.b[self._lowest])
+        return float(self.points.b[self.points.lowest])
 
     def _from_zero(self, at_zero: float, values: Array) -> Array:
         """Values of the draws that remove mass, with one at mass 0 in front where they have none of their own."""
@@ -170,28 +200,36 @@ class UnmixedSolution(Solution):
         return self._from_zero(self._observed, self.unmixed.losses)
 
     @cached_property
-    def needed(self) -> Array:
-        """μ* at the three nodes of η."""
+    def _kept(self) -> Array:
+        return self._from_zero(1.0, self.unmixed.kept)
+
+    @property
+    def _most(self) -> float:
+        """The largest possible optimism."""
+        return self.largest - float(self._losses[0])
+
+    @cached_property
+    def clean_masses(self) -> Array:
+        """μ*, the mass that leaves no leakage, at the three nodes of η."""
         return np.asarray(self._rate / (self._rate + _NODES * (1 - self._rate)))
 
     @cached_property
     def _rows(self) -> Array:
         """How L at each node, less L(0), is made of the losses; those beyond the largest mass stay at its loss."""
-        rows = interpolation(self._masses, self.needed)
+        rows = _interpolation(self._masses, self.clean_masses)
         rows[:, 0] -= 1
         return rows
 
     @cached_property
     def by_mass(self) -> Array:
         """The optimism at each node of η, at most what the loss leaves room for."""
-        most: Array = np.minimum(self._rows @ self._losses, self.largest - self._losses[0])
-        return most
+        return np.minimum(self._rows @ self._losses, self._most)
 
     @cached_property
     def _left(self) -> float:
         """ρ at the middle node."""
-        kept = self._from_zero(1.0, self.unmixed.kept)
-        return float(np.clip(interpolation(self._masses, self.needed[1:2])[0] @ kept, 0.0, 1.0))
+        row = _interpolation(self._masses, self.clean_masses[1:2])[0]
+        return float(np.clip(row @ self._kept, 0.0, 1.0))
 
     @cached_property
     def optimism_above(self) -> float:
@@ -201,13 +239,12 @@ class UnmixedSolution(Solution):
     @cached_property
     def by_share(self) -> float:
         """The optimism if only leaked records that are gone count."""
-        reached = float(self._rows[1] @ self._losses) + self._left * self.optimism_above
-        return min(reached, self.largest - float(self._losses[0]))
+        return min(float(self._rows[1] @ self._losses) + self._left * self.optimism_above, self._most)
 
     @cached_property
     def optimism(self) -> float:
         """The average of both readings."""
-        return self.works * self._mean_by_mass + (1 - self.works) * self.by_share
+        return self.mass_probability * self._mean_by_mass + (1 - self.mass_probability) * self.by_share
 
     @property
     def _mean_by_mass(self) -> float:
@@ -216,18 +253,19 @@ class UnmixedSolution(Solution):
     @property
     def choice_variance(self) -> float:
         """Variance of the optimism over η, over the curves above, and over the two readings."""
+        probability = self.mass_probability
         over_efficiency = float(_NODE_WEIGHTS @ (self.by_mass - self._mean_by_mass) ** 2)
-        between = self.works * (1 - self.works) * (self._mean_by_mass - self.by_share) ** 2
-        return self.works * over_efficiency + (1 - self.works) * self._left**2 * self.above.choice_variance + between
+        between = probability * (1 - probability) * (self._mean_by_mass - self.by_share) ** 2
+        return probability * over_efficiency + (1 - probability) * self._left**2 * self.above.choice_variance + between
 
     @cached_property
-    def works(self) -> float:
+    def mass_probability(self) -> float:
         """Posterior probability that the removed mass counts, by what remixing loses."""
         full = self.points.sizes == self.points.n
         order = np.argsort(self.points.p[full])
         p, b = self.points.p[full][order], self.points.b[full][order]
         errors = np.zeros(len(self.points.p)) if self.points.errors is None else self.points.errors
-        at_lowest = float(errors[self._lowest])
+        at_lowest = float(errors[self.points.lowest])
         observed = PchipInterpolator(p, b)
         rise = float(np.interp(self._rate, self._masses, self._losses) - self._losses[0])
         log_odds = math.log((1 - _FAILS) / _FAILS)
@@ -256,14 +294,18 @@ class UnmixedSolution(Solution):
     @cached_property
     def optimism_derivative(self) -> Array:
         """How each loss moves the optimism, with the probability of the two readings held."""
-        of_removed = self.works * (_NODE_WEIGHTS @ self._rows) + (1 - self.works) * self._rows[1]
+        probability = self.mass_probability
         above: Array = np.zeros(len(self.points.p))
         if self.above.optimism_derivative is not None:
-            above = (1 - self.works) * self._left * self.above.optimism_derivative
-        below = np.zeros(len(self.unmixed.masses))
-        below[self.unmixed.removes] = of_removed if self.unmixed.has_zero else of_removed[1:]
+            above = (1 - probability) * self._left * self.above.optimism_derivative
+        removed = probability * (_NODE_WEIGHTS @ self._rows) + (1 - probability) * self._rows[1]
+        return self._by_losses(above, np.zeros(len(self.unmixed.masses)), removed)
+
+    def _by_losses(self, above: Array, below: Array, removed: Array) -> Array:
+        """The derivative by all losses, where ``removed`` is that by the losses from mass 0 on."""
+        below[self.unmixed.removes] = removed if self.unmixed.has_zero else removed[1:]
         if not self.unmixed.has_zero:
-            above[self._lowest] += of_removed[0]
+            above[self.points.lowest] += removed[0]
         return np.concatenate([above, below])
 
     def values(self, j: Any) -> Array:
@@ -276,7 +318,7 @@ class UnmixedSolution(Solution):
         return np.asarray(curve + (self.optimism - self.optimism_above) * raised)
 
 
-def interpolation(nodes: Array, at: Array) -> Array:
+def _interpolation(nodes: Array, at: Array) -> Array:
     """Rows of weights that interpolate values at nodes linearly; beyond the last node its own value."""
     i = np.clip(np.searchsorted(nodes, at), 1, len(nodes) - 1)
     t = np.clip((at - nodes[i - 1]) / (nodes[i] - nodes[i - 1]), 0, 1)
@@ -284,3 +326,110 @@ def interpolation(nodes: Array, at: Array) -> Array:
     rows[np.arange(len(at)), i - 1] = 1 - t
     rows[np.arange(len(at)), i] += t
     return rows
+
+
+@dataclass(frozen=True)
+class RatedSolution(UnmixedSolution):
+    """A curve above the leakage rate, and the losses of draws below it whose levels are known."""
+
+    above: AverageSolution
+
+    @cached_property
+    def mass_probability(self) -> float:
+        """The losses below are points of known levels: they always count."""
+        return 1.0
+
+    @cached_property
+    def clean_masses(self) -> Array:
+        """The mass of the leaked records."""
+        return np.full(3, self._rate)
+
+    @cached_property
+    def _removed_clean(self) -> Array:
+        """κ/(1-κ): clean records that are gone over those that are left, at every removed mass."""
+        gone = (self._masses - self._rate * (1 - self._kept * (1 - self._masses))) / (1 - self._rate)
+        gone = np.clip(gone, 0.0, 0.99)
+        return np.asarray(gone / (1 - gone))
+
+    @cached_property
+    def _control(self) -> tuple[int, float] | None:
+        """The index of the control among the unmixed losses, and the records that it removes over those it leaves."""
+        controls = np.flatnonzero(~self.unmixed.removes)
+        if len(controls) == 0:
+            return None
+        mass = -float(self.unmixed.masses[controls[0]])
+        return int(controls[0]), mass / (1 - mass)
+
+    @cached_property
+    def _rise_by_size(self) -> float:
+        """By how much the loss rises for each clean record that is gone over those that are left, at least 0."""
+        if self._control is None:
+            return 0.0
+        index, removed = self._control
+        return max(float(self.unmixed.losses[index] - self._losses[0]) / removed, 0.0)
+
+    @cached_property
+    def levels(self) -> Array:
+        """p(w) at every removed mass, from that of the user's own model on."""
+        return np.asarray(self._rate * np.clip(self._kept, 0.0, 1.0))
+
+    @cached_property
+    def _average(self) -> ShapeAverage:
+        """All shapes, with the losses of the thinned draws as one more size; they amplify from its lowest level."""
+        levels, n = self.levels, self.points.n
+        b = self._losses - self._rise_by_size * self._removed_clean
+        errors = self._from_zero(0.0, self.unmixed.errors)
+        fall = float(b[levels.argmin()] - b[levels.argmax()])
+        variance = (_DISCREPANCY * fall) ** 2 + errors**2 + 1e-18
+        distinct, positions = np.unique(levels, return_inverse=True)
+        design = expected_falls(distinct, n, n)[positions]
+        rung = Rung.fit(round(n / _DISTINCT), np.arange(len(b)), design, levels, b, variance)
+        above = self.above.average
+        return ShapeAverage((*above.rungs, rung), above.at_highest, self.largest)
+
+    @cached_property
+    def by_level(self) -> float:
+        """The optimism if the draws are points of the curve at their levels; nothing where nothing leaked."""
+        return min(self._average.e0, self.largest) - float(self._losses[0]) if self._rate > 0 else 0.0
+
+    @cached_property
+    def by_law(self) -> float:
+        """The optimism if the draw of the mass p0 has the law of the clean records."""
+        return min(float(self._rows[0] @ self._losses), self._most)
+
+    @property
+    def _known(self) -> float:
+        return float(self.unmixed.known or 0.0)
+
+    @cached_property
+    def optimism(self) -> float:
+        """The average of both readings."""
+        return (1 - self._known) * self.by_level + self._known * self.by_law
+
+    @property
+    def choice_variance(self) -> float:
+        """Variance of the optimism over the shapes, over how heights may change, and over the two readings."""
+        if self._rate == 0:
+            return 0.0
+        over_shapes = self._average.variance(1 - self._average.last.centre)
+        between = self._known * (1 - self._known) * (self.by_level - self.by_law) ** 2
+        return (1 - self._known) * over_shapes + between
+
+    @cached_property
+    def optimism_derivative(self) -> Array:
+        """How each loss moves the optimism, with the shares of the shapes held."""
+        above, below = np.zeros(len(self.points.p)), np.zeros(len(self.unmixed.masses))
+        if self._rate == 0:
+            return np.concatenate([above, below])
+        last, unknown = self._average.last, 1 - self._known
+        *slopes, removed = self._average.slopes(1 - last.centre)
+        for rung, slope in zip(self.above.average.rungs, slopes, strict=True):
+            above[rung.columns] = unknown * slope
+        removed = removed + last.precision / last.precision.sum()
+        by_size = -float(removed @ self._removed_clean)
+        removed[0] -= 1
+        if self._control is not None and self._rise_by_size > 0:
+            index, gone = self._control
+            below[index] = unknown * by_size / gone
+            removed[0] -= by_size / gone
+        return self._by_losses(above, below, unknown * removed + self._known * self._rows[0])

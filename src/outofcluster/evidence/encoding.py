@@ -59,6 +59,11 @@ class Encoded:
         """Features and targets side by side."""
         return np.column_stack([self.features, self.targets])
 
+    @property
+    def points(self) -> Floats:
+        """The features, with the target where it is a number."""
+        return self.columns if self.classes is None else self.features
+
 
 def encode(X: Any, y: Any, rows: Ints, *, estimator: Any = None, discrete: bool | None = None) -> Encoded:
     """Encode some of the records."""
@@ -170,6 +175,6 @@ def _classes(target: NDArray[Any]) -> Ints:
     names = target if target.dtype.kind != "O" else target.astype(str)
     along = 0 if target.ndim > 1 else None
     _, codes, counts = np.unique(names, return_inverse=True, return_counts=True, axis=along)
-    place = np.empty(len(counts), dtype=np.int64)
-    place[np.argsort(-counts, kind="stable")] = np.minimum(np.arange(len(counts)), _MOST_CLASSES - 1)
-    return place[codes.ravel()]
+    number = np.empty(len(counts), dtype=np.int64)
+    number[np.argsort(-counts, kind="stable")] = np.minimum(np.arange(len(counts)), _MOST_CLASSES - 1)
+    return number[codes.ravel()]

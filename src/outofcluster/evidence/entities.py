@@ -42,6 +42,7 @@ records differ, the probabilities of real mates come out too low.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,10 +51,12 @@ from scipy.spatial import cKDTree
 from scipy.special import expit, logit
 
 from outofcluster._base.rows import order_of_codes
-from outofcluster.evidence.encoding import Floats, Ints, encode
+from outofcluster.evidence.encoding import Encoded, Floats, Ints, encode
 from outofcluster.evidence.members import logistic_log_ratio
-from outofcluster.evidence.sides import fit_stack
+from outofcluster.evidence.sides import auc, fit_stack
 from outofcluster.evidence.suspects import EntitySuspects, LikelyPieces
+from outofcluster.problem.folds import Fold
+from outofcluster.problem.simulate import random_position
 
 _FOLDS = 4
 """Folds of clusters."""
@@ -85,6 +88,8 @@ _CHUNK = 8192
 """Pairs of records that are scored at once."""
 _ROUNDS = 100
 """Rounds of EM for the share of split entities."""
+_NONE: Ints = np.zeros(0, dtype=np.int64)
+"""No clusters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +127,11 @@ class EntityPairs:
         """Whether features tell entities apart well enough for the probabilities to mean something."""
         return bool(self.auc >= _LEAST_AUC and self.recall >= _LEAST_RECALL)
 
+    def both_ways(self) -> tuple[Ints, Ints, Floats]:
+        """Every pair both ways, as who may belong with whom, and its log density ratio."""
+        one, other = np.concatenate([self.left, self.right]), np.concatenate([self.right, self.left])
+        return one, other, np.tile(self.log_ratio, 2)
+
 
 def match_clusters(X: Any, y: Any, clusters: Ints, *, seed: Any, discrete: bool | None = None) -> EntityPairs:
     """Candidate pairs of approximate clusters, and how well each pair fits one entity.
@@ -137,9 +147,8 @@ def match_clusters(X: Any, y: Any, clusters: Ints, *, seed: Any, discrete: bool 
     """
     codes = np.asarray(clusters, dtype=np.int64)
     sizes = np.bincount(codes)
-    none = np.zeros(0, dtype=np.int64)
     if (sizes >= 2).sum() < _LEAST_CLUSTERS:
-        return EntityPairs(none, none, np.zeros(0), sizes, np.nan, np.nan, np.zeros(0))
+        return EntityPairs(_NONE, _NONE, np.zeros(0), sizes, np.nan, np.nan, np.zeros(0))
     rng = np.random.default_rng(seed)
     n_clusters = np.count_nonzero(sizes)
     most = min(_MOST_CLUSTERS, int(n_clusters * _MOST_ROWS / len(codes)))
@@ -156,71 +165,55 @@ def match_clusters(X: Any, y: Any, clusters: Ints, *, seed: Any, discrete: bool 
 def _match(X: Any, y: Any, rows: Ints, codes: Ints, rng: np.random.Generator, discrete: bool | None) -> EntityPairs:
     """The pairs among the clusters of these rows, which have the numbers ``codes``."""
     sizes = np.bincount(codes)
-    points, columns = _points_and_columns(X, y, rows, discrete)
+    records = encode(X, y, rows, discrete=discrete)
     fold = _deal(sizes, rng)
     whole = _Pieces(codes, rng)
-    cut, of_cut = _cut(codes, rng)
-    halves = _Pieces(cut, rng)
-    left, right, found = _candidates(_Means(points, whole, np.flatnonzero(sizes)), whole, halves, of_cut)
-    first, second = 2 * np.arange(len(of_cut)), 2 * np.arange(len(of_cut)) + 1
-    scores, of_pieces = np.empty((len(left), 2)), np.empty((len(of_cut), 2))
+    halved, cut_clusters = _cut(codes, rng)
+    halves = _Pieces(halved, rng)
+    means = _Means(records.points, whole, np.flatnonzero(sizes))
+    left, right, imitable = _candidates(means, whole, halves, cut_clusters)
+    scores, piece_scores = np.empty((len(left), 2)), np.empty((len(cut_clusters), 2))
     within: list[Floats] = []
     across: list[Floats] = []
-    places = [(f, g) for f in range(_FOLDS) for g in range(f, _FOLDS)]
     lower, upper = np.minimum(fold[left], fold[right]), np.maximum(fold[left], fold[right])
-    for f, g in places:
-        taught = np.flatnonzero((fold != f) & (fold != g) & (sizes > 0))
-        near = (fold[left] != f) & (fold[left] != g) & (fold[right] != f) & (fold[right] != g)
-        score = _Score(points, columns, whole, taught, left[near], right[near], rng)
+    for f, g in itertools.combinations_with_replacement(range(_FOLDS), 2):
+        teaches = (fold != f) & (fold != g)
+        near = teaches[left] & teaches[right]
+        score = _Score(records, whole, np.flatnonzero(teaches & (sizes > 0)), (left[near], right[near]), rng)
         new = (lower == f) & (upper == g)
         scores[new] = score(whole, left[new], right[new])
         if f == g:
-            own = fold[of_cut] == f
-            of_pieces[own] = score(halves, first[own], second[own])
+            held_out = np.flatnonzero(fold[cut_clusters] == f)
+            piece_scores[held_out] = score(halves, 2 * held_out, 2 * held_out + 1)
             within.append(score.of_pairs(*whole.within(np.flatnonzero((fold == f) & (sizes > 1)), rng)))
             across.append(score.of_pairs(*whole.across(np.flatnonzero((fold == f) & (sizes > 0)), rng)))
-    log_ratio, of_found = _log_ratio(
-        scores, of_pieces[found], _FOLDS * lower + upper, (_FOLDS + 1) * fold[of_cut][found], rng
+    imitated = np.full(len(cut_clusters), -np.inf)
+    log_ratio, imitated[imitable] = _log_ratio(
+        scores, piece_scores[imitable], _FOLDS * lower + upper, (_FOLDS + 1) * fold[cut_clusters][imitable], rng
     )
-    imitated = np.full(len(found), -np.inf)
-    imitated[found] = of_found
-    auc = _auc(np.concatenate(within), np.concatenate(across))
-    return EntityPairs(left, right, log_ratio, sizes, auc, float(found.mean()), imitated)
+    quality = auc(np.concatenate(within), np.concatenate(across))
+    return EntityPairs(left, right, log_ratio, sizes, quality, float(imitable.mean()), imitated)
 
 
-def entity_suspects(
-    X: Any,
-    y: Any,
-    fold: Any,
-    clusters: Ints,
-    *,
-    seed: Any,
-    discrete: bool | None = None,
-    pairs: EntityPairs | None = None,
-) -> EntitySuspects:
+def entity_suspects(pairs: EntityPairs, fold: Fold, clusters: Ints) -> EntitySuspects:
     """The training clusters of a split that are probably pieces of held-out entities.
 
     Examples
     --------
     >>> from outofcluster.datasets import make_patients
-    >>> from outofcluster.evidence.entities import entity_suspects
+    >>> from outofcluster.evidence.entities import entity_suspects, match_clusters
     >>> from outofcluster.problem.folds import make_folds
     >>> patients = make_patients(150, record_noise=0.1, random_state=0)
     >>> fold = make_folds(patients.data, None, patients.groups)[0]
-    >>> suspects = entity_suspects(patients.data, patients.target, fold, patients.groups, seed=0)
+    >>> pairs = match_clusters(patients.data, patients.target, patients.groups, seed=0)
+    >>> suspects = entity_suspects(pairs, fold, patients.groups)
     >>> suspects.identified, bool(suspects.probability[0] > 0.9)
     (True, True)
     """
-    if pairs is None:
-        pairs = match_clusters(X, y, clusters, seed=seed, discrete=discrete)
     if not pairs.identified:
-        none = np.zeros(0, dtype=np.int64)
-        return EntitySuspects(none, none, np.zeros(0), none, pairs.auc, False)
-    codes = np.asarray(clusters)
-    trains, tests = (np.isin(np.arange(len(pairs.sizes)), codes[rows]) for rows in (fold.train, fold.validation))
-    # Every pair both ways: who may belong with whom.
-    one, other = np.concatenate([pairs.left, pairs.right]), np.concatenate([pairs.right, pairs.left])
-    log_ratio = np.concatenate([pairs.log_ratio, pairs.log_ratio])
+        return EntitySuspects(_NONE, _NONE, np.zeros(0), _NONE, pairs.auc, False)
+    one, other, log_ratio = pairs.both_ways()
+    trains, tests = _on_sides(pairs, fold, clusters)
     known = trains[one] & (trains[other] | tests[other])
     one, other, log_ratio = one[known], other[known], log_ratio[known]
     leaks = tests[other]
@@ -238,7 +231,7 @@ def entity_suspects(
     return EntitySuspects(train, best[train], leaked[train], pairs.sizes[train], pairs.auc, True)
 
 
-def likely_pieces(pairs: EntityPairs, fold: Any, clusters: Ints) -> LikelyPieces:
+def likely_pieces(pairs: EntityPairs, fold: Fold, clusters: Ints) -> LikelyPieces:
     """The training clusters to leave out, so that a model trains on less of the held-out entities.
 
     Examples
@@ -252,30 +245,33 @@ def likely_pieces(pairs: EntityPairs, fold: Any, clusters: Ints) -> LikelyPieces
     >>> likely_pieces(pairs, fold, patients.groups).caught > 0.9
     True
     """
-    none = np.zeros(0, dtype=np.int64)
     if not pairs.identified:
-        return LikelyPieces(none, none, 0.0, 0.0)
-    codes = np.asarray(clusters)
-    trains, tests = (np.isin(np.arange(len(pairs.sizes)), codes[rows]) for rows in (fold.train, fold.validation))
-    log_odds = logit(_share(pairs.log_ratio, 0.0, 0.0))
-    likely = pairs.log_ratio + log_odds >= 0
-    one, other = np.concatenate([pairs.left, pairs.right]), np.concatenate([pairs.right, pairs.left])
-    across = np.concatenate([likely, likely]) & trains[one] & tests[other]
-    probability = expit(np.concatenate([pairs.log_ratio, pairs.log_ratio])[across] + log_odds)
-    precision = float(probability.mean()) if across.any() else 0.0
-    caught = float((pairs.imitated + log_odds >= 0).mean())
+        return LikelyPieces(_NONE, _NONE, 0.0, 0.0)
+    one, other, log_ratio = pairs.both_ways()
+    trains, tests = _on_sides(pairs, fold, clusters)
+    rate = logit(_share(pairs.log_ratio, 0.0, 0.0))
+    log_odds = log_ratio + rate
+    across = (log_odds >= 0) & trains[one] & tests[other]
+    precision = float(expit(log_odds[across]).mean()) if across.any() else 0.0
+    caught = float((pairs.imitated + rate >= 0).mean())
     return LikelyPieces(np.unique(one[across]), np.unique(other[across]), caught, precision)
+
+
+def _on_sides(pairs: EntityPairs, fold: Fold, clusters: Ints) -> tuple[Any, Any]:
+    """Which clusters train, and which are held out."""
+    codes, every = np.asarray(clusters), np.arange(len(pairs.sizes))
+    return np.isin(every, codes[fold.train]), np.isin(every, codes[fold.validation])
 
 
 def _near_some(X: Any, y: Any, codes: Ints, most: int, rng: np.random.Generator, discrete: bool | None) -> Ints:
     """The clusters that are near a few random ones, by the means of a few records of each."""
     order = order_of_codes(codes)
     sizes = np.bincount(codes)
-    place = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    rows = np.sort(order[place < _RECORDS_TO_PLACE])
+    position = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    rows = np.sort(order[position < _RECORDS_TO_PLACE])
     pieces = _Pieces(codes[rows], rng)
     exists = np.flatnonzero(sizes)
-    means = _Means(_points_and_columns(X, y, rows, discrete)[0], pieces, exists)
+    means = _Means(encode(X, y, rows, discrete=discrete).points, pieces, exists)
     points = (means.means(pieces) * np.sqrt(means.spread / (1 + means.spread)))[exists]
     taken = np.zeros(len(exists), dtype=bool)
     for centre in rng.choice(len(exists), _REGIONS, replace=False):
@@ -283,13 +279,6 @@ def _near_some(X: Any, y: Any, codes: Ints, most: int, rng: np.random.Generator,
         distance[taken] = np.inf
         taken[np.argpartition(distance, most // _REGIONS)[: most // _REGIONS]] = True
     return exists[taken]
-
-
-def _points_and_columns(X: Any, y: Any, rows: Ints, discrete: bool | None) -> tuple[Floats, Floats]:
-    """What the means of clusters are compared in, and what pairs of records are: with the target if it is a number."""
-    records = encode(X, y, rows, discrete=discrete)
-    columns = records.columns
-    return columns if records.classes is None else records.features, columns
 
 
 class _Pieces:
@@ -306,21 +295,18 @@ class _Pieces:
     def means(self, points: Floats) -> Floats:
         """Mean of the points of every piece; asked for the same points again and again, it computes them once."""
         if self._last is None or self._last[0] is not points:
-            self._last = points, self._means(points)
+            codes = self.codes[self.rows]
+            totals = [np.bincount(codes, column, minlength=len(self.sizes)) for column in points[self.rows].T]
+            self._last = points, np.column_stack(totals) / np.maximum(self.sizes, 1)[:, None]
         return self._last[1]
 
-    def _means(self, points: Floats) -> Floats:
-        codes = self.codes[self.rows]
-        totals = [np.bincount(codes, column, minlength=len(self.sizes)) for column in points[self.rows].T]
-        return np.column_stack(totals) / np.maximum(self.sizes, 1)[:, None]
-
     def pairs(self, left: Ints, right: Ints) -> tuple[Ints, Ints, Ints]:
-        """Pairs of records of these pairs of pieces, at most 8 records of each: place of the pair, and two rows."""
+        """Pairs of records of these pairs of pieces, at most 8 records of each: index of the pair, and two rows."""
         a, b = np.minimum(self.sizes[left], _MOST_RECORDS), np.minimum(self.sizes[right], _MOST_RECORDS)
-        place = np.repeat(np.arange(len(left)), a * b)
-        number = np.arange(len(place)) - np.repeat(np.cumsum(a * b) - a * b, a * b)
-        one = self.rows[self.starts[left][place] + number // b[place]]
-        return place, one, self.rows[self.starts[right][place] + number % b[place]]
+        pair = np.repeat(np.arange(len(left)), a * b)
+        number = np.arange(len(pair)) - np.repeat(np.cumsum(a * b) - a * b, a * b)
+        one = self.rows[self.starts[left][pair] + number // b[pair]]
+        return pair, one, self.rows[self.starts[right][pair] + number % b[pair]]
 
     def within(self, pieces: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
         """Pairs of records of the same piece, one of these, which hold two records at least."""
@@ -333,8 +319,12 @@ class _Pieces:
         """Pairs of records of different pieces, both among these."""
         one, two = rng.choice(pieces, (2, _MOST_PAIRS))
         one, two = one[one != two], two[one != two]
-        rows = [self.rows[self.starts[piece] + rng.integers(self.sizes[piece])] for piece in (one, two)]
-        return rows[0], rows[1]
+        return self.some_record(one, rng), self.some_record(two, rng)
+
+    def some_record(self, pieces: Ints, rng: np.random.Generator) -> Ints:
+        """A random record of each of these pieces."""
+        rows: Ints = self.rows[self.starts[pieces] + rng.integers(self.sizes[pieces])]
+        return rows
 
 
 class _Means:
@@ -383,24 +373,18 @@ class _Score:
     """Both scores of a pair of pieces, by models that some of the clusters taught."""
 
     def __init__(
-        self,
-        points: Floats,
-        columns: Floats,
-        whole: _Pieces,
-        taught: Ints,
-        left: Ints,
-        right: Ints,
-        rng: np.random.Generator,
+        self, records: Encoded, whole: _Pieces, taught: Ints, near: tuple[Ints, Ints], rng: np.random.Generator
     ) -> None:
-        self.columns = columns
-        self.by_means = _Means(points, whole, taught)
+        self.columns = records.columns
+        self.by_means = _Means(records.points, whole, taught)
         within = whole.within(taught[whole.sizes[taught] > 1], rng)
         across = whole.across(taught, rng)
-        if len(left):
-            pair = rng.integers(len(left), size=_MOST_PAIRS // 2)
-            near = [whole.rows[whole.starts[c] + rng.integers(whole.sizes[c])] for c in (left[pair], right[pair])]
+        if len(near[0]):
+            # Half of the pairs across are of clusters that are near, which are harder to tell apart.
             half = _MOST_PAIRS // 2
-            across = (np.concatenate([across[0][:half], near[0]]), np.concatenate([across[1][:half], near[1]]))
+            pair = rng.integers(len(near[0]), size=half)
+            one, two = (whole.some_record(clusters[pair], rng) for clusters in near)
+            across = np.concatenate([across[0][:half], one]), np.concatenate([across[1][:half], two])
         terms = np.concatenate([self._terms(*within), self._terms(*across)])
         middle, scale = terms.mean(axis=0), np.maximum(terms.std(axis=0), 1e-9)
         side = np.repeat([1, 0], [len(within[0]), len(across[0])])
@@ -428,9 +412,9 @@ class _Score:
         return odds
 
     def __call__(self, pieces: _Pieces, left: Ints, right: Ints) -> Floats:
-        place, one, two = pieces.pairs(left, right)
-        total = np.bincount(place, self.of_pairs(one, two), minlength=len(left))
-        count = np.bincount(place, minlength=len(left))
+        pair, one, two = pieces.pairs(left, right)
+        total = np.bincount(pair, self.of_pairs(one, two), minlength=len(left))
+        count = np.bincount(pair, minlength=len(left))
         return np.column_stack([self.by_means.log_ratio(pieces, left, right), total / np.maximum(count, 1)])
 
 
@@ -451,13 +435,11 @@ def _cut(codes: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
     number = np.full(len(sizes), -1)
     number[clusters] = np.arange(len(clusters))
     piece = np.where(rng.random(len(sizes)) < _SINGLE, 1, rng.integers(1, np.maximum(sizes, 2)))
-    order = np.lexsort((rng.random(len(codes)), codes))
-    place = np.empty(len(codes), dtype=np.int64)
-    place[order] = np.arange(len(codes)) - (np.cumsum(sizes) - sizes)[codes[order]]
-    return np.where(number[codes] < 0, -1, 2 * number[codes] + (place < piece[codes])), clusters
+    taken = random_position(codes, rng) < piece[codes]
+    return np.where(number[codes] < 0, -1, 2 * number[codes] + taken), clusters
 
 
-def _candidates(means: _Means, whole: _Pieces, halves: _Pieces, of_cut: Ints) -> tuple[Ints, Ints, Any]:
+def _candidates(means: _Means, whole: _Pieces, halves: _Pieces, cut_clusters: Ints) -> tuple[Ints, Ints, Any]:
     """Pairs of clusters with near means, and for each cut cluster whether its pieces would be such a pair."""
     weight = np.sqrt(means.spread / (1 + means.spread))
     exists = np.flatnonzero(whole.sizes)
@@ -469,23 +451,23 @@ def _candidates(means: _Means, whole: _Pieces, halves: _Pieces, of_cut: Ints) ->
     pairs = np.unique(np.column_stack([np.minimum(one, two), np.maximum(one, two)])[one != two], axis=0)
     pieces = means.means(halves) * weight
     apart = np.sqrt(((pieces[::2] - pieces[1::2]) ** 2).sum(axis=1))
-    found = np.zeros(len(of_cut), dtype=bool)
+    imitable = np.zeros(len(cut_clusters), dtype=bool)
     for side in (0, 1):
         distance, near = tree.query(pieces[side::2], k + 1)
-        others = exists[near] != of_cut[:, None]
-        found |= (others & (distance < apart[:, None])).sum(axis=1) < k
-    return pairs[:, 0], pairs[:, 1], found
+        others = exists[near] != cut_clusters[:, None]
+        imitable |= (others & (distance < apart[:, None])).sum(axis=1) < k
+    return pairs[:, 0], pairs[:, 1], imitable
 
 
 def _log_ratio(
-    candidates: Floats, pieces: Floats, place: Ints, of_pieces: Ints, rng: np.random.Generator
+    candidates: Floats, pieces: Floats, candidate_folds: Ints, piece_folds: Ints, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """Log density ratio of one entity to two, at candidates and imitated pairs, by stacks without the same folds."""
     side = np.repeat([1, 0], [len(pieces), len(candidates)])
-    part = np.unique(np.concatenate([of_pieces, place]), return_inverse=True)[1]
+    part = np.unique(np.concatenate([piece_folds, candidate_folds]), return_inverse=True)[1]
     scores = np.concatenate([pieces, candidates])
     stack = fit_stack(scores, side, part, rng.random(len(side)))
-    ceiling = stack.by_fold[part, -1]
+    ceiling = stack.without_fold[part, -1]
     mate = np.minimum(ceiling * np.exp(stack.log_ratio(scores, part)), 1 - 1e-12)
     log_ratio = np.asarray(logit(mate) - logit(ceiling))
     return log_ratio[len(pieces) :], log_ratio[: len(pieces)]
@@ -500,9 +482,3 @@ def _share(log_ratio: Floats, borrowed: float, rate: float) -> float:
         share = ((odds / (1 + odds)).sum() + more * rate) / max(len(odds) + more, 1)
         share = float(np.clip(share, 1e-6, 0.9))
     return share
-
-
-def _auc(high: Floats, low: Floats) -> float:
-    """Probability that a score of the first kind is higher than one of the second, ties counted half."""
-    order = np.sort(low)
-    return float((np.searchsorted(order, high, "left") + np.searchsorted(order, high, "right")).mean() / 2 / len(low))

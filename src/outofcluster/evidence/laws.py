@@ -34,11 +34,9 @@ and the mean of all counts as much as 5 of them.
 
 Each piece counts once, so held-out records have their right weights where the kept records of many draws are pooled:
 a draw that keeps nine records counts nine times as much as one that keeps a single record.
-"
 
-Where leaked pieces hide: how the rate among the clusters that can be cut follows from the rate among all.
-
-rho0 is the share of V̂'s records whose cluster also has a piece in T̂. Those records sit in clusters that are
+**Where leaked pieces hide.** How does the rate among the clusters that can be cut follow from the rate among all? rho0
+is the share of V̂'s records whose cluster also has a piece in T̂. Those records sit in clusters that are
 smaller than they should be, since a piece is missing. The smallest clusters, of a single record, can be neither cut
 nor scored. So the clusters that sampling scores leak less often than V̂ as a whole; where every entity has two records,
 they do not leak at all.
@@ -53,12 +51,10 @@ has s records takes the place of 1/(t - 1), and θ is multiplied by the relative
 records is cut. θ follows from rho0 (by root finding), and the rate among the scored records is that of the clusters of
 two records or more, each of which scores half of its records on average, and as often as its :math:`c_s` says. Where
 there are too few small clusters to explain all of rho0, the rest is spread evenly over all sizes.
-"
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -67,9 +63,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from outofcluster._base.arguments import Array, check_choice, check_integer, check_share, check_vector, short
+from outofcluster._base.arguments import Array, check_choice, check_integer, check_share, check_vector
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.plain import reading
+from outofcluster._base.plain import read
 
 _DEFAULT_WEIGHT = 5.0
 """Held-out pieces of cut entities that the default law counts as much as."""
@@ -91,7 +87,6 @@ class PieceLaw:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from outofcluster.evidence.laws import PieceLaw
 
     Sixty entities were whole, and thirty lost one of their five records:
@@ -99,10 +94,8 @@ class PieceLaw:
     >>> law = PieceLaw(((5,), (4, 1)), (60.0, 30.0))
     >>> law.probabilities(5).round(2)
     array([0.49, 0.01, 0.01, 0.49])
-    >>> law.draw(np.random.default_rng(0), 5)
-    4
-    >>> round(law.split_rate, 2)
-    0.33
+    >>> law.n_split, law.n_entities
+    (30.0, 90.0)
     """
 
     pieces: tuple[tuple[int, ...], ...] = ()
@@ -125,8 +118,8 @@ class PieceLaw:
         piece, sizes = np.unique(np.stack([entity, cluster], axis=1), axis=0, return_counts=True)
         counted: dict[tuple[int, ...], float] = {}
         starts = np.flatnonzero(np.diff(piece[:, 0], prepend=-1))
-        for number, own in zip(piece[starts, 0], np.split(sizes, starts[1:]), strict=True):
-            cut = tuple(sorted(own.tolist(), reverse=True))
+        for number, parts in zip(piece[starts, 0], np.split(sizes, starts[1:]), strict=True):
+            cut = tuple(sorted(parts.tolist(), reverse=True))
             counted[cut] = counted.get(cut, 0.0) + float(weight[number])
         ordered = sorted((cut, total) for cut, total in counted.items() if total > 0)
         return cls(tuple(cut for cut, _ in ordered), tuple(total for _, total in ordered), validation_share)
@@ -141,23 +134,17 @@ class PieceLaw:
         """Number of audited entities that are cut."""
         return float(sum(weight for cut, weight in zip(self.pieces, self.weights, strict=True) if len(cut) > 1))
 
-    @property
-    def split_rate(self) -> float:
-        """Share of the audited entities with two records or more that are cut; NaN if there are none."""
-        several = sum(weight for cut, weight in zip(self.pieces, self.weights, strict=True) if sum(cut) > 1)
-        return self.n_split / several if several else float("nan")
-
     @cached_property
     def _cuts(self) -> NDArray[np.float64]:
         """Rows (entity's size, kept, leaked, weight) of the cuts that were seen, from V̂'s side."""
         rows = []
         for cut, weight in zip(self.pieces, self.weights, strict=True):
-            for place, kept in enumerate(cut if len(cut) > 1 else ()):
-                leaked = _sums(cut[:place] + cut[place + 1 :], 1 - self.validation_share)
+            for i, kept in enumerate(cut if len(cut) > 1 else ()):
+                leaked = _sums(cut[:i] + cut[i + 1 :], 1 - self.validation_share)
                 rows += [(sum(cut), kept, size, weight * leaked[size]) for size in np.flatnonzero(leaked[1:]) + 1]
         return np.array(rows, dtype=float).reshape(-1, 4)
 
-    def probabilities(self, size: int, *, by: str = "clusters") -> Array:
+    def probabilities(self, size: int) -> Array:
         """Probabilities of the sizes 1, …, size - 1 of the leaked piece.
 
         Examples
@@ -165,18 +152,7 @@ class PieceLaw:
         >>> from outofcluster.evidence.laws import PieceLaw
         >>> PieceLaw().probabilities(4)
         array([0.4, 0.2, 0.4])
-        >>> PieceLaw().probabilities(4, by="records")
-        array([0.6, 0.2, 0.2])
         """
-        size = check_integer("size", size, least=2)
-        check_choice("by", by, ("clusters", "records"))
-        chance = self._of_size(size)
-        if by == "records":
-            chance = chance * np.arange(size - 1, 0, -1)
-        shares: Array = chance / chance.sum()
-        return shares
-
-    def _of_size(self, size: int) -> Array:
         known = self._by_size.get(size)
         if known is not None:
             return known
@@ -200,19 +176,6 @@ class PieceLaw:
     def _by_size(self) -> dict[int, Array]:
         return {}
 
-    def draw(self, rng: np.random.Generator, size: int) -> int:
-        """Size of the leaked piece of one cluster.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from outofcluster.evidence.laws import PieceLaw
-        >>> rng = np.random.default_rng(0)
-        >>> [PieceLaw().draw(rng, 10) for _ in range(6)]
-        [8, 1, 1, 1, 9, 9]
-        """
-        return int(self.draw_many(rng, np.array([size]))[0])
-
     def draw_many(self, rng: np.random.Generator, sizes: Any) -> NDArray[np.int64]:
         """Sizes of the leaked pieces of many clusters.
 
@@ -227,9 +190,9 @@ class PieceLaw:
         chance = rng.random(len(sizes))
         drawn = np.zeros(len(sizes), dtype=np.int64)
         for size in np.unique(sizes[sizes > 1]):
-            own = sizes == size
-            steps = np.cumsum(self._of_size(int(size)))
-            drawn[own] = 1 + np.minimum(np.searchsorted(steps, chance[own], side="right"), size - 2)
+            clusters = sizes == size
+            steps = np.cumsum(self.probabilities(int(size)))
+            drawn[clusters] = 1 + np.minimum(np.searchsorted(steps, chance[clusters], side="right"), size - 2)
         return drawn
 
     def cut_chances(self, sizes: Any) -> Array:
@@ -257,38 +220,6 @@ class PieceLaw:
             chances[sizes == size] = (near @ held_out + borrowed) / (near @ weight + _DEFAULT_WEIGHT)
         relative: Array = chances / chances.max()
         return relative
-
-    def leaked_share(self, size: int, *, by: str = "clusters") -> float:
-        """Mean share of a cut cluster's records that are in the leaked piece.
-
-        Examples
-        --------
-        >>> from outofcluster.evidence.laws import PieceLaw
-        >>> round(PieceLaw().leaked_share(10), 2), round(PieceLaw().leaked_share(10, by="records"), 2)
-        (0.5, 0.24)
-        """
-        return float(self.probabilities(size, by=by) @ np.arange(1, size) / size)
-
-    def single_share(self, size: int, *, by: str = "records") -> float:
-        """Probability that the leaked piece of a cut cluster is a single record.
-
-        Examples
-        --------
-        >>> from outofcluster.evidence.laws import PieceLaw
-        >>> round(PieceLaw().single_share(10), 2)
-        0.61
-        """
-        return float(self.probabilities(size, by=by)[0])
-
-    @classmethod
-    def from_dict(cls, data: Any) -> PieceLaw:
-        """A law from plain data, as `plain` of it gives."""
-        with reading("a law of pieces"):
-            if not isinstance(data, Mapping):
-                raise TypeError(f"{short(data)} is not an object")
-            return cls(
-                tuple(tuple(cut) for cut in data["pieces"]), tuple(data["weights"]), float(data["validation_share"])
-            )
 
 
 @dataclass(frozen=True)
@@ -321,17 +252,10 @@ class AssumedCuts:
 
     def probabilities(self, size: int) -> Array:
         """Probabilities of the sizes 1, …, size - 1 of the leaked piece, as often as clusters are cut so."""
-        size = check_integer("size", size, least=2)
         uniform, single = np.full(size - 1, 1 / (size - 1)), np.zeros(size - 1)
         single[[0, -1]] += 0.5 if size > 2 else 1.0
         law: Array = {"single": single, "uniform": uniform, "both": (single + uniform) / 2}[self.kind]
         return law
-
-    def draw(self, rng: np.random.Generator, size: int) -> int:
-        """Size of the leaked piece of one cluster, for one of the two kinds."""
-        if self.kind == "single":
-            return 1 if rng.random() < 0.5 else size - 1
-        return int(rng.integers(1, size))
 
     def draw_many(self, rng: np.random.Generator, sizes: Any) -> NDArray[np.int64]:
         """Sizes of the leaked pieces of many clusters, for one of the two kinds."""
@@ -351,7 +275,8 @@ def read_law(data: Any) -> Law | None:
     """A law from plain data; None where there is none."""
     if data is None:
         return None
-    return AssumedCuts(**data) if "kind" in data else PieceLaw.from_dict(data)
+    kind: type[Law] = AssumedCuts if "kind" in data else PieceLaw
+    return read(kind, data, "a law of pieces")
 
 
 def _nearness(entity: Array, size: float) -> Array:

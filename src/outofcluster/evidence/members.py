@@ -1,28 +1,25 @@
-r"""Logistic regression whose labels in T̂ are uncertain.
-
-T̂ has the law (1-ε) P_T + ε P_V: leaked records carry the wrong label. With η = log dP_V/dP_T, the probability that a
-record of T̂ leaked is q = ε e^η / (ε e^η + 1 - ε). EM takes q as the label of that record, fits again, and sets ε to the
-mean of q, for a few rounds. It starts from the labels as they are and ε = 0.1.
-"
-
-The laws of both sides as mixtures: one Student law for every approximate cluster, and for every class in it.
-
-A component's mean borrows one record from its cluster's mean. A cluster's spread is its own, with 4 records per column
-borrowed from the spread of the side; a cluster with fewer records than columns has the spread of the side. The laws of
-a side are added up with their shares. Tails are those of 20 degrees of freedom, since distant records prove nothing.
-
-Leaked records would widen the laws of T̂'s clusters until they cover V̂. So what describes T̂ is learned by EM, with the
-weight 1 - q for a record that leaked with probability q (:mod:`outofcluster.evidence.members`).
-"
-
-The members of the ensemble: each is taught by some records and gives log dP_V/dT̂ at others.
+r"""The members of the ensemble: each is taught by some records and gives log dP_V/dT̂ at others.
 
 * ``logistic``: ridge regression on features, target, their products and squares, with EM;
 * ``clusters``: one law for every approximate cluster, with EM;
 * ``trees``: extremely randomised trees on features and target, which level off at 1/p0 by themselves;
 * ``classifier``: a classifier of the user's, which replaces the three.
 
-The first two give dP_V/dP_T instead, for which the stack has a ceiling.
+The first two give dP_V/dP_T instead, for which the stack (:mod:`outofcluster.evidence.sides`) has a ceiling.
+
+**Logistic regression whose labels in T̂ are uncertain.** T̂ has the law (1-ε) P_T + ε P_V: leaked records carry the
+wrong label. With η = log dP_V/dP_T, the probability that a record of T̂ leaked is q = ε e^η / (ε e^η + 1 - ε). EM takes
+q as the label of that record, fits again, and sets ε to the mean of q, for a few rounds. It starts from the labels as
+they are and ε = 0.1.
+
+**The laws of both sides as mixtures.** There is one Student law for every approximate cluster, and for every class in
+it. A component's mean borrows one record from its cluster's mean. A cluster's spread is its own, with 4 records per
+column borrowed from the spread of the side; a cluster with fewer records than columns has the spread of the side. The
+laws of a side are added up with their shares. Tails are those of 20 degrees of freedom, since distant records prove
+nothing.
+
+Leaked records would widen the laws of T̂'s clusters until they cover V̂. So what describes T̂ is learned by EM, with
+the weight 1 - q for a record that leaked with probability q.
 """
 
 from __future__ import annotations
@@ -123,10 +120,7 @@ _CHUNK = 1 << 14
 
 def cluster_log_ratio(records: Encoded, clusters: Ints, side: Ints, taught: Ints, new: Ints) -> Floats:
     """Log ratio of V's law to T's at the records ``new``, by laws that were taught by the records ``taught``."""
-    if records.classes is None:
-        points, classes = np.column_stack([records.features, records.targets]), np.zeros(len(side), dtype=np.int64)
-    else:
-        points, classes = records.features, records.classes
+    points, classes = records.points, np.zeros_like(side) if records.classes is None else records.classes
     n_classes = int(classes.max()) + 1
     training, held_out = taught[side[taught] == 0], taught[side[taught] == 1]
     of_training, of_held_out = (_merged(points[rows], clusters[rows]) for rows in (training, held_out))
@@ -177,8 +171,8 @@ class _Law:
         self.small = np.setdiff1d(np.arange(n), large)
         self.roots = {}
         for cluster in large:
-            own = rest[clusters == cluster]
-            spread = (own.T @ own + _BORROWED * d * pooled) / (of_cluster[cluster] + _BORROWED * d)
+            around = rest[clusters == cluster]
+            spread = (around.T @ around + _BORROWED * d * pooled) / (of_cluster[cluster] + _BORROWED * d)
             self.roots[int(cluster)] = _root(spread)
 
     def __call__(self, points: Floats, classes: Ints) -> Floats:
@@ -227,10 +221,11 @@ _MOST_TAUGHT = 8_000
 
 def check_classifier(classifier: Any) -> None:
     """Refuse a discriminator that is no classifier with probabilities."""
-    if isinstance(classifier, type) or not (hasattr(classifier, "fit") and hasattr(classifier, "predict_proba")):
-        name = classifier.__name__ if isinstance(classifier, type) else type(classifier).__name__
-        kind = f"the class {name} itself" if isinstance(classifier, type) else f"{name}, which has none"
-        raise InputError(f"discriminator must be a classifier with predict_proba, got {kind}.")
+    must = "discriminator must be a classifier with predict_proba"
+    if isinstance(classifier, type):
+        raise InputError(f"{must}, got the class {classifier.__name__} itself.")
+    if not (hasattr(classifier, "fit") and hasattr(classifier, "predict_proba")):
+        raise InputError(f"{must}, got {type(classifier).__name__}, which has none.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,13 +272,15 @@ class Members:
             ratio = logistic_log_ratio(self._terms[taught], side, self._terms[new])
         elif name == "clusters":
             ratio = cluster_log_ratio(self.records, self.clusters, self.side, taught, new)
-        elif name == "trees":
-            count = _TREES_AGAIN if again else _TREES
-            ratio = _ratio_of(_trees(self.records.columns[taught], side, self.records.columns[new], seed, count), side)
         else:
-            ratio = _ratio_of(
-                _classified(self.classifier, self.records.columns[taught], side, self.records.columns[new], seed), side
-            )
+            columns, asked = self.records.columns[taught], self.records.columns[new]
+            if name == "trees":
+                probability = _trees(columns, side, asked, seed, _TREES_AGAIN if again else _TREES)
+            else:
+                probability = _classified(self.classifier, columns, side, asked, seed)
+            # So many records cannot show that a probability is 0 or 1.
+            n = len(side)
+            ratio = logit((probability * n + 0.5) / (n + 1)) - logit(side.mean())
         return np.clip(ratio, -_CLIP, _CLIP)
 
 
@@ -332,9 +329,3 @@ def _classified(classifier: Any, columns: Floats, side: Ints, new: Floats, seed:
             f"record, got shape {probability.shape} for {len(new)} records."
         )
     return probability
-
-
-def _ratio_of(probability: Floats, side: Ints) -> Floats:
-    """The log ratio that belongs to a probability of V̂; so many records cannot show that it is 0 or 1."""
-    n = len(side)
-    return np.asarray(logit((probability * n + 0.5) / (n + 1)) - logit(side.mean()))

@@ -1,20 +1,4 @@
-r"""The members stacked, with a ceiling.
-
-T̂ has the law (1-p0) P_T + p0 P_V, so with u = log dP_V/dP_T
-
-.. math:: \frac1r = \frac{dT̂}{dP_V} = p_0 + (1-p_0)\,e^{-u} :
-
-r never exceeds 1/p0. The stack has this form, with u = α + Σ_m w_m η_m, weights w ≥ 0 of the members' log ratios η_m,
-and a ceiling 1/ε that is learned with them. ε is the maximum-likelihood estimate of p0 under this model (logistic
-regression with an asymptote: presence-only regression, Ward et al. 2009).
-
-The weights are drawn towards each other, weakly, and their sum towards 1, as it is for log ratios that mean what they
-say. Where few records lie between the sides, this is what tells their overlap from the ceiling.
-
-It is cross-fitted over the same folds as the members: the stack that scores a record was not taught by it.
-"
-
-What tells the held-out records from the training records: the density ratio of V̂ to T̂, cross-fitted.
+r"""What tells the held-out records from the training records: the density ratio of V̂ to T̂, cross-fitted.
 
 Let V̂ have the law P_V of (x, y), and T̂ the law (1-p0) P_T + p0 P_V, since a share p0 of its records leaked. A
 classifier that tells V̂ from T̂ gives r(x, y) = dP_V/dT̂ at every record: its odds times \|T̂\|/\|V̂\|.
@@ -27,7 +11,19 @@ the same fold are scored by one model that saw neither: they are exchangeable, w
 For weights of training sets V̂ must be cross-fitted as well: when part h of V̂ is scored, the weights come from models
 that saw neither the weighted record nor part h. Parts are folds, so that a model without the folds j and h serves both
 ways: T̂'s records of fold j with part h, and those of fold h with part j.
-"
+
+**The members stacked, with a ceiling.** T̂ has the law (1-p0) P_T + p0 P_V, so with u = log dP_V/dP_T
+
+.. math:: \frac1r = \frac{dT̂}{dP_V} = p_0 + (1-p_0)\,e^{-u} :
+
+r never exceeds 1/p0. The stack has this form, with u = α + Σ_m w_m η_m, weights w ≥ 0 of the members' log ratios η_m,
+and a ceiling 1/ε that is learned with them. ε is the maximum-likelihood estimate of p0 under this model (logistic
+regression with an asymptote: presence-only regression, Ward et al. 2009).
+
+The weights are drawn towards each other, weakly, and their sum towards 1, as it is for log ratios that mean what they
+say. Where few records lie between the sides, this is what tells their overlap from the ceiling.
+
+It is cross-fitted over the same folds as the members: the stack that scores a record was not taught by it.
 """
 
 from __future__ import annotations
@@ -45,7 +41,7 @@ from outofcluster.evidence.members import Members, check_classifier, some_of_bot
 _FIRST_CEILINGS = (0.02, 0.1, 0.3)
 """Values of ε from which the stack is fitted: the likelihood may have several maxima."""
 _STEPS = (6, 60)
-"""Steps of the optimiser from each start, and from the best place that they reach."""
+"""Steps of the optimiser from each start, and from the best point that they reach."""
 _EVEN, _SUM = 1.0, 10.0
 """Penalties of the weights: towards each other, and of their sum towards 1."""
 _BOUNDS_INTERCEPT, _BOUNDS_WEIGHT, _BOUNDS_CEILING = (-10, 10), (0, 5), (1e-4, 0.95)
@@ -61,12 +57,12 @@ class Stack:
     ----------
     whole : array of shape (members + 2,)
         Intercept, weights and ceiling that all records teach.
-    by_fold : array of shape (folds, members + 2)
+    without_fold : array of shape (folds, members + 2)
         The same, taught without the records of each fold.
     """
 
     whole: Floats
-    by_fold: Floats
+    without_fold: Floats
 
     @property
     def ceiling(self) -> float:
@@ -76,7 +72,7 @@ class Stack:
     def log_ratio(self, by_member: Floats, fold: Ints) -> Floats:
         """Log r of records in these folds, from the members' log ratios, one column per member."""
         stacked = np.empty(len(fold))
-        for k, theta in enumerate(self.by_fold):
+        for k, theta in enumerate(self.without_fold):
             stacked[fold == k] = _log_ratio(theta, by_member[fold == k])[0]
         return stacked
 
@@ -87,12 +83,12 @@ def fit_stack(by_member: Floats, side: Ints, fold: Ints, order: Floats) -> Stack
     # Each stack has starts of its own: one that began at the fit to all records would know of those it scores.
     taught = [everyone, *(np.flatnonzero(fold != k) for k in range(int(fold.max()) + 1))]
     some = [some_of_both(rows, side, order, _MOST_TAUGHT) for rows in taught]
-    whole, *by_fold = [_fit(by_member[rows], side[rows]) for rows in some]
-    return Stack(whole, np.array(by_fold))
+    whole, *without_fold = [_fit(by_member[rows], side[rows]) for rows in some]
+    return Stack(whole, np.array(without_fold))
 
 
 def _fit(by_member: Floats, side: Ints) -> Floats:
-    """Intercept, weights and ceiling: a few steps from several starts, then on from the best place."""
+    """Intercept, weights and ceiling: a few steps from several starts, then on from the best point."""
     from scipy.optimize import minimize
 
     members = by_member.shape[1]
@@ -157,14 +153,12 @@ class Sides:
         r at the records of T̂, by models that saw all parts of V̂ but one.
     score_train, score_validation : array
         The logit of being held out, an increasing function of r.
-    fold_train, fold_validation : array of int
-        Fold of every record: models of the other folds gave its score.
+    fold_train : array of int
+        Fold of every record of T̂: models of the other folds gave its score.
     auc, log_loss : float
         Quality of the scores. ``log_loss`` is relative to knowing only the sizes of the sides: below 1 is useful.
     ceiling : float
         ε of the stack, whose largest ratio is 1/ε: an estimate of p0.
-    weights : dict of str to float
-        Weight of each member in the stack.
     """
 
     ratio_by_part: Floats
@@ -174,11 +168,9 @@ class Sides:
     score_train: Floats
     score_validation: Floats
     fold_train: Ints
-    fold_validation: Ints
     auc: float
     log_loss: float
     ceiling: float
-    weights: dict[str, float]
 
 
 def tell_sides_apart(
@@ -235,11 +227,9 @@ def tell_sides_apart(
         score_train=scores[:n],
         score_validation=scores[n:],
         fold_train=fold[:n],
-        fold_validation=fold[n:],
-        auc=_auc(scores, side),
+        auc=auc(scores[n:], scores[:n]),
         log_loss=_relative_log_loss(scores, side),
         ceiling=stack.ceiling,
-        weights=dict(zip(members.names, stack.whole[1:-1].tolist(), strict=True)),
     )
 
 
@@ -248,8 +238,8 @@ def _deal(rng: np.random.Generator, side: Ints, clusters: Ints, n_folds: int) ->
     order = np.lexsort((rng.random(len(side)), clusters, side))
     fold = np.empty(len(side), dtype=np.int64)
     for s in (0, 1):
-        own = order[side[order] == s]
-        fold[own] = (np.arange(len(own)) + rng.integers(n_folds)) % n_folds
+        rows = order[side[order] == s]
+        fold[rows] = (np.arange(len(rows)) + rng.integers(n_folds)) % n_folds
     return fold
 
 
@@ -272,10 +262,10 @@ def _log_ratio_by_part(
     """
     n, n_folds = int((members.side == 0).sum()), int(fold.max()) + 1
     by_part = np.empty((n_folds, n))
-    own_fold = fold[:n]
-    own_part = stack.log_ratio(by_member[:n], own_fold)
+    train_fold = fold[:n]
+    with_one_left_out = stack.log_ratio(by_member[:n], train_fold)
     for j in range(n_folds):
-        by_part[j, own_fold == j] = own_part[own_fold == j]
+        by_part[j, train_fold == j] = with_one_left_out[train_fold == j]
         for h in range(j):
             left_out = (fold == j) | (fold == h)
             new = np.flatnonzero(left_out[:n])
@@ -283,9 +273,9 @@ def _log_ratio_by_part(
             for m, name in enumerate(members.names):
                 if stack.whole[1 + m] >= _LEAST_WEIGHT:
                     again[:, m] = members.log_ratio(name, np.flatnonzero(~left_out), new, _seed(rng), again=True)
-            log_ratio = stack.log_ratio(again, own_fold[new])
+            log_ratio = stack.log_ratio(again, train_fold[new])
             for part, of in ((h, j), (j, h)):
-                by_part[part, new[own_fold[new] == of]] = log_ratio[own_fold[new] == of]
+                by_part[part, new[train_fold[new] == of]] = log_ratio[train_fold[new] == of]
     return by_part
 
 
@@ -293,12 +283,11 @@ def _seed(rng: np.random.Generator) -> int:
     return int(rng.integers(2**31 - 1000))
 
 
-def _auc(scores: Floats, side: Ints) -> float:
-    """Probability that a record of V̂ has a higher score than one of T̂, ties counted half."""
-    _, places, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]
-    n, m = int((side == 0).sum()), int((side == 1).sum())
-    return float((ranks[side == 1].sum() - m * (m + 1) / 2) / (n * m))
+def auc(high: Floats, low: Floats) -> float:
+    """Probability that a score of the first kind is higher than one of the second, ties counted half."""
+    order = np.sort(low)
+    twice = np.searchsorted(order, high, "left").sum() + np.searchsorted(order, high, "right").sum()
+    return float(twice / 2 / (len(high) * len(low)))
 
 
 def _relative_log_loss(scores: Floats, side: Ints) -> float:

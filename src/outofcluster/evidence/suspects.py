@@ -1,8 +1,8 @@
-"""Training clusters that may be pieces of held-out entities, as plain data that can be kept with the samples.
+"""What the records show about who leaked, as plain data that can be kept with the samples.
 
-Whether records agree with the probabilities of having leaked that were given for them, as plain numbers.
-
-:mod:`outofcluster.leakage.records` says how they come about.
+For pieces these are the training clusters that may belong with held-out ones (:mod:`outofcluster.evidence.entities`),
+for single records whether they agree with the probabilities of having leaked that were given for them
+(:mod:`outofcluster.leakage.records`).
 """
 
 from __future__ import annotations

@@ -43,72 +43,44 @@ less than that where few records of large entities are misplaced.
 The standard error is that of a ratio estimator whose independent units are the true clusters, or the linked ones
 where those were drawn. It is for the average over folds; the luck of one assignment to folds is not in it. Populations
 count as large: no correction for a finite one is made, which is conservative.
-"
 
-What a linkage got wrong, counted on audited records: splits, merges, B-cubed precision and recall, piece sizes.
-
-An entity is *split* where its records lie in two linked clusters or more, and a cluster *merges* entities where it
-holds records of two or more. For a record whose piece (the records of its entity in its cluster) has a records, in an
-entity of t and a cluster of s, B-cubed recall is the mean of a/t, and B-cubed precision that of a/s.
-
-The *main cluster* of an entity is the linked cluster that holds most of its records. Records of the entity that lie
-elsewhere are *misplaced*, and the number of them that train while their main cluster is held out is derived in
-:mod:`outofcluster.leakage.audited`.
-
-Splits are what leaks. Merges do not leak, but they tie entities together, so that fewer clusters are independent.
-"
+**What the linkage got wrong.** An entity is *split* where its records lie in two linked clusters or more, and a cluster
+*merges* entities where it holds records of two or more. For a record whose piece (the records of its entity in its
+cluster) has a records, in an entity of t and a cluster of s, B-cubed recall is the mean of a/t, and B-cubed precision
+that of a/s. Splits are what leaks. Merges do not leak, but they tie entities together, so that fewer clusters are
+independent.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from outofcluster._base.arguments import Array, check_choice, short
+from outofcluster._base.arguments import Array, as_array, check_choice
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.plain import data_frame, number, reading, whole
+from outofcluster._base.plain import data_frame
 from outofcluster.evidence.laws import PieceLaw
-from outofcluster.leakage.splits import Side, below_one, counted_and_other, read_split, same_index
-from outofcluster.problem.folds import Clusters, Fold, Rows, check_labels
+from outofcluster.leakage.splits import Rates, Side, Split, below_one, counted_and_other, read_split, same_index
+from outofcluster.problem.folds import Clusters, Rows, check_labels, in_order_of_occurrence
 
 
-@dataclass(frozen=True, eq=False)
-class Audited:
-    """What audited records say.
-
-    Attributes
-    ----------
-    rates : dict
-        Rate and standard error of each side.
-    at_least : bool
-        Whether the rates are lower bounds.
-    pieces : PieceLaw
-        How entities are cut.
-    errors : LinkageErrors
-        Splits and merges.
-    """
-
-    rates: dict[Side, tuple[float, float | None]]
-    at_least: bool
-    pieces: PieceLaw
-    errors: LinkageErrors
-
-
-def look_at_audited_records(
+def rates_of_audited_records(
     true_groups: Any, groups: Any, cv: Any, drawn: Any, sampled: Any, sides: tuple[Side, ...]
-) -> Audited:
-    """Both rates, the pieces and the errors; see :meth:`outofcluster.Leakage.from_true_groups` for the arguments."""
+) -> tuple[Rates, bool, PieceLaw, LinkageErrors]:
+    """Rates, whether they are lower bounds, how entities are cut, and splits and merges.
+
+    See :meth:`outofcluster.Leakage.from_true_groups` for the arguments.
+    """
     check_choice("drawn", drawn, ("entities", "records", "clusters"))
     same_index(("true_groups", true_groups), ("groups", groups))
     labels = check_labels("groups", groups, None)
-    codes, names = _codes(labels)
-    true, _ = _codes(check_labels("true_groups", true_groups, len(codes)))
-    clusters = Clusters(labels, codes, names, codes)
-    split = read_split(cv, clusters)
+    codes, names = in_order_of_occurrence(labels.tolist())
+    true, _ = in_order_of_occurrence(check_labels("true_groups", true_groups, len(codes)).tolist())
+    split = read_split(cv, Clusters(labels, codes, names, codes))
     size = np.bincount(true)
     # How much each record counts, and for how many entities each entity stands.
     if sampled is None:
@@ -120,19 +92,18 @@ def look_at_audited_records(
         if drawn == "clusters" and not np.array_equal(counts, (np.bincount(codes, counts) > 0)[codes]):
             raise InputError("sampled must be True for all records of a drawn cluster, or for none, got some of them.")
     entities = np.bincount(true, counts) / size
-    share = split if isinstance(split, float) else float(np.mean([_share(fold) for fold in split]))
+    if isinstance(split, float):
+        share = split
+    else:
+        share = float(np.mean([len(fold.validation) / (len(fold.train) + len(fold.validation)) for fold in split]))
     units = codes if drawn == "clusters" else true
-    return Audited(
-        {of: _rate(true, codes, split, of, counts, units) for of in sides},
-        drawn == "clusters" and sampled is None,
-        PieceLaw.of(true, codes, entities, share),
-        count_errors(true, codes, counts, entities, _misplaced(true, codes, split, counts)),
-    )
+    rates: Rates = {of: _rate(true, codes, split, of, counts, units) for of in sides}
+    pieces = PieceLaw.of(true, codes, entities, share)
+    errors = count_errors(true, codes, counts, entities, _misplaced(true, codes, split, counts))
+    return rates, drawn == "clusters" and sampled is None, pieces, errors
 
 
-def _rate(
-    true: Rows, codes: Rows, split: float | tuple[Fold, ...], of: Side, counts: Array, units: Rows
-) -> tuple[float, float | None]:
+def _rate(true: Rows, codes: Rows, split: Split, of: Side, counts: Array, units: Rows) -> tuple[float, float | None]:
     """The rate of one side and its standard error."""
     # For each split, the rows that are counted and the probability with which each of them leaks.
     pools: list[tuple[Any, Array]]
@@ -161,7 +132,7 @@ def _rate(
     return rate, math.sqrt(count / (count - 1) * float(influence @ influence)) or rate / (count + 1)
 
 
-def _misplaced(true: Rows, codes: Rows, split: float | tuple[Fold, ...], counts: Array) -> float:
+def _misplaced(true: Rows, codes: Rows, split: Split, counts: Array) -> float:
     """The share of the training records outside their entity's main cluster while that is held out."""
     piece, size = np.unique(np.stack([true, codes], axis=1), axis=0, return_counts=True)
     # The last of an entity's pieces in this order is its largest one, and the first such one where there are several.
@@ -181,29 +152,14 @@ def _misplaced(true: Rows, codes: Rows, split: float | tuple[Fold, ...], counts:
     return float(np.mean(shares))
 
 
-def _codes(labels: Any) -> tuple[Rows, list[Any]]:
-    """Labels of any kind as numbers, in the order in which they first occur, and the labels in that order."""
-    numbers: dict[Any, int] = {}
-    codes = np.array([numbers.setdefault(label, len(numbers)) for label in labels.tolist()], dtype=np.int64)
-    return codes, list(numbers)
-
-
-def _check_mask(sampled: Any, n: int) -> Any:
-    try:
-        mask = np.asarray(sampled)
-    except Exception:  # Whatever an object does that is asked for its values.
-        raise InputError(f"sampled must say True or False for each of the {n} records, got {short(sampled)}.") from None
+def _check_mask(sampled: Any, n: int) -> NDArray[np.bool_]:
+    must = f"sampled must say True or False for each of the {n} records"
+    mask = as_array(must, sampled)
     if mask.dtype != bool or mask.shape != (n,):
-        raise InputError(
-            f"sampled must say True or False for each of the {n} records, got {mask.dtype} of shape {mask.shape}."
-        )
+        raise InputError(f"{must}, got {mask.dtype} of shape {mask.shape}.")
     if not mask.any():
         raise InputError("sampled must be True for at least one record, got none.")
     return mask
-
-
-def _share(fold: Fold) -> float:
-    return len(fold.validation) / (len(fold.train) + len(fold.validation))
 
 
 @dataclass(frozen=True)
@@ -297,18 +253,6 @@ class LinkageErrors:
         """
         columns = zip(*self.sizes, strict=True) if self.sizes else ((), (), ())
         return data_frame(dict(zip(("entity_size", "piece_size", "pieces"), map(list, columns), strict=True)))
-
-    @classmethod
-    def from_dict(cls, data: Any) -> LinkageErrors:
-        """Errors from plain data, as `plain` of them gives."""
-        with reading("linkage errors"):
-            if not isinstance(data, Mapping):
-                raise TypeError(f"{short(data)} is not an object")
-            names = [name for name in cls.__dataclass_fields__ if name not in ("sizes", "misplaced")]
-            values: dict[str, Any] = {name: (whole if name.startswith("n_") else number)(data[name]) for name in names}
-            # Files of earlier versions do not have it.
-            values["misplaced"] = number(data.get("misplaced", math.nan))
-            return cls(**values, sizes=tuple((size, piece, count) for size, piece, count in data["sizes"]))
 
 
 def count_errors(entity: Rows, cluster: Rows, of_record: Array, of_entity: Array, misplaced: float) -> LinkageErrors:

@@ -38,7 +38,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from outofcluster._base.arguments import Array, check_choice, check_share
+from outofcluster._base.arguments import Array, check_choice
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import check_records, take_rows, target_array
 from outofcluster._base.seeds import RandomState, seed_of
@@ -50,10 +50,8 @@ from outofcluster.problem.folds import Clusters, Fold, Rows, looks_linked, make_
 
 _THRESHOLDS = 40
 """Thresholds that are tried: quantiles of V̂'s scores."""
-_SAFETY = 0.5
-"""Share of α at which the bound is worked out; see above."""
-_LEAST_AUC = 0.75
-"""AUC from which the estimate was near the truth in simulated worlds."""
+_ALPHA, _SAFETY = 0.05, 0.5
+"""α of the bound, and the share of it at which the bound is worked out; see above."""
 _LEAST_RECORDS = 10
 """Records on either side that a rate needs."""
 _Z95 = 1.6448536269514722
@@ -62,39 +60,15 @@ _Z95 = 1.6448536269514722
 
 @dataclass(frozen=True)
 class DataRate:
-    """An estimate of p0 from the data alone.
-
-    Attributes
-    ----------
-    rate : float
-        The estimate, below 1.
-    upper : float
-        Upper bound, at most 1.
-    std : float
-        Standard error that fits the distance from the estimate to the bound.
-    identified : bool
-        Whether the sides are told apart well enough for the estimate to mean something.
-    best_bin, ceiling, share : float
-        What the estimate is made of: the ratio in the best region, ε of the stack, and the share of V̂ in the region.
-    """
+    """An estimate of p0 from the data alone, its upper bound, and the standard error that fits their distance."""
 
     rate: float
     upper: float
     std: float
-    identified: bool
-    best_bin: float
-    ceiling: float
-    share: float
 
 
 def rate_of_data(
-    X: Any,
-    y: Any,
-    groups: Any,
-    cv: Any = None,
-    error_model: Any = "auto",
-    discriminator: Any = None,
-    random_state: RandomState = None,
+    X: Any, y: Any, groups: Any, cv: Any, error_model: Any, discriminator: Any, random_state: RandomState
 ) -> DataRate:
     """The rate of a cross-validation, over all its folds; see `Leakage.from_data` for the parameters."""
     if discriminator is not None:
@@ -104,7 +78,7 @@ def rate_of_data(
         target_array(y)
     folds = make_folds(X, y, groups, cv)
     clusters = Clusters.of(groups, None).codes
-    check_data_rate(y, folds, clusters, error_model)
+    _check(y, folds, clusters, error_model)
     seeds = np.random.SeedSequence(seed_of(random_state)).spawn(len(folds))
     discrete = y is not None and is_discrete(y)
     with one_thread():
@@ -119,10 +93,10 @@ def rate_of_data(
             )
             for fold, seed in zip(folds, seeds, strict=True)
         )
-        return over_folds([estimate_rate(of_fold) for of_fold in sides])
+        return over_folds([estimate_rate(fold_sides) for fold_sides in sides])
 
 
-def check_data_rate(y: Any, folds: Sequence[Fold], clusters: Rows, error_model: Any = "records") -> None:
+def _check(y: Any, folds: Sequence[Fold], clusters: Rows, error_model: Any) -> None:
     """Refuse folds for which no rate can come from the data, before anything is fitted."""
     check_choice("error_model", error_model, ("auto", "records", "fragments"))
     linked = error_model == "auto" and looks_linked([clusters[fold.validation] for fold in folds])
@@ -148,24 +122,23 @@ def check_data_rate(y: Any, folds: Sequence[Fold], clusters: Rows, error_model: 
                     )
 
 
-def estimate_rate(sides: Sides, *, alpha: float = 0.05) -> DataRate:
+def estimate_rate(sides: Sides) -> DataRate:
     """Estimate p0 and bound it from above, from out-of-fold scores."""
-    alpha = check_share("alpha", alpha, "(0, 1)")
     a = b = 0
-    for k in range(int(max(sides.fold_train.max(), sides.fold_validation.max())) + 1):
-        train, validation = sides.fold_train == k, sides.fold_validation == k
+    for k in range(int(max(sides.fold_train.max(), sides.part.max())) + 1):
+        train, validation = sides.fold_train == k, sides.part == k
         threshold = _best_threshold(sides.score_train[~train], sides.score_validation[~validation])
         a += int((sides.score_train[train] >= threshold).sum())
         b += int((sides.score_validation[validation] >= threshold).sum())
     n_train, n_validation = len(sides.score_train), len(sides.score_validation)
     share = b / n_validation
-    best_bin = min(1.0, a / n_train / share) if b else 1.0
-    upper = largest_count(a, b, n_train, n_validation, _SAFETY * alpha) / n_train
-    rate = (1 - share**2) * min(sides.ceiling, best_bin) + share**2 * best_bin
+    ratio = min(1.0, a / n_train / share) if b else 1.0
+    upper = largest_count(a, b, n_train, n_validation, _SAFETY * _ALPHA) / n_train
+    rate = (1 - share**2) * min(sides.ceiling, ratio) + share**2 * ratio
     if a == 0 and b and sides.ceiling < 2e-4:  # The least ε that the stack can have stands for none.
         rate = 0.0
     rate = min(rate, upper, 1 - 1 / n_train)
-    return DataRate(rate, upper, (upper - rate) / _Z95, sides.auc >= _LEAST_AUC, best_bin, sides.ceiling, share)
+    return DataRate(rate, upper, (upper - rate) / _Z95)
 
 
 def over_folds(rates: Sequence[DataRate]) -> DataRate:
@@ -174,10 +147,7 @@ def over_folds(rates: Sequence[DataRate]) -> DataRate:
     The mean of the folds' bounds is the bound for the mean of their rates. The folds share records, so that their
     errors may go together, and nothing is gained by pretending that they do not.
     """
-    means: dict[str, Any] = {
-        f.name: float(np.mean([getattr(rate, f.name) for rate in rates])) for f in fields(DataRate)
-    }
-    return DataRate(**means | {"identified": all(rate.identified for rate in rates)})
+    return DataRate(*(float(np.mean([getattr(rate, field.name) for rate in rates])) for field in fields(DataRate)))
 
 
 def largest_count(a: int, b: int, n_train: int, n_validation: int, alpha: float) -> int:

@@ -7,12 +7,10 @@ r"""What linkage tools give, in the order of the data: pairs with probabilities,
 
 None of the tools is imported: their results are frames and arrays.
 
-How many matches did blocking never compare? Capture and recapture over blocking rules.
-
-Blocking rules catch matches as traps catch animals: a match that one rule misses may be caught by another. From how
-often matches are caught by one rule, by two and so on follows how many are caught by none. Let D matches be caught by
-at least one rule, :math:`n_r` by rule r, :math:`a_r` by rule r alone, and :math:`f_2` by exactly two rules. There are
-two estimates of :math:`f_0`, the matches that no rule catches:
+**How many matches did blocking never compare?** Blocking rules catch matches as traps catch animals: a match that one
+rule misses may be caught by another. From how often matches are caught by one rule, by two and so on follows how many
+are caught by none. Let D matches be caught by at least one rule, :math:`n_r` by rule r, :math:`a_r` by rule r alone,
+and :math:`f_2` by exactly two rules. There are two estimates of :math:`f_0`, the matches that no rule catches:
 
 - *Independent rules* (Lincoln and Petersen for two rules, Darroch for more): the number of all matches N solves
   :math:`1 - D/N = \prod_r (1 - n_r/N)`.
@@ -22,7 +20,6 @@ two estimates of :math:`f_0`, the matches that no rule catches:
 The larger of the two counts. The standard error adds the Poisson variance of the counts, by the delta method, and half
 the distance of the two estimates. Both claim too little where matches escape for a common reason, such as a missing
 value in all the columns, so the recall is rather too high than too low.
-"
 """
 
 from __future__ import annotations
@@ -35,54 +32,49 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
-from outofcluster._base.arguments import Array, check_share, check_vector, listed, short, shown
+from outofcluster._base.arguments import Array, as_array, check_share, check_vector, listed, short, shown
 from outofcluster._base.exceptions import InputError
-from outofcluster.leakage.pairs import read_ids
+from outofcluster.leakage.pairs import Linkage, read_ids
+from outofcluster.problem.folds import in_order_of_occurrence
 
 
-@dataclass(frozen=True, eq=False)
-class Linked:
-    """Pairs by the names of their records, and the cluster of every record in the order of ``ids``."""
-
-    left: list[Any]
-    right: list[Any]
-    probability: Array
-    groups: NDArray[Any]
-    ids: list[Any]
-    recall: BlockingRecall | None = None
-
-
-def read_splink(predictions: Any, clusters: Any, ids: Any, blocking_rules: Any = None) -> Linked:
+def read_splink(predictions: Any, clusters: Any, ids: Any, blocking_rules: Any) -> Linkage:
     """What splink gives; see :meth:`outofcluster.Leakage.from_splink` for the arguments."""
     pairs, nodes = _frame("predictions", predictions), _frame("clusters", clusters)
-    name = _id_column(pairs, ids)
-    wanted = [f"{name}_l", f"{name}_r", "match_probability"]
-    _check_columns("predictions", pairs, wanted)
-    _check_columns("clusters", nodes, ["cluster_id", name])
-    places = read_ids(ids, None)
-    names = list(places)
-    left, right = pairs[wanted[0]].tolist(), pairs[wanted[1]].tolist()
-    of_nodes = nodes[name].tolist()
-    if "source_dataset" in nodes.columns and (not names or isinstance(names[0], tuple)):
+    # splink's settings may change the name of the unique id to a column of the data.
+    column = getattr(ids, "name", None)
+    if not isinstance(column, str) or f"{column}_l" not in pairs.columns:
+        column = "unique_id"
+    _check_columns("predictions", pairs, [f"{column}_l", f"{column}_r", "match_probability"])
+    _check_columns("clusters", nodes, ["cluster_id", column])
+    row_of = read_ids(ids, None)
+    first = next(iter(row_of))
+    several_tables = "source_dataset" in nodes.columns and isinstance(first, tuple)
+    if several_tables:
         _check_columns("predictions", pairs, ["source_dataset_l", "source_dataset_r"])
-        left = list(zip(pairs["source_dataset_l"].tolist(), left, strict=True))
-        right = list(zip(pairs["source_dataset_r"].tolist(), right, strict=True))
-        of_nodes = list(zip(nodes["source_dataset"].tolist(), of_nodes, strict=True))
-    elif len(set(of_nodes)) < len(of_nodes):
+
+    def named(table: Any, side: str = "") -> list[Any]:
+        names: list[Any] = table[column + side].tolist()
+        return list(zip(table["source_dataset" + side].tolist(), names, strict=True)) if several_tables else names
+
+    clustered = named(nodes)
+    if not several_tables and len(set(clustered)) < len(clustered):
         raise InputError(
             "ids must be pairs (source_dataset, unique_id) where the same unique id occurs in several tables, "
-            f"got {short(names[0])}."
+            f"got {short(first)}."
         )
-    by_name = dict(zip(of_nodes, nodes["cluster_id"].tolist(), strict=True))
-    recall = None
     probability = check_vector("match_probability", pairs["match_probability"])
+    recall = None
     if blocking_rules is not None:
         recall = capture_recapture(_which_rules(pairs, blocking_rules), np.clip(probability, 0, 1))
-    return Linked(left, right, probability, _groups(names, by_name), names, recall)
+    groups = _labels(row_of, dict(zip(clustered, nodes["cluster_id"].tolist(), strict=True)))
+    return Linkage(named(pairs, "_l"), named(pairs, "_r"), probability, groups, list(row_of), recall)
 
 
-def read_recordlinkage(probabilities: Any, clusters: Any, ids: Any, threshold: Any = None) -> Linked:
+def read_recordlinkage(probabilities: Any, clusters: Any, ids: Any, threshold: Any) -> Linkage:
     """What recordlinkage gives; see :meth:`outofcluster.Leakage.from_recordlinkage` for the arguments."""
     index: Any = getattr(probabilities, "index", None)
     if getattr(index, "nlevels", 0) != 2:
@@ -90,35 +82,29 @@ def read_recordlinkage(probabilities: Any, clusters: Any, ids: Any, threshold: A
             f"probabilities must be a Series with an index of two levels, the records of each pair, "
             f"got {type(probabilities).__name__}."
         )
-    names = list(read_ids(ids, None))
+    row_of = read_ids(ids, None)
     left, right = index.get_level_values(0).tolist(), index.get_level_values(1).tolist()
     probability = check_vector("probabilities", probabilities)
     if clusters is None:
         if threshold is None:
             raise InputError("clusters must be given, or threshold, from which pairs are links, got None for both.")
-        groups = _components(names, left, right, probability >= check_share("threshold", threshold))
+        groups = _components(row_of, left, right, probability >= check_share("threshold", threshold))
     elif threshold is not None:
         raise InputError("threshold must be None where clusters are given.")
     elif isinstance(clusters, Mapping) or (hasattr(clusters, "items") and hasattr(clusters, "index")):
-        groups = _groups(names, dict(clusters.items()))
+        groups = _labels(row_of, dict(clusters.items()))
     elif isinstance(clusters, list | tuple) and len(clusters) and getattr(clusters[0], "nlevels", 0) == 2:
         # Connected components: the links of each.
-        groups = _groups(names, _numbered([{name for pair in part for name in pair} for part in clusters]), alone=True)
+        groups = _numbers(row_of, [{name for pair in links for name in pair} for links in clusters])
     else:
-        try:
-            groups = np.asarray(clusters)
-        except Exception:  # Whatever an object does that is asked for its values.
-            raise InputError(
-                f"clusters must hold one label for each of the {len(names)} ids, got {short(clusters)}."
-            ) from None
-        if groups.shape != (len(names),):
-            raise InputError(
-                f"clusters must hold one label for each of the {len(names)} ids, got shape {groups.shape}."
-            )
-    return Linked(left, right, probability, groups, names)
+        must = f"clusters must hold one label for each of the {len(row_of)} ids"
+        groups = as_array(must, clusters)
+        if groups.shape != (len(row_of),):
+            raise InputError(f"{must}, got shape {groups.shape}.")
+    return Linkage(left, right, probability, groups, list(row_of))
 
 
-def read_dedupe(scores: Any, clusters: Any, ids: Any) -> Linked:
+def read_dedupe(scores: Any, clusters: Any, ids: Any) -> Linkage:
     """What dedupe gives; see :meth:`outofcluster.Leakage.from_dedupe` for the arguments."""
     fields = getattr(getattr(scores, "dtype", None), "names", None) or ()
     if not {"pairs", "score"} <= set(fields):
@@ -126,18 +112,17 @@ def read_dedupe(scores: Any, clusters: Any, ids: Any) -> Linked:
             f"scores must be an array with the fields 'pairs' and 'score', as deduper.score gives it, "
             f"got {short(scores)}."
         )
-    names = list(read_ids(ids, None))
+    row_of = read_ids(ids, None)
     try:
-        members = [set(_listed(cluster)) for cluster, _ in clusters]
+        members = [set(listed("clusters", names)) for names, _ in clusters]
     except Exception:
         raise InputError(
             "clusters must be pairs of record names and confidences, as deduper.cluster gives them, "
             f"got {short(clusters)}."
         ) from None
     probability = check_vector("score", np.array(scores["score"], dtype=float))
-    pairs = np.array(scores["pairs"])
-    groups = _groups(names, _numbered(members), alone=True)
-    return Linked(pairs[:, 0].tolist(), pairs[:, 1].tolist(), probability, groups, names)
+    pairs, groups = np.array(scores["pairs"]), _numbers(row_of, members)
+    return Linkage(pairs[:, 0].tolist(), pairs[:, 1].tolist(), probability, groups, list(row_of))
 
 
 def _frame(name: str, table: Any) -> Any:
@@ -148,12 +133,6 @@ def _frame(name: str, table: Any) -> Any:
     if not hasattr(table, "columns"):
         raise InputError(f"{name} must be a SplinkDataFrame or a frame, got {short(table)}.")
     return table
-
-
-def _id_column(pairs: Any, ids: Any) -> str:
-    """The name of the unique id, which splink's settings may change to a column of the data."""
-    own = getattr(ids, "name", None)
-    return own if isinstance(own, str) and f"{own}_l" in pairs.columns else "unique_id"
 
 
 def _check_columns(name: str, table: Any, wanted: Sequence[str]) -> None:
@@ -184,48 +163,34 @@ def _which_rules(pairs: Any, blocking_rules: Any) -> NDArray[np.bool_]:
     return table
 
 
-def _groups(names: Iterable[Any], by_name: Mapping[Any, Any], *, alone: bool = False) -> NDArray[Any]:
-    """The cluster of every record; records without one are refused, or get numbers of their own."""
-    fresh = len(by_name)
-    labels = []
-    for name in names:
-        if name not in by_name and not alone:
-            raise InputError(f"clusters must have every record of ids, got none for {short(name)}.")
-        labels.append(by_name.get(name, fresh))
-        fresh += name not in by_name
-    if not alone:
-        return np.array(labels) if len({type(label) for label in labels}) == 1 else np.array(labels, dtype=object)
-    # Numbers in the order of the data.
-    numbers: dict[Any, int] = {}
-    return np.array([numbers.setdefault(label, len(numbers)) for label in labels], dtype=np.int64)
+def _labels(names: Iterable[Any], label_of: Mapping[Any, Any]) -> NDArray[Any]:
+    """The label of every record's cluster; records without one are refused."""
+    missing = next((name for name in names if name not in label_of), None)
+    if missing is not None:
+        raise InputError(f"clusters must have every record of ids, got none for {short(missing)}.")
+    labels = [label_of[name] for name in names]
+    return np.array(labels) if len({type(label) for label in labels}) == 1 else np.array(labels, dtype=object)
 
 
-def _numbered(members: Sequence[set[Any]]) -> dict[Any, int]:
-    """The number of the cluster of every record that is in one."""
-    by_name: dict[Any, int] = {}
-    for number, part in enumerate(members):
-        for name in part:
-            if by_name.setdefault(name, number) != number:
+def _numbers(names: Iterable[Any], members: Sequence[set[Any]]) -> NDArray[Any]:
+    """The number of every record's cluster, in the order of the data; records in none are clusters of their own."""
+    cluster_of: dict[Any, Any] = {}
+    for number, cluster in enumerate(members):
+        for name in cluster:
+            if cluster_of.setdefault(name, number) != number:
                 raise InputError(f"clusters must hold every record once, got {short(name)} in two of them.")
-    return by_name
+    return in_order_of_occurrence(cluster_of.get(name, (name,)) for name in names)[0]
 
 
-def _components(names: list[Any], left: list[Any], right: list[Any], linked: Any) -> NDArray[Any]:
+def _components(row_of: Mapping[Any, int], left: list[Any], right: list[Any], linked: Any) -> NDArray[Any]:
     """Records joined along links, as numbers in the order of the data."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    places = {name: row for row, name in enumerate(names)}
-    rows = [(places.get(one, -1), places.get(two, -1)) for one, two, ok in zip(left, right, linked, strict=True) if ok]
+    links = [(one, two) for one, two, joined in zip(left, right, linked, strict=True) if joined]
+    # Names that are not known are refused where pairs are read.
+    rows = [(row_of[one], row_of[two]) for one, two in links if one in row_of and two in row_of]
     one, two = np.array(rows, dtype=np.int64).reshape(-1, 2).T
-    known = (one >= 0) & (two >= 0)  # Unknown names are refused where pairs are read.
-    graph = coo_array((np.ones(int(known.sum())), (one[known], two[known])), shape=(len(names), len(names)))
+    graph = coo_array((np.ones(len(rows)), (one, two)), shape=(len(row_of), len(row_of)))
     labels: NDArray[Any] = connected_components(graph, directed=False)[1].astype(np.int64)
     return labels
-
-
-def _listed(values: Any) -> list[Any]:
-    return list(values.tolist()) if hasattr(values, "tolist") else list(values)
 
 
 @dataclass(frozen=True)
@@ -279,10 +244,7 @@ def capture_recapture(rules: Any, probability: ArrayLike | None = None) -> Block
     >>> print(ooc.capture_recapture(rules))
     blocking compared 88% ± 1.1% of the matches: 880 caught, about 120 missed
     """
-    try:
-        caught = np.asarray(rules)
-    except Exception:
-        raise InputError(f"rules must be a table with one row per pair, got {short(rules)}.") from None
+    caught = as_array("rules must be a table with one row per pair", rules)
     if caught.dtype != bool or caught.ndim != 2 or caught.shape[1] < 2 or len(caught) == 0:
         raise InputError(
             f"rules must say True or False for each pair and each of two or more rules, got {caught.dtype} of shape "
@@ -298,24 +260,23 @@ def capture_recapture(rules: Any, probability: ArrayLike | None = None) -> Block
     counts: Array = np.bincount(which.reshape(-1), weight).astype(float)
     if counts[history.sum(axis=1) > 1].sum() < 1:
         raise InputError("rules must catch some matches twice, got none: nothing is known about those that they miss.")
-    estimates = _independent(history, counts), _unequal(history, counts)
-    missed = max(estimates)
     variance = 0.0
-    for place, count in enumerate(counts):
+    for i, count in enumerate(counts):
         if count > 0:
             step = np.zeros(len(counts))
-            step[place] = 0.01 * count
-            moved = _recall(history, counts + step) - _recall(history, counts - step)
+            step[i] = 0.01 * count
+            moved = _recalls(history, counts + step)[0] - _recalls(history, counts - step)[0]
             variance += (moved / (0.02 * count)) ** 2 * count
+    low, high = _recalls(history, counts)
     total = float(counts.sum())
-    low, high = sorted(total / (total + none) for none in estimates)
-    std = math.hypot(math.sqrt(variance), (high - low) / 2)
-    return BlockingRecall(total / (total + missed), std, total, missed)
-
-
-def _recall(history: Any, counts: Array) -> float:
     missed = max(_independent(history, counts), _unequal(history, counts))
-    return float(counts.sum() / (counts.sum() + missed))
+    return BlockingRecall(low, math.hypot(math.sqrt(variance), (high - low) / 2), total, missed)
+
+
+def _recalls(history: Any, counts: Array) -> list[float]:
+    """The recall by both estimates of what no rule catches, the lower one first."""
+    caught = float(counts.sum())
+    return sorted(caught / (caught + estimate(history, counts)) for estimate in (_independent, _unequal))
 
 
 def _independent(history: Any, counts: Array) -> float:

@@ -48,8 +48,9 @@ It is for the average over folds; the luck of one assignment to folds is not in 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,7 @@ from scipy.special import expit, logit
 
 from outofcluster._base.arguments import (
     Array,
+    as_array,
     check_number,
     check_share,
     check_vector,
@@ -70,9 +72,9 @@ from outofcluster._base.arguments import (
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import order_of_codes
 from outofcluster.leakage.precision_recall import leaked_by_missed_pairs
-from outofcluster.leakage.review import recalibrate
-from outofcluster.leakage.splits import Side, below_one, counted_and_other, read_split, same_index
-from outofcluster.problem.folds import Clusters, Fold, Rows, check_labels
+from outofcluster.leakage.review import check_answer, is_missing, recalibrate
+from outofcluster.leakage.splits import Rates, Side, Split, below_one, counted_and_other, read_split, same_index
+from outofcluster.problem.folds import Clusters, Rows, check_labels
 
 # Nodes and weights on (0, 1) that stay exact for odds from tiny to huge: u = expit(π sinh s) (double exponential),
 # with -log(u) in place of u so that nothing is lost near 1.
@@ -97,45 +99,40 @@ _SHORTEST_LINK = 1e-6
 _LARGEST_CLUSTER = 400
 """Records of a cluster up to which paths inside it are followed."""
 
-PairRates = dict[Side, tuple[float, float]]
+
+@dataclass(frozen=True, eq=False)
+class Linkage:
+    """What a linkage gives: pairs by the names of their records, and the cluster of every record."""
+
+    left: Any
+    right: Any
+    probability: Any
+    groups: Any
+    ids: Any = None
+    """The name of every record in the order of ``groups``; None where pairs are named by row numbers."""
+    blocking_recall: Any = None
 
 
-def rates_of_pairs(
-    left: Any,
-    right: Any,
-    probability: Any,
-    groups: Any,
-    cv: Any,
-    sides: tuple[Side, ...],
-    ids: Any = None,
-    blocking_recall: Any = None,
-    reviewed: Any = None,
-) -> PairRates:
+def rates_of_pairs(linkage: Linkage, cv: Any, sides: tuple[Side, ...], reviewed: Any) -> Rates:
     """Rates and standard errors; see :meth:`outofcluster.Leakage.from_pair_probabilities` for the arguments."""
-    recall = _read_recall(blocking_recall)
-    pairs, split = _read_pairs(left, right, probability, groups, cv, ids)
-    answers = None if reviewed is None else _read_review(reviewed, pairs.n_listed)
-    if answers is None:
+    recall = _read_recall(linkage.blocking_recall)
+    pairs, split = _read_pairs(linkage, cv)
+    if reviewed is None:
         return {of: _rate(pairs, split, of, recall) for of in sides}
-    known, leaked = answers
+    answers = _read_review(reviewed, len(linkage.probability))[pairs.position]
+    known = ~np.isnan(answers)
     log_odds = logit(np.clip(pairs.m, _CERTAIN, 1 - _CERTAIN))
-    place = {row: i for i, row in enumerate(pairs.listed.tolist())}
-    rows = np.array([place[row] for row in known if row in place], dtype=np.int64)
-    answer = np.array([leaked[i] for i, row in enumerate(known) if row in place], dtype=float)
-    theta, spread = recalibrate(log_odds[rows], answer)
+    theta, spread = recalibrate(log_odds[known], answers[known])
 
-    def corrected(theta: Array) -> Pairs:
+    def rate_at(theta: Array, of: Side) -> tuple[float, float]:
         m = np.where(pairs.m > 0, expit(theta[0] + theta[1] * log_odds), 0.0)
-        m[rows] = answer
-        return replace(pairs, m=m)
+        return _rate(replace(pairs, m=np.where(known, answers, m)), split, of, recall)
 
-    rates: PairRates = {}
+    rates: Rates = {}
     for of in sides:
-        rate, std = _rate(corrected(theta), split, of, recall)
-        moved = [
-            _rate(corrected(theta + step), split, of, recall)[0] - _rate(corrected(theta - step), split, of, recall)[0]
-            for step in _STEP_OF_THETA * np.eye(2)
-        ]
+        rate, std = rate_at(theta, of)
+        steps = _STEP_OF_THETA * np.eye(2)
+        moved = [rate_at(theta + step, of)[0] - rate_at(theta - step, of)[0] for step in steps]
         gradient = np.array(moved) / (2 * _STEP_OF_THETA)
         rates[of] = rate, math.hypot(std, math.sqrt(float(gradient @ spread @ gradient)))
     return rates
@@ -148,9 +145,8 @@ class Pairs:
     one: Rows
     two: Rows
     m: Array
-    listed: Rows
-    """Place of each pair among those that the user gave."""
-    n_listed: int
+    position: Rows
+    """Position of each pair among those that the user listed."""
     codes: Rows
 
     @property
@@ -158,6 +154,17 @@ class Pairs:
         """Which pairs lie between two approximate clusters."""
         apart: NDArray[np.bool_] = self.codes[self.one] != self.codes[self.two]
         return apart
+
+    @property
+    def clusters_across(self) -> tuple[Rows, Rows]:
+        """The two clusters of each of these pairs."""
+        return self.codes[self.one[self.across]], self.codes[self.two[self.across]]
+
+
+def _unit(one: Rows, two: Rows, n_clusters: int) -> Rows:
+    """The number of a pair of clusters, the same both ways."""
+    unit: Rows = np.minimum(one, two) * n_clusters + np.maximum(one, two)
+    return unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,60 +176,54 @@ class Candidates:
     cluster: Rows
     records: Array  # records of that cluster on this side
     m: Array
-    unit: Rows  # number of the pair of clusters, the same both ways
+    unit: Rows
 
     @classmethod
-    def of(cls, pairs: Pairs, records: Array, share: float, there: NDArray[np.bool_] | None = None) -> Candidates:
-        """Candidates of the clusters that have ``records`` on this side, among those that are on the other side."""
-        apart = pairs.across
-        one, two = pairs.codes[pairs.one[apart]], pairs.codes[pairs.two[apart]]
-        own, other, m = np.concatenate([one, two]), np.concatenate([two, one]), np.tile(pairs.m[apart], 2)
-        if there is not None:
-            across = (records[own] > 0) & there[other]
-            own, other, m = own[across], other[across], m[across]
-        order = np.lexsort((m, other, own))
-        own, other, m = own[order], other[order], m[order]
+    def of(cls, pairs: Pairs, records: Rows, share: float, there: Rows) -> Candidates:
+        """Candidates of the clusters that have ``records`` on this side, among those that are ``there``."""
+        one, two = pairs.clusters_across
+        cluster, mate, m = np.concatenate([one, two]), np.concatenate([two, one]), np.tile(pairs.m[pairs.across], 2)
+        order = np.lexsort((m, mate, cluster))
+        order = order[(records[cluster[order]] > 0) & (there[mate[order]] > 0)]
+        cluster, mate, m = cluster[order], mate[order], m[order]
         # The last of equal pairs is the most probable one.
         last = np.ones(len(m), dtype=bool)
-        last[:-1] = (own[1:] != own[:-1]) | (other[1:] != other[:-1])
-        own, other, m = own[last], other[last], m[last]
-        unit = np.minimum(own, other) * len(records) + np.maximum(own, other)
-        return cls(int(records.sum()), share, own, records[own], m, unit)
+        last[:-1] = (cluster[1:] != cluster[:-1]) | (mate[1:] != mate[:-1])
+        cluster, mate, m = cluster[last], mate[last], m[last]
+        weight = records[cluster].astype(float)
+        return cls(int(records.sum()), share, cluster, weight, m, _unit(cluster, mate, len(records)))
+
+    @cached_property
+    def start(self) -> Rows:
+        """Where the candidates of each cluster start."""
+        return np.flatnonzero(np.diff(self.cluster, prepend=-1))
 
     def bounds(self) -> tuple[float, float]:
         """That share if the most probable candidate alone counts, and if candidates exclude each other."""
-        if len(self.m) == 0:
-            return 0.0, 0.0
-        _, start = np.unique(self.cluster, return_index=True)
-        records = self.records[start] / self.size
-        largest, together = np.maximum.reduceat(self.m, start), np.add.reduceat(self.m, start)
+        records = self.records[self.start] / self.size
+        largest, together = np.maximum.reduceat(self.m, self.start), np.add.reduceat(self.m, self.start)
         return float(self.share * largest @ records), float(np.minimum(self.share * together, 1) @ records)
 
     def leaked(self) -> float:
         """The expected share of the side's records that leak."""
-        if len(self.m) == 0:
-            return 0.0
-        _, start, count = np.unique(self.cluster, return_index=True, return_counts=True)
         with np.errstate(divide="ignore"):
             odds = self.m / (1 - self.m)
         if self.share == 1:
-            leaks = -np.expm1(-np.log1p(np.add.reduceat(odds, start)))
-            return float(leaks @ self.records[start]) / self.size
-        leaks = self.share * self.m[start]
-        several = count > 1
-        if several.any():
+            leaks = -np.expm1(-np.log1p(np.add.reduceat(odds, self.start)))
+        else:
+            leaks = self.share * self.m[self.start]
+            count = np.diff(self.start, append=len(self.m))
+            several = count > 1
             odds, count = odds[np.repeat(several, count)], count[several]
             first = np.cumsum(count) - count
             safe = np.zeros(len(count))
             for decay, weight in zip(_DECAY, _WEIGHT, strict=True):
                 safe += weight * np.multiply.reduceat(1 + self.share * np.expm1(-odds * decay), first)
             leaks[several] = 1 - safe
-        return float(leaks @ self.records[start]) / self.size
+        return float(leaks @ self.records[self.start]) / self.size
 
 
-def _rate(
-    pairs: Pairs, split: float | tuple[Fold, ...], of: Side, recall: tuple[float, float] | None
-) -> tuple[float, float]:
+def _rate(pairs: Pairs, split: Split, of: Side, recall: tuple[float, float] | None) -> tuple[float, float]:
     """The rate of one side and its standard error."""
     if recall is None:
         # Nothing can be said about pairs that were not compared, so that it is at least as if there were none.
@@ -232,20 +233,18 @@ def _rate(
     return below_one(rate, "probability"), std
 
 
-def _seen(pairs: Pairs, split: float | tuple[Fold, ...], of: Side) -> tuple[float, float, float]:
+def _seen(pairs: Pairs, split: Split, of: Side) -> tuple[float, float, float]:
     """The rate by the pairs that are listed, its standard error, and the share of the other side."""
-    sizes = np.bincount(pairs.codes).astype(float)
+    sizes = np.bincount(pairs.codes)
     if isinstance(split, float):
-        share = split if of == "train" else 1 - split
-        parts = [Candidates.of(pairs, sizes, share)]
-        shares = [share]
+        shares = [split if of == "train" else 1 - split]
+        parts = [Candidates.of(pairs, sizes, shares[0], sizes)]
     else:
         parts, shares = [], []
-        for rows, other in (counted_and_other(fold, of) for fold in split):
-            records = np.bincount(pairs.codes[rows], minlength=len(sizes)).astype(float)
-            there = np.bincount(pairs.codes[other], minlength=len(sizes)) > 0
+        for sides in (counted_and_other(fold, of) for fold in split):
+            records, there = (np.bincount(pairs.codes[rows], minlength=len(sizes)) for rows in sides)
             parts.append(Candidates.of(pairs, records, 1.0, there))
-            shares.append(len(other) / (len(rows) + len(other)))
+            shares.append(len(sides[1]) / (len(sides[0]) + len(sides[1])))
     rate = sum(part.leaked() for part in parts) / len(parts)
     units = np.concatenate([part.unit for part in parts])
     spread = [part.share * part.records / part.size * np.sqrt(part.m * (1 - part.m)) for part in parts]
@@ -255,9 +254,7 @@ def _seen(pairs: Pairs, split: float | tuple[Fold, ...], of: Side) -> tuple[floa
     return rate, std, float(np.mean(shares))
 
 
-def _seen_and_unseen(
-    pairs: Pairs, split: float | tuple[Fold, ...], of: Side, recall: float, recall_std: float
-) -> tuple[float, float]:
+def _seen_and_unseen(pairs: Pairs, split: Split, of: Side, recall: float, recall_std: float) -> tuple[float, float]:
     """The rate by all true pairs across clusters, listed or not, and its standard error."""
     across = pairs.across
     sizes = np.bincount(pairs.codes).astype(float)
@@ -332,14 +329,14 @@ def _joined(pairs: Pairs) -> tuple[float, float]:
     order = order_of_codes(cluster)
     inside, cluster = inside[order], cluster[order]
     listed = unlisted = 0.0
-    for own in np.split(inside, np.flatnonzero(np.diff(cluster)) + 1):
-        if len(own) < 2:
+    for links in np.split(inside, np.flatnonzero(np.diff(cluster)) + 1):
+        if len(links) < 2:
             continue
-        members, place = np.unique(np.concatenate([pairs.one[own], pairs.two[own]]), return_inverse=True)
-        one, two = place[: len(own)], place[len(own) :]
-        size, m = len(members), pairs.m[own]
+        members, member = np.unique(np.concatenate([pairs.one[links], pairs.two[links]]), return_inverse=True)
+        one, two = np.split(member, 2)
+        size, m = len(members), pairs.m[links]
         if size > _LARGEST_CLUSTER:
-            unlisted += (size * (size - 1) / 2 - len(own)) * float(m.mean())
+            unlisted += (size * (size - 1) / 2 - len(links)) * float(m.mean())
             continue
         # 0 stands for no link, and so does what scipy takes for 0, which is anything below 1e-8.
         weights = np.zeros((size, size))
@@ -352,11 +349,9 @@ def _joined(pairs: Pairs) -> tuple[float, float]:
 
 def _between(pairs: Pairs, sizes: Array, missing: float) -> float:
     """True pairs that were not compared, between clusters of which other pairs were; at most as many as expected."""
-    across = pairs.across
-    one, two = pairs.codes[pairs.one[across]], pairs.codes[pairs.two[across]]
-    unit = np.minimum(one, two) * len(sizes) + np.maximum(one, two)
-    units, place, compared = np.unique(unit, return_inverse=True, return_counts=True)
-    together = np.bincount(place, pairs.m[across]) / compared
+    of_pair = _unit(*pairs.clusters_across, len(sizes))
+    units, number, compared = np.unique(of_pair, return_inverse=True, return_counts=True)
+    together = np.bincount(number, pairs.m[pairs.across]) / compared
     low, high = np.divmod(units, len(sizes))
     return float(together @ np.minimum(sizes[low] * sizes[high] - compared, compared * missing))
 
@@ -377,24 +372,22 @@ def _read_recall(blocking_recall: Any) -> tuple[float, float] | None:
     return check_share("blocking_recall", value, "(0, 1]"), check_number("blocking_recall's std", std, least=0)
 
 
-def _read_pairs(
-    left: Any, right: Any, probability: Any, groups: Any, cv: Any, ids: Any
-) -> tuple[Pairs, float | tuple[Fold, ...]]:
+def _read_pairs(linkage: Linkage, cv: Any) -> tuple[Pairs, Split]:
     """Checked pairs, each once, and the validation share or the splits."""
-    clusters = Clusters.of(groups, None)
-    codes, n = clusters.codes, len(clusters.codes)
-    same_index(("left", left), ("right", right), ("probability", probability))
-    m = check_vector("probability", probability)
+    clusters = Clusters.of(linkage.groups, None)
+    n, left, right = len(clusters.codes), linkage.left, linkage.right
+    same_index(("left", left), ("right", right), ("probability", linkage.probability))
+    m = check_vector("probability", linkage.probability)
     if m.min() < 0 or m.max() > 1:
         i = int(np.flatnonzero((m < 0) | (m > 1))[0])
         raise InputError(f"probability must lie in [0, 1], got probability[{i}] = {m[i]:g}.")
-    if ids is None:
+    if linkage.ids is None:
         _doubt_names(left, right)
         one, two = _check_records("left", left, len(m), n), _check_records("right", right, len(m), n)
     else:
-        places = read_ids(ids, n)
-        one, two = _find("left", left, len(m), places), _find("right", right, len(m), places)
-    pairs = _once(one, two, m, codes)
+        row_of = read_ids(linkage.ids, n)
+        one, two = _find("left", left, len(m), row_of), _find("right", right, len(m), row_of)
+    pairs = _each_once(one, two, m, clusters.codes)
     split = read_split(cv, clusters)
     across = pairs.across
     if not across.any():
@@ -403,7 +396,7 @@ def _read_pairs(
             "and what leaks are the pairs below the threshold; ask the tool for pairs down to small probabilities."
         )
     likely = pairs.m >= _LIKELY
-    if ids is None and likely.sum() >= _MANY_LIKELY and across[likely].mean() > _MOSTLY:
+    if linkage.ids is None and likely.sum() >= _MANY_LIKELY and across[likely].mean() > _MOSTLY:
         raise InputError(
             f"left and right must hold row numbers where ids is None, but {int((likely & across).sum())} of the "
             f"{int(likely.sum())} pairs with probability {_LIKELY:g} or more lie across clusters; "
@@ -412,30 +405,29 @@ def _read_pairs(
     return pairs, split
 
 
-def _once(one: Rows, two: Rows, m: Array, codes: Rows) -> Pairs:
+def _each_once(one: Rows, two: Rows, m: Array, codes: Rows) -> Pairs:
     """Each pair once, without records paired with themselves; other probabilities for the same pair are refused."""
-    listed = np.flatnonzero(one != two)
-    low, high = np.minimum(one, two)[listed], np.maximum(one, two)[listed]
+    position = np.flatnonzero(one != two)
+    low, high = np.minimum(one, two)[position], np.maximum(one, two)[position]
     order = np.lexsort((high, low))
-    low, high, listed = low[order], high[order], listed[order]
+    low, high, position = low[order], high[order], position[order]
     again = np.zeros(len(low), dtype=bool)
     again[1:] = (low[1:] == low[:-1]) & (high[1:] == high[:-1])
-    other = np.flatnonzero(again & (m[listed] != np.roll(m[listed], 1)))
+    other = np.flatnonzero(again & (m[position] != np.roll(m[position], 1)))
     if len(other):
-        first, second = sorted(listed[other[0] - 1 : other[0] + 1])
+        first, second = sorted(position[other[0] - 1 : other[0] + 1])
         raise InputError(
             f"probability must be the same wherever a pair is listed, got {m[first]:g} in row {first} and "
             f"{m[second]:g} in row {second} for the same two records."
         )
-    keep = np.sort(listed[~again])
-    return Pairs(one[keep], two[keep], m[keep], keep, len(m), codes)
+    kept = np.sort(position[~again])
+    return Pairs(one[kept], two[kept], m[kept], kept, codes)
 
 
-def _read_review(reviewed: Any, count: int) -> tuple[list[int], list[bool]]:
-    """Places of the reviewed pairs, and whether they match."""
-    answers: list[tuple[Any, Any]]
+def _read_review(reviewed: Any, count: int) -> Array:
+    """For every pair that was listed whether it matches, 1 or 0; NaN where nobody looked."""
     if isinstance(reviewed, Mapping):
-        answers = list(reviewed.items())
+        answers = dict(reviewed)
     else:
         values = listed("reviewed", reviewed)
         if len(values) != count:
@@ -443,20 +435,15 @@ def _read_review(reviewed: Any, count: int) -> tuple[list[int], list[bool]]:
                 f"reviewed must map pairs to answers, or have one value for each of the {count} pairs, "
                 f"got {len(values)}."
             )
-        answers = [pair for pair in enumerate(values) if not _missing(pair[1])]
+        answers = {i: answer for i, answer in enumerate(values) if not is_missing(answer)}
     if not answers:
         raise InputError("reviewed must hold an answer for at least one pair, got none.")
-    for place, answer in answers:
-        if isinstance(place, bool) or not isinstance(place, int | np.integer) or not 0 <= place < count:
-            raise InputError(f"reviewed must name pairs by their place, 0 to {count - 1}, got {short(place)}.")
-        if not isinstance(answer, bool | np.bool_):
-            raise InputError(f"reviewed must say True or False for each pair, got {short(answer)} for pair {place}.")
-    answers.sort(key=lambda pair: int(pair[0]))
-    return [int(place) for place, _ in answers], [bool(answer) for _, answer in answers]
-
-
-def _missing(answer: Any) -> bool:
-    return answer is None or type(answer).__name__ == "NAType" or (isinstance(answer, float) and answer != answer)
+    matches = np.full(count, np.nan)
+    for i, answer in answers.items():
+        if isinstance(i, bool) or not isinstance(i, int | np.integer) or not 0 <= i < count:
+            raise InputError(f"reviewed must name pairs by their place, 0 to {count - 1}, got {short(i)}.")
+        matches[i] = check_answer(answer, "pair", f"pair {i}")
+    return matches
 
 
 def _doubt_names(*columns: Any) -> None:
@@ -470,15 +457,10 @@ def _doubt_names(*columns: Any) -> None:
 
 
 def _check_records(name: str, rows: Any, count: int, n: int) -> Rows:
-    try:
-        array = np.asarray(rows)
-    except Exception:  # Whatever an object does that is asked for its values.
-        raise InputError(f"{name} must hold one row number for each of {count} pairs, got {short(rows)}.") from None
+    must = f"{name} must hold one row number for each of {count} pairs"
+    array = as_array(must, rows)
     if array.dtype.kind not in "iu" or array.shape != (count,):
-        raise InputError(
-            f"{name} must hold one row number for each of {count} pairs, got {array.dtype} {array.shape}; "
-            "for other names of records give ids=."
-        )
+        raise InputError(f"{must}, got {array.dtype} {array.shape}; for other names of records give ids=.")
     if array.min() < 0 or array.max() >= n:
         raise InputError(
             f"{name} must hold rows between 0 and {n - 1}, got {array[(array < 0) | (array >= n)][0]}; "
@@ -492,11 +474,11 @@ def read_ids(ids: Any, n: int | None) -> dict[Any, int]:
     names = _names("ids", ids, n)
     if not names:
         raise InputError("ids must name at least one record, got none.")
-    places = {name: row for row, name in enumerate(names)}
-    if len(places) < len(names):
-        twice = next(name for row, name in enumerate(names) if places[name] != row)
+    row_of = {name: row for row, name in enumerate(names)}
+    if len(row_of) < len(names):
+        twice = next(name for row, name in enumerate(names) if row_of[name] != row)
         raise InputError(f"ids must name every record once, got {short(twice)} several times.")
-    return places
+    return row_of
 
 
 def _names(name: str, values: Any, n: int | None) -> list[Any]:
@@ -510,13 +492,12 @@ def _names(name: str, values: Any, n: int | None) -> list[Any]:
     return checked
 
 
-def _find(name: str, values: Any, count: int, places: dict[Any, int]) -> Rows:
+def _find(name: str, values: Any, count: int, row_of: dict[Any, int]) -> Rows:
     """Rows of the records that are named."""
     names = _names(name, values, None)
     if len(names) != count:
         raise InputError(f"{name} must name one record for each of {count} pairs, got {len(names)}.")
-    get: Callable[[Any], int] = places.__getitem__
     try:
-        return np.fromiter(map(get, names), dtype=np.int64, count=count)
+        return np.fromiter(map(row_of.__getitem__, names), dtype=np.int64, count=count)
     except KeyError as error:
         raise InputError(f"{name} must name records of ids, got {short(error.args[0])}, which is not one.") from None

@@ -31,7 +31,7 @@ from scipy.stats import binom
 
 from outofcluster._base.arguments import Array, check_integer, check_number, check_share, short
 from outofcluster._base.exceptions import InputError
-from outofcluster.leakage.splits import Side
+from outofcluster.leakage.splits import Rates, Side
 from outofcluster.problem.folds import Clusters
 
 _MOST_RECORDS = 10**15
@@ -41,58 +41,52 @@ _MOST_RECORDS = 10**15
 def rates_of_missed_pairs(
     precision: float,
     recall: float,
+    validation_share: float,
+    groups: Any,
     n_links: float | None,
     n_records: int | None,
-    validation_share: float,
     mates: float | None,
-    groups: Any,
+    stds: tuple[float | None, float | None],
     sides: tuple[Side, ...],
-    precision_std: float | None,
-    recall_std: float | None,
-) -> dict[Side, tuple[float, float | None]]:
+) -> Rates:
     """Rates and standard errors; see :meth:`outofcluster.Leakage.from_precision_recall` for the arguments."""
     precision, recall = check_share("precision", precision), check_share("recall", recall, "(0, 1]")
     sizes = None if groups is None else np.bincount(Clusters.of(groups, None).codes).astype(float)
-    if sizes is None and (n_links is None or n_records is None):
-        name = "n_links" if n_links is None else "n_records"
-        raise InputError(f"{name} must be a number, or groups given, from which it is counted, got None for both.")
     if sizes is not None:
         n_links = float((sizes * (sizes - 1) / 2).sum()) if n_links is None else n_links
         n_records = int(sizes.sum()) if n_records is None else n_records
+    for name, count in (("n_links", n_links), ("n_records", n_records)):
+        if count is None:
+            raise InputError(f"{name} must be a number, or groups given, from which it is counted, got None for both.")
     links = check_number("n_links", n_links, least=0)
     n = check_integer("n_records", n_records, least=1, most=_MOST_RECORDS)
     held_out = check_share("validation_share", validation_share, "(0, 1)")
-    missed = (1 - recall) / recall
-    if links * precision * missed > n * (n - 1) / 2:
-        raise InputError(
-            f"recall must leave fewer missed pairs than the {n} records have, got {recall:g}, "
-            f"which with {links:g} links implies {links * precision * missed:.6g} of them."
-        )
-    rates: dict[Side, tuple[float, float | None]] = {}
+    missing = (1 - recall) / recall
+    missed = links * precision * missing
+    got = f"got {recall:g}, which with {links:g} links implies {missed:.6g} of them."
+    if missed > n * (n - 1) / 2:
+        raise InputError(f"recall must leave fewer missed pairs than the {n} records have, {got}")
+    rates: Rates = {}
     for of in sides:
         share = held_out if of == "train" else 1 - held_out
-        own = 1.0 if mates is None else check_number("mates", mates, least=1)
-        if mates is None and sizes is not None and links * precision * missed > 0:
-            pairs = links * precision * missed
-            leaked = leaked_by_missed_pairs(sizes, pairs, links * precision + pairs, share)
+        mates_there = 1.0 if mates is None else check_number("mates", mates, least=1)
+        if mates is None and sizes is not None and missed > 0:
+            leaked = leaked_by_missed_pairs(sizes, missed, links * precision + missed, share)
             # So few pairs that they round to none are those of single mates.
-            own = 2 * share * pairs / (n * leaked) if leaked > 0 else 1.0
-        scale = 2 * share / (own * n) * links
-        rate = scale * precision * missed
+            mates_there = 2 * share * missed / (n * leaked) if leaked > 0 else 1.0
+        scale = 2 * share / (mates_there * n) * links
+        rate = scale * precision * missing
         if rate >= 1:
-            raise InputError(
-                f"recall must leave fewer missed pairs than the {n} records can be part of, got {recall:g}, "
-                f"which with {links:g} links implies {links * precision * missed:.6g} of them."
-            )
+            raise InputError(f"recall must leave fewer missed pairs than the {n} records can be part of, {got}")
         std = None
-        if precision_std is not None or recall_std is not None:
-            by_precision = scale * missed * check_number("precision_std", precision_std or 0.0, least=0)
-            by_recall = scale * precision / recall / recall * check_number("recall_std", recall_std or 0.0, least=0)
+        if stds != (None, None):
+            by_precision = scale * missing * check_number("precision_std", stds[0] or 0.0, least=0)
+            by_recall = scale * precision / recall / recall * check_number("recall_std", stds[1] or 0.0, least=0)
             std = math.hypot(by_precision, by_recall)
             if not math.isfinite(std):
                 raise InputError(
                     f"recall must leave a rate whose standard error is finite, got {recall:g} with "
-                    f"precision_std={short(precision_std)} and recall_std={short(recall_std)}."
+                    f"precision_std={short(stds[0])} and recall_std={short(stds[1])}."
                 )
         rates[of] = rate, std
     return rates
@@ -130,9 +124,9 @@ def _entities(sizes: Array, alone: float) -> tuple[Array, Array]:
     count = np.zeros(len(seen))
     pieces = np.zeros(len(seen))
     # From the largest size down: what larger entities leave is taken off.
-    for place in range(len(seen) - 1, -1, -1):
-        count[place] = max(clusters[place] - pieces[place], 0.0) / max((1 - alone) ** seen[place], 1e-6)
-        pieces += count[place] * binom.pmf(seen, seen[place], 1 - alone)
+    for i in range(len(seen) - 1, -1, -1):
+        count[i] = max(clusters[i] - pieces[i], 0.0) / max((1 - alone) ** seen[i], 1e-6)
+        pieces += count[i] * binom.pmf(seen, seen[i], 1 - alone)
     # Sizes do not fit exactly, so the number follows from all records in clusters of two or more.
     one_or_none = binom.pmf(1, seen, 1 - alone)
     kept = float(count @ ((1 - alone) * seen - one_or_none))

@@ -3,25 +3,19 @@ r"""Leakage: how much leaks, with its uncertainty, and the sources that it can c
 p0 is the share of T̂ whose true cluster also has records in V̂, rho0 the share of V̂ whose true cluster also has
 records in T̂. Each source has a file of its own, which holds its mathematics.
 
-A leakage rate in words: how much leaks, how certain that is, and how audited entities are cut.
-
-The interval of a leakage rate, from the rate and its standard error alone.
-
-With the rate p, its standard error s and the normal quantile z, the interval is normal on the scale of the log-odds
-(delta method), so that it stays inside [0, 1]:
+**The interval** follows from the rate and its standard error alone. With the rate p, its standard error s and the
+normal quantile z, it is normal on the scale of the log-odds (delta method), so that it stays inside [0, 1]:
 
 .. math:: \text{logit}\,p \pm z \frac{s}{p(1-p)} .
 
 Near 0 that scale runs away. So with the confidence level c the upper end is at most :math:`p - s \log((1-c)/2)`. This
 is the exact Poisson bound when nothing was seen and s is what one event would have contributed, and close to it for
 few events.
-"
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -30,21 +24,21 @@ from scipy.special import expit, logit, ndtri
 
 from outofcluster._base.arguments import check_flag, check_number, check_share, short
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.plain import data_frame, plain, reading
+from outofcluster._base.plain import PlainData, data_frame
 from outofcluster._base.seeds import RandomState
 from outofcluster._base.text import element, fragment, table
 from outofcluster.evidence.laws import PieceLaw
-from outofcluster.leakage.audited import LinkageErrors, look_at_audited_records
+from outofcluster.leakage.audited import LinkageErrors, rates_of_audited_records
 from outofcluster.leakage.data import rate_of_data
-from outofcluster.leakage.linkage import Linked, read_dedupe, read_recordlinkage, read_splink
-from outofcluster.leakage.pairs import rates_of_pairs
+from outofcluster.leakage.linkage import read_dedupe, read_recordlinkage, read_splink
+from outofcluster.leakage.pairs import Linkage, rates_of_pairs
 from outofcluster.leakage.precision_recall import rates_of_missed_pairs
 from outofcluster.leakage.review import rate_of_review
-from outofcluster.leakage.splits import Side, check_side, read_sides
+from outofcluster.leakage.splits import Rates, Side, check_side, read_sides
 
 
 @dataclass(frozen=True, repr=False)
-class Leakage:
+class Leakage(PlainData, what="a Leakage"):
     """A leakage rate and what is known about its uncertainty.
 
     Two rates describe the same errors from two sides: p0, a share of the training records, and rho0, a share of the
@@ -104,15 +98,6 @@ class Leakage:
             if self.bound < self.rate:
                 raise InputError(f"bound must be at least the rate, {self.rate:g}, got {self.bound:g}.")
         object.__setattr__(self, "at_least", check_flag("at_least", self.at_least))
-        # Saved results hold plain data.
-        nested: tuple[tuple[str, Any], ...] = (
-            ("other", Leakage.from_dict),
-            ("pieces", PieceLaw.from_dict),
-            ("linkage_errors", LinkageErrors.from_dict),
-        )
-        for name, read in nested:
-            if isinstance(getattr(self, name), Mapping):
-                object.__setattr__(self, name, read(getattr(self, name)))
         for name, kind in (("other", Leakage), ("pieces", PieceLaw), ("linkage_errors", LinkageErrors)):
             if not isinstance(getattr(self, name), kind | None):
                 raise InputError(f"{name} must be a {kind.__name__}, got {short(getattr(self, name))}.")
@@ -140,62 +125,32 @@ class Leakage:
         return None if alone is None else replace(alone, other=None, pieces=None, linkage_errors=self.linkage_errors)
 
     @classmethod
-    def _of_sides(cls, rates: Mapping[Side, tuple[float, float | None]], **more: Any) -> Leakage:
+    def _of_sides(cls, rates: Rates, *, at_least: bool = False, **more: Any) -> Leakage:
         """One side or both, the primary one first."""
-        (of, own), *rest = rates.items()
-        at_least = more.get("at_least", False)
+        (of, primary), *rest = rates.items()
         others = [cls(*rate, side, at_least=at_least) for side, rate in rest]
-        return cls(*own, of, other=others[0] if others else None, **more)
+        return cls(*primary, of, at_least=at_least, other=others[0] if others else None, **more)
 
-    def _with_groups(self, groups: NDArray[Any]) -> Leakage:
-        object.__setattr__(self, "_groups", groups)
-        return self
+    @classmethod
+    def _of_pairs(cls, linkage: Linkage, blocking_recall: Any, cv: Any, of: Side | None, reviewed: Any) -> Leakage:
+        """What a linkage says, with a recall of blocking that replaces its own if there is one."""
+        if blocking_recall is not None:
+            linkage = replace(linkage, blocking_recall=blocking_recall)
+        rates = rates_of_pairs(linkage, cv, read_sides(of), reviewed)
+        return cls._of_sides(rates, at_least=linkage.blocking_recall is None)
+
+    @classmethod
+    def _of_tool(cls, linkage: Linkage, *choices: Any) -> Leakage:
+        """The same for a linkage tool, whose clusters are kept as groups."""
+        leakage = cls._of_pairs(linkage, *choices)
+        object.__setattr__(leakage, "_groups", linkage.groups)
+        return leakage
 
     def __plain__(self) -> dict[str, Any]:
         """The fields that are not at their defaults, and the first four always, for files."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         always = ("rate", "std", "of", "bound")
         return {name: value for name, value in values.items() if name in always or value not in (None, False)}
-
-    def to_dict(self) -> dict[str, Any]:
-        """All that is known, as numbers, strings, lists and dicts; without ``groups``.
-
-        Returns
-        -------
-        dict
-
-        Examples
-        --------
-        >>> import outofcluster as ooc
-        >>> ooc.Leakage(0.08, std=0.01).to_dict()
-        {'rate': 0.08, 'std': 0.01, 'of': 'train', 'bound': None}
-        """
-        data: dict[str, Any] = plain(self)
-        return data
-
-    @classmethod
-    def from_dict(cls, data: Any) -> Leakage:
-        """A `Leakage` from what :meth:`to_dict` gave.
-
-        Parameters
-        ----------
-        data : mapping
-            The plain data.
-
-        Returns
-        -------
-        Leakage
-
-        Examples
-        --------
-        >>> import outofcluster as ooc
-        >>> ooc.Leakage.from_dict({"rate": 0.08, "std": 0.01, "of": "train"})
-        Leakage(rate=0.08, std=0.01, of='train', bound=None)
-        """
-        with reading("a Leakage"):
-            if not isinstance(data, Mapping):
-                raise TypeError(f"{short(data)} is not an object")
-            return cls(**data)
 
     def __repr__(self) -> str:
         text = f"rate={self.rate!r}, std={self.std!r}, of={self.of!r}, bound={self.bound!r}"
@@ -241,8 +196,9 @@ class Leakage:
         if self.std is None:
             raise InputError("std must be known for an interval, got None.")
         if self.at_least:
-            return lower_end(self.rate, self.std, confidence), 1.0
-        return rate_interval(self.rate, self.std, confidence)
+            # All that may err is on the lower side.
+            return _interval(self.rate, self.std, 2 * confidence - 1)[0] if confidence > 0.5 else self.rate, 1.0
+        return _interval(self.rate, self.std, confidence)
 
     def to_frame(self, confidence_level: float = 0.95) -> Any:
         """The rate as a table, with one row per side that is known.
@@ -265,35 +221,53 @@ class Leakage:
         0  0.08  0.01  train  0.062  0.102    NaN
         """
         rows = []
-        for side in (self, self.other):
-            if side is not None:
-                low, high = (math.nan, math.nan) if side.std is None else side.interval(confidence_level)
-                std, bound = (math.nan if known is None else known for known in (side.std, side.bound))
-                rows.append((side.rate, std, side.of, low, high, bound))
+        for side in self._known_sides:
+            low, high = (math.nan, math.nan) if side.std is None else side.interval(confidence_level)
+            std, bound = (math.nan if known is None else known for known in (side.std, side.bound))
+            rows.append((side.rate, std, side.of, low, high, bound))
         names = ("rate", "std", "of", "low", "high", "bound")
         return data_frame(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
 
     def __str__(self) -> str:
-        return "\n".join(f"{rate} of the {side} records leak{certainty}" for side, rate, certainty in self._parts)
+        sides = self._known_sides
+        return "\n".join(f"{side._rate_in_words} {side._records} leak{side._certainty}" for side in sides)
 
     def _repr_html_(self) -> str:
         if self.other is None:
             return fragment(element("p", str(self)))
-        rows = [(f"of the {side} records", rate, certainty.strip(" ,()")) for side, rate, certainty in self._parts]
-        learned = [] if self.pieces is None else [element("p", cut_in_words(self.pieces))]
-        return fragment(table(("what leaks", "rate", "how certain"), rows), *learned)
+        rows = [(side._records, side._rate_in_words, side._certainty.strip(" ,()")) for side in self._known_sides]
+        shown = [table(("what leaks", "rate", "how certain"), rows)]
+        if self.pieces is not None:
+            cut, audited = f"{self.pieces.n_split:.3g}", f"{self.pieces.n_entities:.4g}"
+            text = f"Audited entities: {audited}. Cut by the linkage: {cut}. These show how large the pieces are."
+            shown.append(element("p", text))
+        return fragment(*shown)
 
     @property
-    def _parts(self) -> list[tuple[str, str, str]]:
-        """For every side that is known: its name, the rate, and how certain it is."""
-        parts = []
-        for one in (self, self.other):
-            if one is not None:
-                interval = None if one.std is None else one.interval()
-                rate = rate_in_words(one.rate, one.std, at_least=one.at_least)
-                certainty = certainty_in_words(interval, one.bound, at_least=one.at_least)
-                parts.append((side_in_words(one.of), rate, certainty))
-        return parts
+    def _known_sides(self) -> tuple[Leakage, ...]:
+        return (self,) if self.other is None else (self, self.other)
+
+    @property
+    def _records(self) -> str:
+        return f"of the {'training' if self.of == 'train' else 'validation'} records"
+
+    @property
+    def _rate_in_words(self) -> str:
+        """The rate with its standard error, such as "at least 8% ± 1%"."""
+        spread = "" if self.std is None else f" ± {100 * self.std:.3g}%"
+        return f"{'at least ' if self.at_least else ''}{100 * self.rate:.3g}%{spread}"
+
+    @property
+    def _certainty(self) -> str:
+        """What is known about the uncertainty of the rate, to stand behind it."""
+        low, high = (math.nan, math.nan) if self.std is None else self.interval()
+        if self.at_least:
+            return "" if self.std is None else f" (95% lower bound {100 * low:.3g}%)"
+        if self.bound is not None:
+            return f", at most {100 * self.bound:.3g}% (95% bound)"
+        return (
+            " (uncertainty unknown)" if self.std is None else f" (95% interval {100 * low:.3g}% to {100 * high:.3g}%)"
+        )
 
     @classmethod
     def from_true_groups(
@@ -367,10 +341,9 @@ class Leakage:
         >>> print(ooc.Leakage.from_true_groups(patient, linked, of="train", drawn="records", sampled=drawn))
         6.67% ± 6.67% of the training records leak (95% interval 0.867% to 31.3%)
         """
-        audited = look_at_audited_records(true_groups, groups, cv, drawn, sampled, read_sides(of))
-        return cls._of_sides(
-            audited.rates, at_least=audited.at_least, pieces=audited.pieces, linkage_errors=audited.errors
-        )
+        audited = rates_of_audited_records(true_groups, groups, cv, drawn, sampled, read_sides(of))
+        rates, at_least, pieces, errors = audited
+        return cls._of_sides(rates, at_least=at_least, pieces=pieces, linkage_errors=errors)
 
     @classmethod
     def from_data(
@@ -535,8 +508,7 @@ class Leakage:
         >>> print(ooc.Leakage.from_pair_probabilities(*pairs, **linked, of="train"))
         at least 24.4% ± 24% of the training records leak (95% lower bound 3.66%)
         """
-        rates = rates_of_pairs(left, right, probability, groups, cv, read_sides(of), ids, blocking_recall, reviewed)
-        return cls._of_sides(rates, at_least=blocking_recall is None)
+        return cls._of_pairs(Linkage(left, right, probability, groups, ids), blocking_recall, cv, of, reviewed)
 
     @classmethod
     def from_splink(
@@ -593,8 +565,8 @@ class Leakage:
         >>> round(leakage.validation.rate, 2)
         0.2
         """
-        linked = read_splink(predictions, clusters, ids, blocking_rules)
-        return cls._of_linked(linked, cv, of, blocking_recall, reviewed)
+        linkage = read_splink(predictions, clusters, ids, blocking_rules)
+        return cls._of_tool(linkage, blocking_recall, cv, of, reviewed)
 
     @classmethod
     def from_recordlinkage(
@@ -648,8 +620,8 @@ class Leakage:
         >>> leakage.groups
         array([0, 1, 1])
         """
-        linked = read_recordlinkage(probabilities, clusters, ids, threshold)
-        return cls._of_linked(linked, cv, of, blocking_recall, reviewed)
+        linkage = read_recordlinkage(probabilities, clusters, ids, threshold)
+        return cls._of_tool(linkage, blocking_recall, cv, of, reviewed)
 
     @classmethod
     def from_dedupe(
@@ -697,16 +669,7 @@ class Leakage:
         >>> leakage.groups
         array([0, 1, 1])
         """
-        return cls._of_linked(read_dedupe(scores, clusters, ids), cv, of, blocking_recall, reviewed)
-
-    @classmethod
-    def _of_linked(cls, linked: Linked, cv: Any, of: Side | None, blocking_recall: Any, reviewed: Any) -> Leakage:
-        recall = linked.recall if blocking_recall is None else blocking_recall
-        rates = rates_of_pairs(
-            *(linked.left, linked.right, linked.probability, linked.groups, cv),
-            *(read_sides(of), linked.ids, recall, reviewed),
-        )
-        return cls._of_sides(rates, at_least=recall is None)._with_groups(linked.groups)
+        return cls._of_tool(read_dedupe(scores, clusters, ids), blocking_recall, cv, of, reviewed)
 
     @classmethod
     def from_precision_recall(
@@ -762,43 +725,11 @@ class Leakage:
         >>> print(ooc.Leakage.from_precision_recall(0.95, 0.9, groups=linked, validation_share=0.2, of="train"))
         5.3% of the training records leak (uncertainty unknown)
         """
-        counts = (n_links, n_records, validation_share, mates, groups)
-        return cls._of_sides(
-            rates_of_missed_pairs(precision, recall, *counts, read_sides(of), precision_std, recall_std)
-        )
+        known = (precision, recall, validation_share, groups, n_links, n_records, mates)
+        return cls._of_sides(rates_of_missed_pairs(*known, (precision_std, recall_std), read_sides(of)))
 
 
-def side_in_words(of: Side) -> str:
-    """What the records of a side are called."""
-    return "training" if of == "train" else "validation"
-
-
-def rate_in_words(rate: float, std: float | None, *, at_least: bool) -> str:
-    """A rate with its standard error, such as "at least 8% ± 1%"."""
-    least = "at least " if at_least else ""
-    spread = "" if std is None else f" ± {100 * std:.3g}%"
-    return f"{least}{100 * rate:.3g}%{spread}"
-
-
-def certainty_in_words(interval: tuple[float, float] | None, bound: float | None, *, at_least: bool) -> str:
-    """What is known about the uncertainty of a rate, to stand behind it."""
-    if at_least:
-        return "" if interval is None else f" (95% lower bound {100 * interval[0]:.3g}%)"
-    if bound is not None:
-        return f", at most {100 * bound:.3g}% (95% bound)"
-    if interval is None:
-        return " (uncertainty unknown)"
-    low, high = interval
-    return f" (95% interval {100 * low:.3g}% to {100 * high:.3g}%)"
-
-
-def cut_in_words(pieces: PieceLaw) -> str:
-    """How many of the audited entities are cut."""
-    cut, audited = f"{pieces.n_split:.3g}", f"{pieces.n_entities:.4g}"
-    return f"Audited entities: {audited}. Cut by the linkage: {cut}. These show how large the pieces are."
-
-
-def rate_interval(rate: float, std: float, confidence_level: float) -> tuple[float, float]:
+def _interval(rate: float, std: float, confidence_level: float) -> tuple[float, float]:
     """Lower and upper end of the interval that holds the true rate with the given confidence."""
     most = min(1.0, rate - math.log((1 - confidence_level) / 2) * std)
     if rate == 0:
@@ -808,8 +739,3 @@ def rate_interval(rate: float, std: float, confidence_level: float) -> tuple[flo
     # The way to log-odds and back must not move the ends past the rate.
     low, high = min(float(expit(centre - width)), rate), max(float(expit(centre + width)), rate)
     return low, min(high, most)
-
-
-def lower_end(rate: float, std: float, confidence_level: float) -> float:
-    """Lower end of a one-sided interval, for a rate that is a lower bound: all that may err is on the lower side."""
-    return rate_interval(rate, std, 2 * confidence_level - 1)[0] if confidence_level > 0.5 else rate

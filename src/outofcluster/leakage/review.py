@@ -35,7 +35,7 @@ that leaked, with the standard error of a ratio and the correction for a finite 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -61,29 +61,28 @@ _CERTAIN = 1e-3
 """Probabilities are kept so far away from 1, and a thousandth of it away from 0, before they become log-odds."""
 
 
-def rate_of_review(suspects: Any, reviewed: Any, n_train: Any = None, drawn: Any = "suspicious") -> tuple[float, Any]:
+def rate_of_review(suspects: Any, reviewed: Any, n_train: Any, drawn: Any) -> tuple[float, float | None]:
     """The rate and its standard error; see `Leakage.from_review` for the parameters."""
     check_choice("drawn", drawn, ("suspicious", "random"))
-    names, probability, sizes = _read_suspects(suspects)
-    rows, leaked = _read_review(reviewed, names)
-    listed = int(sizes.sum())
-    n = listed if n_train is None else check_integer("n_train", n_train, least=listed)
+    rows_by_name, probability, sizes = _read_suspects(suspects)
+    rows, leaked = _read_review(reviewed, rows_by_name)
+    n_listed = int(sizes.sum())
+    n = n_listed if n_train is None else check_integer("n_train", n_train, least=n_listed)
     if drawn == "random":
         return _share(leaked, sizes[rows], len(sizes))
-    others = np.ones(len(sizes), dtype=bool)
-    others[rows] = False
-    known = float(sizes[rows] @ leaked)
-    # The model's certain no is taken at its word: it is not even a suspect.
-    others &= probability > 0
     log_odds = logit(np.clip(probability, _CERTAIN**2, 1 - _CERTAIN))
     theta, spread = recalibrate(log_odds[rows], leaked)
-    corrected = expit(theta[0] + theta[1] * log_odds[others])
+    # The model's certain no is taken at its word: it is not even a suspect.
+    others = probability > 0
+    others[rows] = False
+    size, log_odds = sizes[others], log_odds[others]
+    corrected = expit(theta[0] + theta[1] * log_odds)
     uncertain = corrected * (1 - corrected)
-    weight = sizes[others] * uncertain
-    gradient = np.array([weight.sum(), weight @ log_odds[others]])
-    one_more = 0.5 * sizes[others].mean() ** 2 if others.any() else 0.0
-    variance = one_more + sizes[others] ** 2 @ uncertain + gradient @ spread @ gradient
-    return (known + float(sizes[others] @ corrected)) / n, float(np.sqrt(variance)) / n
+    weight = size * uncertain
+    gradient = np.array([weight.sum(), weight @ log_odds])
+    one_more = 0.5 * size.mean() ** 2 if others.any() else 0.0
+    variance = one_more + size**2 @ uncertain + gradient @ spread @ gradient
+    return (float(sizes[rows] @ leaked) + float(size @ corrected)) / n, float(np.sqrt(variance)) / n
 
 
 def recalibrate(log_odds: Array, leaked: Array) -> tuple[Array, Array]:
@@ -124,59 +123,48 @@ def _share(leaked: Array, sizes: Array, population: int) -> tuple[float, float |
 
 def _read_suspects(suspects: Any) -> tuple[dict[Any, list[int]], Array, Array]:
     """Rows by name and by pair of fold and name, probabilities, and numbers of records."""
-    columns = _columns(suspects)
-    unit = _unit("suspects", columns)
-    if "probability" not in columns:
-        raise InputError(f"suspects must have the column 'probability', got {shown(columns)}.")
+    unit, columns = _read_columns("suspects", suspects, "probability")
     probability = check_vector("probability", suspects["probability"])
     if probability.min() < 0 or probability.max() > 1:
         worst = probability[(probability < 0) | (probability > 1)][0]
         raise InputError(f"probability must lie in [0, 1], got {worst:g}.")
     sizes: Array = np.ones(len(probability))
-    if unit == "cluster" and "records" in columns:
+    if unit == "cluster" and "records" in getattr(suspects, "columns", suspects):
         sizes = check_vector("records", suspects["records"])
         if sizes.min() <= 0:
             raise InputError(f"records must be above 0, got {sizes.min():g}.")
-    rows: dict[Any, list[int]] = {}
-    names = refuse_unhashable(unit, listed(unit, suspects[unit]))
-    folds = listed("fold", suspects["fold"]) if "fold" in columns else [None] * len(probability)
-    for column, values in ((unit, names), ("fold", folds), ("records", sizes)):
+    for name, values in (columns | {"records": sizes}).items():
         if len(values) != len(probability):
             raise InputError(
-                f"{column} must have one entry for each of the {len(probability)} suspects, got {len(values)}."
+                f"{name} must have one entry for each of the {len(probability)} suspects, got {len(values)}."
             )
-    for i, (fold, name) in enumerate(zip(folds, names, strict=True)):
+    rows: dict[Any, list[int]] = {}
+    for i, name in enumerate(columns[unit]):
         rows.setdefault(name, []).append(i)
-        if fold is not None:
-            rows.setdefault((fold, name), []).append(i)
+        if "fold" in columns and columns["fold"][i] is not None:
+            rows.setdefault((columns["fold"][i], name), []).append(i)
     return rows, probability, sizes
 
 
-def _read_review(reviewed: Any, names: dict[Any, list[int]]) -> tuple[NDArray[np.int64], Array]:
+def _read_review(reviewed: Any, rows_by_name: dict[Any, list[int]]) -> tuple[NDArray[np.int64], Array]:
     """Rows of the reviewed suspects, and whether they leaked."""
-    answers: list[tuple[Any, Any]]
+    answers: Iterable[tuple[Any, Any]]
     if isinstance(reviewed, Mapping):
-        answers = list(reviewed.items())
+        answers = reviewed.items()
     else:
-        columns = _columns(reviewed)
-        unit = _unit("reviewed", columns)
-        if "leaked" not in columns:
-            raise InputError(f"reviewed must have the column 'leaked', got {shown(columns)}.")
-        keys, given = refuse_unhashable(unit, listed(unit, reviewed[unit])), listed("leaked", reviewed["leaked"])
-        folds = listed("fold", reviewed["fold"]) if "fold" in columns else keys
-        if not len(keys) == len(folds) == len(given):
-            raise InputError(f"reviewed must have columns of one length, got {len(keys)} names, {len(given)} answers.")
-        if "fold" in columns:
-            keys = list(zip(folds, keys, strict=True))
+        unit, columns = _read_columns("reviewed", reviewed, "leaked")
+        said = listed("leaked", reviewed["leaked"])
+        if any(len(values) != len(said) for values in columns.values()):
+            raise InputError(
+                f"reviewed must have columns of one length, got {len(columns[unit])} names, {len(said)} answers."
+            )
+        names = list(zip(columns["fold"], columns[unit], strict=True)) if "fold" in columns else columns[unit]
         # Suspects without an answer were not reviewed.
-        answers = [pair for pair in zip(keys, given, strict=True) if not _missing(pair[1])]
+        answers = [(name, answer) for name, answer in zip(names, said, strict=True) if not is_missing(answer)]
     by_row: dict[int, bool] = {}
     for name, answer in answers:
-        if not isinstance(answer, bool | np.bool_):
-            raise InputError(
-                f"reviewed must say True or False for each suspect, got {short(answer)} for {short(name)}."
-            )
-        rows = names.get(name, [])
+        leaked = check_answer(answer, "suspect", short(name))
+        rows = rows_by_name.get(name, [])
         if not rows:
             raise InputError(f"reviewed must name suspects, got {short(name)}, which is not among them.")
         if len(rows) > 1:
@@ -184,26 +172,35 @@ def _read_review(reviewed: Any, names: dict[Any, list[int]]) -> tuple[NDArray[np
                 f"reviewed must say in which fold, by pairs (fold, name) or in a column 'fold', where a suspect occurs "
                 f"several times, got {short(name)}, which occurs {len(rows)} times."
             )
-        if by_row.setdefault(rows[0], bool(answer)) != answer:
+        if by_row.setdefault(rows[0], leaked) != leaked:
             raise InputError(f"reviewed must have one answer for each suspect, got two for {short(name)}.")
     if not by_row:
         raise InputError("reviewed must hold an answer for at least one suspect, got none.")
-    ordered = sorted(by_row.items())
-    return np.array([row for row, _ in ordered]), np.array([float(answer) for _, answer in ordered])
+    ordered = sorted(by_row)
+    return np.array(ordered), np.array([float(by_row[row]) for row in ordered])
 
 
-def _columns(table: Any) -> list[Any]:
+def _read_columns(argument: str, table: Any, value: str) -> tuple[str, dict[str, list[Any]]]:
+    """What the rows of a table are, records or clusters, their names, and their folds where there are any."""
     if not hasattr(table, "columns") and not isinstance(table, Mapping):
         raise InputError(f"suspects and reviewed must be frames, or reviewed a mapping, got {short(table)}.")
-    return list(table.columns) if hasattr(table, "columns") else list(table)
+    columns = list(getattr(table, "columns", table))
+    unit = next((name for name in ("record", "cluster") if name in columns), None)
+    if unit is None:
+        raise InputError(f"{argument} must have the column 'record' or 'cluster', got {shown(columns)}.")
+    if value not in columns:
+        raise InputError(f"{argument} must have the column {value!r}, got {shown(columns)}.")
+    names = {unit: refuse_unhashable(unit, listed(unit, table[unit]))}
+    return unit, names | ({"fold": listed("fold", table["fold"])} if "fold" in columns else {})
 
 
-def _unit(name: str, columns: list[Any]) -> str:
-    for unit in ("record", "cluster"):
-        if unit in columns:
-            return unit
-    raise InputError(f"{name} must have the column 'record' or 'cluster', got {shown(columns)}.")
+def check_answer(answer: Any, unit: str, name: str) -> bool:
+    """What somebody said who looked at a pair or a suspect: True or False."""
+    if not isinstance(answer, bool | np.bool_):
+        raise InputError(f"reviewed must say True or False for each {unit}, got {short(answer)} for {name}.")
+    return bool(answer)
 
 
-def _missing(answer: Any) -> bool:
+def is_missing(answer: Any) -> bool:
+    """Whether nobody looked."""
     return answer is None or type(answer).__name__ == "NAType" or (isinstance(answer, float) and answer != answer)

@@ -13,6 +13,10 @@ from outofcluster._base.exceptions import InputError, described
 from outofcluster.problem.folds import DEFAULT_FOLDS, Clusters, Fold, Rows, is_splitter, read_folds
 
 Side = Literal["train", "validation"]
+Rates = dict[Side, tuple[float, float | None]]
+"""Rate and standard error of each side that is asked for, the primary one first."""
+Split = float | tuple[Fold, ...]
+"""The validation share, where clusters are put into folds at random, or these very splits."""
 
 _SPLITS_SEEN = 100
 """Splits of a splitter that is not a K-fold from which its validation share is read."""
@@ -37,15 +41,15 @@ def same_index(*named: tuple[str, Any]) -> None:
     for name, index in indexes[1:]:
         first, wanted = indexes[0]
         if len(index) == len(wanted) and not index.equals(wanted):
-            place = int(np.flatnonzero(np.asarray(index != wanted))[0])
-            own, other = index.tolist()[place], wanted.tolist()[place]
+            row = int(np.flatnonzero(np.asarray(index != wanted))[0])
+            label, other = index.tolist()[row], wanted.tolist()[row]
             raise InputError(
-                f"{name} must have the same index as {first}, got {short(own)} for {short(other)} in row {place}; "
+                f"{name} must have the same index as {first}, got {short(label)} for {short(other)} in row {row}; "
                 "align them first, or give arrays."
             )
 
 
-def read_split(cv: Any, clusters: Clusters) -> float | tuple[Fold, ...]:
+def read_split(cv: Any, clusters: Clusters) -> Split:
     """The validation share where ``cv`` is a number of folds or a splitter; the splits where it has rows."""
     if cv is None or isinstance(cv, int | float | np.number | np.bool_):
         return 1 / (DEFAULT_FOLDS if cv is None else check_integer("cv", cv, least=2))

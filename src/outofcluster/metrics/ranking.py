@@ -27,14 +27,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.arguments import Array
 from outofcluster._base.rows import order_of_codes
-from outofcluster.metrics.predictions import Partition, Predictions
+from outofcluster.metrics.base import LeftOut, Partition, SetMetric
+from outofcluster.metrics.predictions import Predictions
 
 _GUESSING = 0.5
 _CELLS = 2_000_000
@@ -42,112 +43,88 @@ _CELLS = 2_000_000
 _LEAST = 1e-9
 """Weight below which nothing is left but rounding."""
 
+Codes = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
-def one_class(target: NDArray[Any]) -> str:
-    """Why a metric of two classes is not defined for targets; empty where it is."""
-    if len(target) and (target != target[0]).any():
-        return ""
-    return f"its records hold a single class, {target[0].item() if len(target) else None!r}"
-
-
 @dataclass(frozen=True)
-class RocAuc:
-    """The area under the ROC curve of two classes.
-
-    Attributes
-    ----------
-    positive : {0, 1}
-        Number of the positive class.
-    """
+class _OfTwoClasses(SetMetric):
+    """A metric of the order of positive and negative records; the positive class is number 0 or 1."""
 
     positive: int = 1
-    uses: str = "scores"
-    costly: bool = False
 
-    def undefined(self, target: NDArray[Any]) -> str:
-        """Why there is no AUC of these targets."""
-        return one_class(target)
+    uses: ClassVar[str] = "scores"
+    needs_two: ClassVar[str] = "classes"
 
-    def __call__(
-        self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]
-    ) -> tuple[float, list[Array]]:
-        """AUC, and AUC without each unit."""
-        scores, order = _by_score(predictions, self.positive)
-        return _auc(predictions.codes == self.positive, scores, weight, partitions, order)
-
-
-def _by_score(predictions: Predictions, positive: int) -> tuple[Array, NDArray[np.int64]]:
-    """Scores of the positive class, and the records by increasing score."""
-    if positive:
-        return predictions.scores, predictions.order
-    return -predictions.scores, predictions.order[::-1]
+    def by_score(self, predictions: Predictions) -> tuple[Bools, Array, Codes]:
+        """Which records are positive, their scores, and the records by increasing score."""
+        is_positive = predictions.codes == self.positive
+        if self.positive:
+            return is_positive, predictions.scores, predictions.order
+        return is_positive, -predictions.scores, predictions.order[::-1]
 
 
 @dataclass(frozen=True)
-class RocAucOfSeveral:
-    """The mean of the areas of several classes.
+class RocAuc(_OfTwoClasses):
+    """The area under the ROC curve of two classes."""
 
-    Attributes
-    ----------
-    n_classes : int
-        Number of classes.
-    pairs : bool
-        Whether the areas are those of pairs of classes, or those of each class against the rest.
-    weighted : bool
-        Whether areas count by the share of their records, or equally.
-    """
+    def leave_out(self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]) -> LeftOut:
+        """AUC, and AUC without each unit."""
+        is_positive, scores, order = self.by_score(predictions)
+        return _auc(is_positive, scores, weight, partitions, order)
+
+
+@dataclass(frozen=True)
+class RocAucOfSeveral(SetMetric):
+    """The mean of the areas of pairs of classes, or of each class against the rest; equally or by share of records."""
 
     n_classes: int
     pairs: bool = False
-    weighted: bool = False
-    uses: str = "probabilities"
-    costly: bool = False
+    by_share: bool = False
 
-    def undefined(self, target: NDArray[Any]) -> str:
-        """Why there is no AUC of these targets."""
-        return one_class(target)
+    uses: ClassVar[str] = "probabilities"
+    needs_two: ClassVar[str] = "classes"
 
-    def __call__(
-        self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]
-    ) -> tuple[float, list[Array]]:
+    def leave_out(self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]) -> LeftOut:
         """AUC, and AUC without each unit."""
         codes, table = predictions.codes, predictions.probabilities
         w = np.ones(len(codes)) if weight is None else weight
         present = np.flatnonzero(np.bincount(codes, minlength=self.n_classes))
-        areas: list[tuple[float, list[Array]]] = []
+        areas: list[LeftOut] = []
         shares: list[Array] = []
-        if self.pairs:
-            for one, two in combinations(present, 2):
-                rows = np.flatnonzero((codes == one) | (codes == two))
-                own = [Partition(part.of[rows], part.count) for part in partitions]
-                first = _auc(codes[rows] == one, table[rows, one], w[rows], own)
-                second = _auc(codes[rows] == two, table[rows, two], w[rows], own)
-                both: list[Array] = [(left + right) / 2 for left, right in zip(first[1], second[1], strict=True)]
-                areas.append(((first[0] + second[0]) / 2, both))
-                shares.append(np.where((codes == one) | (codes == two), w, 0.0))
-        else:
-            for one in present:
-                areas.append(_auc(codes == one, table[:, one], w, partitions))
-                shares.append(np.where(codes == one, w, 0.0))
-        if not self.weighted:
-            return _mean([value for value, _ in areas]), [
-                np.mean([without[k] for _, without in areas], axis=0) for k in range(len(partitions))
-            ]
-        totals = np.array([own.sum() for own in shares])
+        for classes in combinations(present, 2) if self.pairs else ((one,) for one in present):
+            of_classes = np.isin(codes, classes)
+            rows = np.flatnonzero(of_classes) if self.pairs else np.arange(len(codes))
+            parts = [Partition(part.of[rows], part.count) for part in partitions]
+            each = [_auc(codes[rows] == one, table[rows, one], w[rows], parts) for one in classes]
+            areas.append(_mean_of(each))
+            shares.append(np.where(of_classes, w, 0.0))
+        if not self.by_share:
+            return _mean_of(areas)
+        totals = np.array([share.sum() for share in shares])
         value = float(np.average([value for value, _ in areas], weights=totals))
         without: list[Array] = []
         for k, part in enumerate(partitions):
-            left = totals[:, None] - np.stack([part.sums(own) for own in shares])
-            of_units = np.stack([own[k] for _, own in areas])
+            left = totals[:, None] - np.stack([part.sums(share) for share in shares])
+            of_units = np.stack([of_parts[k] for _, of_parts in areas])
             total = left.sum(axis=0)
             without.append(np.where(total > 0, (left * of_units).sum(axis=0) / np.where(total > 0, total, 1), value))
         return value, without
 
 
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values))
+def _mean_of(areas: Sequence[LeftOut]) -> LeftOut:
+    """The mean of several areas, and that without each unit."""
+    values, without = zip(*areas, strict=True)
+    return float(np.mean(values)), [np.mean(arrays, axis=0) for arrays in zip(*without, strict=True)]
+
+
+def _starts(*columns: NDArray[Any]) -> Bools:
+    """Which entries of sorted columns differ from those before them."""
+    first = np.zeros(len(columns[0]), dtype=bool)
+    first[0] = True
+    for column in columns:
+        first[1:] |= column[1:] != column[:-1]
+    return first
 
 
 def _auc(
@@ -155,16 +132,12 @@ def _auc(
     scores: Array,
     weight: Array | None,
     partitions: Sequence[Partition],
-    order: NDArray[np.int64] | None = None,
+    order: Codes | None = None,
 ) -> tuple[float, list[Array]]:
     """The area of positive against negative records, and that without each unit."""
     if order is None:
         order = np.argsort(scores, kind="stable")
-    ordered = scores[order]
-    first = np.empty(len(order), dtype=bool)
-    first[0] = True
-    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
-    rank = np.cumsum(first) - 1
+    rank = np.cumsum(_starts(scores[order])) - 1
     w1 = positive.astype(float) if weight is None else np.where(positive, weight, 0.0)
     w0 = 1.0 - w1 if weight is None else weight - w1
     up, down = w1[order], w0[order]
@@ -191,153 +164,122 @@ def _auc(
     return value, without
 
 
-def _within(part: Partition, order: NDArray[np.int64], rank: NDArray[np.int64], up: Array, down: Array) -> Array:
+def _within(part: Partition, order: Codes, rank: Codes, up: Array, down: Array) -> Array:
     """A_kk: the weight of ordered pairs within each unit."""
     by_unit = order_of_codes(part.of[order])
     unit, at = part.of[order][by_unit], rank[by_unit]
-    first = np.empty(len(at), dtype=bool)
-    first[0] = True
-    first[1:] = (unit[1:] != unit[:-1]) | (at[1:] != at[:-1])
+    first = _starts(unit, at)
     group = np.cumsum(first) - 1
     neg_at, pos_at = np.bincount(group, down[by_unit]), np.bincount(group, up[by_unit])
     of_group = unit[first]
     neg_below = np.cumsum(neg_at) - neg_at
-    starts = np.empty(len(of_group), dtype=bool)
-    starts[0] = True
-    starts[1:] = of_group[1:] != of_group[:-1]
+    starts = _starts(of_group)
     neg_below -= neg_below[starts][np.cumsum(starts) - 1]
     return np.asarray(np.bincount(of_group, pos_at * (neg_below + 0.5 * neg_at), part.count), dtype=float)
 
 
 @dataclass(frozen=True)
-class AveragePrecision:
-    """Average precision of two classes.
+class AveragePrecision(_OfTwoClasses):
+    """Average precision of two classes."""
 
-    Attributes
-    ----------
-    positive : {0, 1}
-        Number of the positive class.
-    """
-
-    positive: int = 1
-    uses: str = "scores"
-    costly: bool = False
-
-    def undefined(self, target: NDArray[Any]) -> str:
-        """Why there is no average precision of these targets."""
-        return one_class(target)
-
-    def __call__(
-        self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]
-    ) -> tuple[float, list[Array]]:
+    def leave_out(self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]) -> LeftOut:
         """Average precision, and that without each unit."""
-        scores, rising = _by_score(predictions, self.positive)
+        is_positive, scores, rising = self.by_score(predictions)
         order = rising[::-1]
-        ordered = scores[order]
-        last = np.empty(len(order), dtype=bool)
-        last[-1] = True
-        np.not_equal(ordered[1:], ordered[:-1], out=last[:-1])
-        up = (predictions.codes == self.positive)[order].astype(float)
+        last = np.roll(_starts(scores[order]), -1)
+        up = is_positive[order].astype(float)
         w = np.ones(len(order)) if weight is None else weight[order]
         if weight is not None:
             up *= w
         true = np.cumsum(up)[last]
         every = np.cumsum(w)[last] if weight is not None else np.flatnonzero(last) + 1.0
-        fresh = np.diff(true, prepend=0.0)
-        precise = fresh * true / every
-        value = float(precise.sum() / true[-1])
-        without = []
-        group: NDArray[np.int64] = np.cumsum(last) - last
-        for part in partitions:
-            if part.single and weight is None:
-                rest = _each_record(order, group, up, fresh, true, every, precise, part, value)
-            else:
-                rest = _each_unit(part.of[order], group, up, w, fresh, true, every, part, value)
-            without.append(rest)
+        falling = _Falling(order, np.cumsum(last) - last, up, w, np.diff(true, prepend=0.0), true, every)
+        value = float(falling.precise.sum() / true[-1])
+        without = [
+            falling.each_record(part, value) if part.single and weight is None else falling.each_unit(part, value)
+            for part in partitions
+        ]
         return value, without
 
 
-def _each_record(
-    order: NDArray[np.int64],
-    group: NDArray[np.int64],
-    up: Array,
-    fresh: Array,
-    true: Array,
-    every: Array,
-    precise: Array,
-    part: Partition,
-    value: float,
-) -> Array:
-    """Average precision without each single record."""
-    fewer = np.maximum(every - 1, 1)
-    share = fresh / fewer
-    moved = share * true
-    # Thresholds above a record stay as they are; from its own on down, there is a record less.
-    negative = np.cumsum(precise) - precise + np.cumsum(moved[::-1])[::-1]
-    positive = negative - np.cumsum(share[::-1])[::-1] - (true - 1) / fewer
-    hits, total = up > 0, float(true[-1])
-    of_positive = positive / (total - 1) if total > 1 else np.full(len(true), value)
-    rest = np.full(part.count, value)
-    rest[part.of[order]] = np.where(hits, of_positive[group], negative[group] / total)
-    return rest
+@dataclass(frozen=True, eq=False)
+class _Falling:
+    """Records by falling score, and sums over thresholds from the highest score down.
 
+    In this order the records have the numbers ``group`` of their thresholds, weights ``w``, and weights ``up`` that are
+    0 for negative records. Each threshold has ``fresh``, the weight of positive records at it, and ``true`` and
+    ``every``, the weights of positive and of all records from it on up.
+    """
 
-def _each_unit(
-    unit: NDArray[np.int64],
-    group: NDArray[np.int64],
-    up: Array,
-    w: Array,
-    fresh: Array,
-    true: Array,
-    every: Array,
-    part: Partition,
-    value: float,
-) -> Array:
-    """Average precision without each unit, from tables of thresholds with positive records times units."""
-    rest = np.full(part.count, value)
-    # Records between two thresholds with positive ones count from the later of them on; those after the last never.
-    with_positive = fresh > 0
-    group = (np.cumsum(with_positive) - with_positive)[group]
-    true, every, fresh = true[with_positive], every[with_positive], fresh[with_positive]
-    n = len(fresh)
-    # The records are in order, so those after the last threshold are the last ones.
-    end = int(np.searchsorted(group, n))
-    unit, group, up, w = unit[:end], group[:end], up[:end], w[:end]
-    step = max(1, _CELLS // n)
-    for start in range(0, part.count, step):
-        width = min(step, part.count - start)
-        mine = slice(None) if width == part.count else (unit >= start) & (unit < start + width)
-        of, own = unit[mine] - start, up[mine]
-        place = group[mine] * width + of
-        left = every[:, None] - np.bincount(place, w[mine], n * width).reshape(n, width).cumsum(axis=0)
-        hits = true[:, None] - np.bincount(place, own, n * width).reshape(n, width).cumsum(axis=0)
-        # Where nothing is left there are no hits either.
-        hits /= np.maximum(left, _LEAST)
-        lost = np.bincount(of, own * hits.ravel()[place], width)
-        positives = true[-1] - np.bincount(of, own, width)
-        defined = positives > _LEAST
-        rest[start : start + width] = np.where(
-            defined, (fresh @ hits - lost) / np.where(defined, positives, 1.0), value
-        )
-    # A unit without scored records takes nothing away, up to rounding.
-    rest[part.sizes == 0] = value
-    return rest
+    order: Codes
+    group: Codes
+    up: Array
+    w: Array
+    fresh: Array
+    true: Array
+    every: Array
+
+    @property
+    def precise(self) -> Array:
+        """What each threshold adds to average precision, times the weight of positive records."""
+        return self.fresh * self.true / self.every
+
+    def each_record(self, part: Partition, value: float) -> Array:
+        """Average precision without each single record."""
+        true, precise = self.true, self.precise
+        fewer = np.maximum(self.every - 1, 1)
+        share = self.fresh / fewer
+        moved = share * true
+        # Thresholds above a record stay as they are; from its own on down, there is a record less.
+        negative = np.cumsum(precise) - precise + np.cumsum(moved[::-1])[::-1]
+        positive = negative - np.cumsum(share[::-1])[::-1] - (true - 1) / fewer
+        hits, total = self.up > 0, float(true[-1])
+        of_positive = positive / (total - 1) if total > 1 else np.full(len(true), value)
+        rest = np.full(part.count, value)
+        rest[part.of[self.order]] = np.where(hits, of_positive[self.group], negative[self.group] / total)
+        return rest
+
+    def each_unit(self, part: Partition, value: float) -> Array:
+        """Average precision without each unit, from tables of thresholds with positive records times units."""
+        rest = np.full(part.count, value)
+        # Records between two thresholds with positive ones count from the later of them on; those after the last never.
+        with_positive = self.fresh > 0
+        group: Codes = (np.cumsum(with_positive) - with_positive)[self.group]
+        true, every, fresh = (sums[with_positive] for sums in (self.true, self.every, self.fresh))
+        n = len(fresh)
+        # The records are in order, so those after the last threshold are the last ones.
+        end = int(np.searchsorted(group, n))
+        unit, group, up, w = part.of[self.order][:end], group[:end], self.up[:end], self.w[:end]
+        step = max(1, _CELLS // n)
+        for start in range(0, part.count, step):
+            width = min(step, part.count - start)
+            chosen = slice(None) if width == part.count else (unit >= start) & (unit < start + width)
+            of, hit_weight = unit[chosen] - start, up[chosen]
+            cell = group[chosen] * width + of
+            left = every[:, None] - np.bincount(cell, w[chosen], n * width).reshape(n, width).cumsum(axis=0)
+            hits = true[:, None] - np.bincount(cell, hit_weight, n * width).reshape(n, width).cumsum(axis=0)
+            # Where nothing is left there are no hits either.
+            hits /= np.maximum(left, _LEAST)
+            lost = np.bincount(of, hit_weight * hits.ravel()[cell], width)
+            positives = true[-1] - np.bincount(of, hit_weight, width)
+            defined = positives > _LEAST
+            rest[start : start + width] = np.where(
+                defined, (fresh @ hits - lost) / np.where(defined, positives, 1.0), value
+            )
+        # A unit without scored records takes nothing away, up to rounding.
+        rest[part.sizes == 0] = value
+        return rest
 
 
 @dataclass(frozen=True)
-class Concordance:
+class Concordance(SetMetric):
     """The share of pairs that the predictions order as the targets do."""
 
-    uses: str = "values"
-    costly: bool = True
+    uses: ClassVar[str] = "values"
+    needs_two: ClassVar[str] = "targets"
+    costly: ClassVar[bool] = True
 
-    def undefined(self, target: NDArray[Any]) -> str:
-        """Why there is no concordance of these targets."""
-        return "" if len(target) and (target != target[0]).any() else "its records all have the same target"
-
-    def __call__(
-        self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]
-    ) -> tuple[float, list[Array]]:
+    def leave_out(self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]) -> LeftOut:
         """Concordance, and that without each unit."""
         target, values = predictions.target.astype(float), predictions.values
         w = np.ones(len(target)) if weight is None else weight
@@ -351,17 +293,17 @@ class Concordance:
             different = np.abs(signs)
             right = 0.5 * (different + both)
             agreed[rows], compared[rows] = w[rows] * right.sum(axis=1), w[rows] * different.sum(axis=1)
-            for part, own in zip(partitions, within, strict=True):
+            for part, inside in zip(partitions, within, strict=True):
                 if not part.single:
                     same = part.of[rows, None] == part.of
-                    own[0] += np.bincount(part.of[rows], w[rows] * (right * same).sum(axis=1), part.count)
-                    own[1] += np.bincount(part.of[rows], w[rows] * (different * same).sum(axis=1), part.count)
+                    for i, pairs in enumerate((right, different)):
+                        inside[i] += np.bincount(part.of[rows], w[rows] * (pairs * same).sum(axis=1), part.count)
         value = float(agreed.sum() / compared.sum())
         without = []
-        for part, own in zip(partitions, within, strict=True):
+        for part, inside in zip(partitions, within, strict=True):
             # Both orders of a pair are counted, so that a unit takes its pairs away twice.
-            left = compared.sum() - 2 * part.sums(compared) + own[1]
+            left = compared.sum() - 2 * part.sums(compared) + inside[1]
             defined = left > 1e-9
-            rest = (agreed.sum() - 2 * part.sums(agreed) + own[0]) / np.where(defined, left, 1.0)
+            rest = (agreed.sum() - 2 * part.sums(agreed) + inside[0]) / np.where(defined, left, 1.0)
             without.append(np.where(part.sizes > 0, np.where(defined, rest, _GUESSING), value))
         return value, without

@@ -2,16 +2,18 @@
 
 That takes one call of the metric per unit, so only one replicate of every block is done, and stands for the others; and
 of more than 40 units a random 40 are left out in turn, each counted for as many as there are. Both are unbiased for the
-influences, which are means over replicates, and add to their Monte-Carlo noise.
+influences, which are means over replicates, and add to their Monte-Carlo noise. The metric of the user's own models,
+which is computed once, leaves out up to 2000 units.
 """
 
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,54 +21,81 @@ from numpy.typing import NDArray
 from outofcluster._base.arguments import Array, short
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import take_rows
-from outofcluster.metrics.predictions import Partition, Predictions
+from outofcluster.metrics.base import LeftOut, Metric, Partition, SetMetric
+from outofcluster.metrics.predictions import Predictions
+
+_MOST_UNITS = 2000
+"""Units that are left out in turn where the metric is computed once."""
 
 
 @dataclass(frozen=True)
-class OfPredictions:
-    """A function of (y_true, y_pred) that gives one number for all records, as scikit-learn's metrics are.
-
-    Attributes
-    ----------
-    function : callable
-        The function.
-    name : str
-        Its name.
-    uses : str
-        The predictions that it needs.
-    positive : {0, 1} or None
-        The positive class, whose probabilities or scores it takes; None: the predictions as they are.
-    options : tuple of (str, value)
-        Further arguments of the function.
-    most_units : int
-        The largest number of units that are left out in turn.
-    """
+class Recomputed(SetMetric):
+    """A function that gives one number for all records, with at most so many units left out in turn."""
 
     function: Callable[..., Any]
-    name: str
+    most_units: int = field(default=40, kw_only=True)
+
+    costly: ClassVar[bool] = True
+    recomputed: ClassVar[bool] = True
+
+    def thorough(self) -> SetMetric:
+        """The same function, with many units left out."""
+        return replace(self, most_units=_MOST_UNITS)
+
+    @abstractmethod
+    def number_of(self, predictions: Predictions, weight: Array | None) -> Callable[[Any], Any]:
+        """What the function says of some rows: an array of them, or a slice for all."""
+
+    def leave_out(self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]) -> LeftOut:
+        """The metric, and the metric without each unit."""
+        number_of = self.number_of(predictions, weight)
+        value = self._number(number_of(slice(None)))
+        without = []
+        for part in partitions if np.isfinite(value) else ():
+            units = np.flatnonzero(part.sizes)
+            scale = 1.0
+            if len(units) > self.most_units:
+                scale = len(units) / self.most_units
+                units = np.sort(np.random.default_rng(predictions.salt).choice(units, self.most_units, replace=False))
+            rest = np.full(part.count, value)
+            for unit in units if len(units) > 1 else ():
+                try:
+                    moved = self._number(number_of(np.flatnonzero(part.of != unit)))
+                except (ValueError, ZeroDivisionError):
+                    continue
+                if np.isfinite(moved):
+                    rest[unit] = value + scale * (moved - value)
+            without.append(rest)
+        return value, without
+
+    def _number(self, value: Any) -> float:
+        if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+            raise InputError(f"scoring must give one number for all records, got {short(value)} from {self.name}.")
+        return float(value)
+
+
+@dataclass(frozen=True)
+class OfPredictions(Recomputed):
+    """A function of (y_true, y_pred) and options, as scikit-learn's metrics are.
+
+    It takes the probabilities or scores of the positive class or, where that is None, the predictions as they are.
+    """
+
     uses: str = "values"
     positive: int | None = None
     options: tuple[tuple[str, Any], ...] = ()
-    most_units: int = 40
-    costly: bool = True
 
-    def undefined(self, target: NDArray[Any]) -> str:
-        """Not known before it is computed."""
-        return "" if len(target) else "it has no records"
-
-    def __call__(
-        self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]
-    ) -> tuple[float, list[Array]]:
-        """The metric, and the metric without each unit."""
+    def number_of(self, predictions: Predictions, weight: Array | None) -> Callable[[Any], Any]:
+        """The function of some rows of the predictions."""
         target, predicted = predictions.target, self._predicted(predictions)
 
-        def of(rows: Any) -> float:
+        def number(rows: Any) -> Any:
             weights = {} if weight is None else {"sample_weight": weight[rows]}
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return _number(self.function(target[rows], predicted[rows], **dict(self.options), **weights), self.name)
+                return self.function(target[rows], predicted[rows], **dict(self.options), **weights)
 
-        return _recompute(of, partitions, most=self.most_units, salt=predictions.salt)
+        return number
 
     def _predicted(self, predictions: Predictions) -> NDArray[Any]:
         if self.uses == "scores":
@@ -81,67 +110,30 @@ class OfPredictions:
 
 
 @dataclass(frozen=True)
-class OfModel:
-    """A function of (estimator, X, y) that gives one number for all records.
+class OfModel(Recomputed):
+    """A function of (estimator, X, y)."""
 
-    Attributes
-    ----------
-    function : callable
-        The function.
-    name : str
-        Its name.
-    most_units : int
-        The largest number of units that are left out in turn.
-    """
+    uses: ClassVar[None] = None
 
-    function: Callable[..., Any]
-    name: str
-    most_units: int = 40
-    uses: str | None = None
-    costly: bool = True
+    def weighted(self) -> Metric:
+        """Refused, since the function takes no weights."""
+        raise InputError(f"score_weight needs a metric that takes weights, got {self.facts.name}.")
 
-    def undefined(self, target: NDArray[Any]) -> str:
-        """Not known before it is computed."""
-        return "" if len(target) else "it has no records"
+    def pooled(self, pool: str) -> Self:
+        """By folds only, since the records of all folds have several models."""
+        if pool == "records":
+            raise InputError(
+                f"pool must be 'folds' for {self.facts.name}, a function of the model, got 'records'; "
+                "pass make_scorer of a function of predictions."
+            )
+        return super().pooled(pool)
 
-    def __call__(
-        self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]
-    ) -> tuple[float, list[Array]]:
-        """The metric, and the metric without each unit."""
+    def number_of(self, predictions: Predictions, weight: Array | None) -> Callable[[Any], Any]:
+        """The function of the model and some of its records."""
 
-        def of(rows: Any) -> float:
+        def number(rows: Any) -> Any:
             if isinstance(rows, slice):
-                return _number(self.function(predictions.model, predictions.X, predictions.y), self.name)
-            own = take_rows(predictions.X, rows), take_rows(predictions.y, rows)
-            return _number(self.function(predictions.model, *own), self.name)
+                return self.function(predictions.model, predictions.X, predictions.y)
+            return self.function(predictions.model, take_rows(predictions.X, rows), take_rows(predictions.y, rows))
 
-        return _recompute(of, partitions, most=self.most_units, salt=predictions.salt)
-
-
-def _number(value: Any, name: str) -> float:
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
-        raise InputError(f"scoring must give one number for all records, got {short(value)} from {name}.")
-    return float(value)
-
-
-def _recompute(
-    of: Callable[[Any], float], partitions: Sequence[Partition], *, most: int, salt: int
-) -> tuple[float, list[Array]]:
-    value = of(slice(None))
-    without = []
-    for part in partitions if np.isfinite(value) else ():
-        units = np.flatnonzero(part.sizes)
-        scale = 1.0
-        if len(units) > most:
-            scale = len(units) / most
-            units = np.sort(np.random.default_rng(salt).choice(units, most, replace=False))
-        rest = np.full(part.count, value)
-        for unit in units if len(units) > 1 else ():
-            try:
-                own = of(np.flatnonzero(part.of != unit))
-            except (ValueError, ZeroDivisionError):
-                continue
-            if np.isfinite(own):
-                rest[unit] = value + scale * (own - value)
-        without.append(rest)
-    return value, without
+        return number

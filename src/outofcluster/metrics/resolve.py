@@ -1,10 +1,10 @@
-"""The losses that ``loss=`` and ``scoring=`` stand for, checked before anything is fitted.
+"""The metrics that ``loss=`` and ``scoring=`` stand for, checked before anything is fitted.
 
 A metric is given by a name of scikit-learn or of this package, by a scorer, or by a function of (estimator, X, y), and
-several of them by a list or a dict. Metrics that are means over records become the losses that ``loss=`` knows; for
-the others there is a closed form without each unit where one is known
-(:mod:`outofcluster.metrics.ranking`, :mod:`outofcluster.metrics.sums`), and they are recomputed where
-none is (:mod:`outofcluster.metrics.recomputed`).
+several of them by a list or a dict. Functions of scikit-learn that are means over records become the losses that
+``loss=`` knows (:mod:`outofcluster.metrics.means`); for others there is a closed form without each unit where one is
+known (:mod:`outofcluster.metrics.ranking`, :mod:`outofcluster.metrics.sums`), and they are recomputed where none is
+(:mod:`outofcluster.metrics.recomputed`).
 
 Decisions. Of two classes the last one in sorted order is the positive one, unless the scorer or the caller has
 ``pos_label``: "yes" of "no" and "yes". scikit-learn takes the label 1 instead for F1, precision, recall and Jaccard,
@@ -20,47 +20,38 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any, Literal
+from numbers import Number
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.arguments import Array, check_choice, check_numbers, short, shown
+from outofcluster._base.arguments import Array, check_choice, check_numbers, first_missing, short, shown
 from outofcluster._base.exceptions import InputError
-from outofcluster.metrics.base import (
-    LOSSES,
-    UNBOUNDED,
-    Loss,
-    check_targets,
-    function_name,
-    is_a,
+from outofcluster._base.rows import target_array
+from outofcluster.metrics.base import Metric
+from outofcluster.metrics.facts import LOSSES, MetricFacts, known_facts
+from outofcluster.metrics.means import (
+    SKLEARN_MEANS,
+    SKLEARN_RECORDS,
+    Mean,
+    check_labels,
+    custom_mean,
     is_numeric,
-    is_scorer,
-    listed_losses,
-    named_loss,
-    shown_name,
+    named_mean,
     wrong_shape,
 )
-from outofcluster.metrics.facts import MetricFacts, known_facts
-from outofcluster.metrics.predictions import Measure, Predictions
+from outofcluster.metrics.predictions import single_column
 from outofcluster.metrics.ranking import AveragePrecision, Concordance, RocAuc, RocAucOfSeveral
 from outofcluster.metrics.recomputed import OfModel, OfPredictions
-from outofcluster.metrics.sums import CONFUSION, MOMENTS, Calibration, Confusion, WeightedMean
+from outofcluster.metrics.sums import CONFUSION, MOMENTS, Calibration, Confusion, Moments
 
 _OWN = ("sensitivity", "specificity", "concordance", "calibration_slope", "calibration_intercept")
-_MEANS = {
-    "accuracy_score": "zero_one",
-    "mean_squared_error": "squared_error",
-    "mean_absolute_error": "absolute_error",
-    "log_loss": "log_loss",
-    "brier_score_loss": "brier",
-}
-"""Functions of scikit-learn that are means of the losses of this package."""
-_SMALLEST = float(np.finfo(float).eps)
+_SCORES = ("decision_function", "predict_proba")
 
 
-def resolve_loss(loss: Any, estimator: Any, y: Any) -> Loss:
-    """The loss that an argument stands for, checked against the estimator and the targets before anything is fitted.
+def resolve_loss(loss: Any, estimator: Any, y: Any) -> Metric:
+    """The metric that an argument ``loss`` stands for.
 
     Examples
     --------
@@ -68,27 +59,27 @@ def resolve_loss(loss: Any, estimator: Any, y: Any) -> Loss:
     >>> from sklearn.metrics import get_scorer
     >>> from outofcluster.metrics.resolve import resolve_loss
     >>> y = [0.1, 0.7, 0.4]
-    >>> resolve_loss(None, Ridge(), y)
-    Loss(name='squared_error', kind='per_record', method='predict', range=(0.0, inf))
+    >>> resolve_loss(None, Ridge(), y).name
+    'squared_error'
     >>> resolve_loss(get_scorer("neg_median_absolute_error"), Ridge(), y).facts.label
     'median absolute error'
     """
-    if isinstance(estimator, type):
-        raise InputError(f"estimator must be an instance such as {estimator.__name__}(), got the class itself.")
+    problem = _Problem.of(estimator, y)
     if not hasattr(estimator, "predict"):
         raise InputError(f"estimator must have a method predict, got {type(estimator).__name__} without.")
-    target = check_targets(y)
     if loss is None:
         loss = _default(estimator)
+    names = ", ".join(map(repr, LOSSES))
     if isinstance(loss, str):
-        return named_loss(loss, estimator, target)
-    if is_scorer(loss):
-        return resolve_scorer(loss, estimator, y)
+        if loss not in LOSSES:
+            hint = f"; for scikit-learn's scorer pass scoring={loss!r}" if loss in _scorers() else ""
+            raise InputError(f"loss must be one of {names}, a function or a scorer, got {short(loss)}{hint}.")
+        return named_mean(loss, estimator, problem.target)
+    if _is_scorer(loss):
+        return _of_scorer(loss, problem, "")
     if not callable(loss) or isinstance(loss, type):
-        raise InputError(
-            f"loss must be one of {listed_losses()}, a function of (y_true, y_pred) or a scorer, got {short(loss)}."
-        )
-    return _function(loss, target)
+        raise InputError(f"loss must be one of {names}, a function of (y_true, y_pred) or a scorer, got {short(loss)}.")
+    return _of_function(loss, problem.target)
 
 
 def _default(estimator: Any) -> str:
@@ -100,14 +91,20 @@ def _default(estimator: Any) -> str:
     raise InputError(f"loss must be given for {name}, which is neither classifier nor regressor, got None.")
 
 
-def _function(function: Callable[..., Any], target: NDArray[Any]) -> Loss:
-    name = function_name(function)
-    try:
-        inspect.signature(function).bind(None, None)
-    except TypeError:
-        raise InputError(f"loss must be a function of (y_true, y_pred), got {name} with other arguments.") from None
-    except ValueError:
-        pass  # Compiled functions need not tell their arguments.
+def is_a(what: str, estimator: Any) -> bool:
+    """Whether an estimator is a "classifier" or a "regressor"."""
+    from sklearn import base
+
+    if not hasattr(estimator, "__sklearn_tags__"):
+        # Older releases of scikit-learn, and estimators that do without its base class.
+        return getattr(estimator, "_estimator_type", None) == what
+    return bool(getattr(base, f"is_{what}")(estimator))
+
+
+def _of_function(function: Callable[..., Any], target: NDArray[Any]) -> Mean:
+    name = _function_name(function)
+    if not _takes(function, 2):
+        raise InputError(f"loss must be a function of (y_true, y_pred), got {name} with other arguments.")
     some = target[:5]
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
@@ -118,73 +115,50 @@ def _function(function: Callable[..., Any], target: NDArray[Any]) -> Loss:
             shape = (len(some),)
     if shape != (len(some),):
         raise InputError(wrong_shape(name, (len(some),), shape))
-    return Loss(shown_name(function, "loss"), "per_record", "predict", UNBOUNDED, function, custom=True)
+    return custom_mean(_shown_name(function, "loss"), function)
 
 
 def resolve_scoring(
-    scoring: Any,
-    estimator: Any,
-    y: Any,
-    *,
-    pos_label: Any = None,
-    pool: Literal["records", "folds"] | None = None,
-    has_weight: bool = False,
-) -> tuple[Loss, ...]:
-    """The losses that an argument ``scoring`` stands for.
+    scoring: Any, estimator: Any, y: Any, *, pos_label: Any = None, pool: Any = None, has_weight: bool = False
+) -> tuple[Metric, ...]:
+    """The metrics that an argument ``scoring`` stands for.
 
     Examples
     --------
     >>> from sklearn.linear_model import LogisticRegression
     >>> from outofcluster.metrics.resolve import resolve_scoring
-    >>> losses = resolve_scoring(["roc_auc", "neg_brier_score"], LogisticRegression(), ["no", "yes", "no"])
-    >>> [(loss.facts.name, loss.facts.label) for loss in losses]
+    >>> metrics = resolve_scoring(["roc_auc", "neg_brier_score"], LogisticRegression(), ["no", "yes", "no"])
+    >>> [(metric.facts.name, metric.facts.label) for metric in metrics]
     [('roc_auc', 'AUC'), ('neg_brier_score', 'Brier score')]
     """
     if isinstance(scoring, Mapping):
-        asked = [(str(name), metric) for name, metric in scoring.items()]
+        wanted = [(str(name), each) for name, each in scoring.items()]
     elif isinstance(scoring, list | tuple | set | frozenset):
-        asked = [("", metric) for metric in (sorted(scoring, key=short) if isinstance(scoring, Set) else scoring)]
+        wanted = [("", each) for each in (sorted(scoring, key=short) if isinstance(scoring, Set) else scoring)]
     else:
-        asked = [("", scoring)]
-    if not asked:
+        wanted = [("", scoring)]
+    if not wanted:
         raise InputError("scoring must hold at least one metric, got none.")
     problem = _Problem.of(estimator, y, pos_label)
-    losses = []
-    for name, metric in asked:
-        loss = _resolve(metric, problem)
-        if name:
-            loss = replace(loss, about=replace(loss.facts, name=name))
-        losses.append(loss)
-    losses = list(chosen_losses(losses, pool=pool, has_weight=has_weight))
-    names = [loss.facts.name for loss in losses]
+    resolved = [(name, _resolve(each, problem)) for name, each in wanted]
+    metrics = [metric.shown_as(name=name) if name else metric for name, metric in resolved]
+    chosen = weighted_and_pooled(metrics, pool=pool, has_weight=has_weight)
+    names = [metric.facts.name for metric in chosen]
     repeated = [name for name in names if names.count(name) > 1]
     if repeated:
         raise InputError(
             f"scoring must hold each metric once, got {short(repeated[0])} more than once; name them by a dict."
         )
-    return tuple(losses)
+    return chosen
 
 
-def chosen_losses(losses: Sequence[Loss], *, pool: Any, has_weight: bool) -> tuple[Loss, ...]:
-    """The same losses with weights in scoring, and pooled over folds as the caller wants."""
+def weighted_and_pooled(metrics: Sequence[Metric], *, pool: Any, has_weight: bool) -> tuple[Metric, ...]:
+    """The same metrics with weights in scoring, and pooled over folds as the caller wants."""
     if pool is not None:
         check_choice("pool", pool, ("records", "folds"))
     if has_weight:
-        losses = [weighted(loss) for loss in losses]
-    if pool is None:
-        return tuple(losses)
-    of_model = [loss.facts.name for loss in losses if isinstance(loss.measure, OfModel)]
-    if pool == "records" and of_model:
-        raise InputError(
-            f"pool must be 'folds' for {of_model[0]}, a function of the model, got 'records'; "
-            "pass make_scorer of a function of predictions."
-        )
-    return tuple(replace(loss, about=replace(loss.facts, pool=pool)) for loss in losses)
-
-
-def resolve_scorer(scorer: Any, estimator: Any, y: Any) -> Loss:
-    """The loss of a scorer of scikit-learn."""
-    return _of_scorer(scorer, _Problem.of(estimator, y, None), "")
+        metrics = [metric.weighted() for metric in metrics]
+    return tuple(metrics if pool is None else [metric.pooled(pool) for metric in metrics])
 
 
 def check_weight(weight: Any, n_records: int) -> Array | None:
@@ -201,21 +175,6 @@ def check_weight(weight: Any, n_records: int) -> Array | None:
     return values
 
 
-def weighted(loss: Loss) -> Loss:
-    """The same loss where records have weights in scoring: a mean becomes a weighted mean."""
-    if loss.measure is not None:
-        if isinstance(loss.measure, OfModel):
-            raise InputError(f"score_weight needs a metric that takes weights, got {loss.facts.name}.")
-        return loss
-    measure = WeightedMean(partial(_shown_losses, loss), uses=f"losses_{loss.facts.name}")
-    return replace(loss, kind="per_resample", measure=measure, about=loss.facts, shift=0.0)
-
-
-def _shown_losses(loss: Loss, predictions: Predictions) -> Array:
-    """Record losses in the sign of the metric."""
-    return loss.facts.shown(loss.records(predictions, predictions.X, predictions.y))
-
-
 @dataclass(frozen=True, eq=False)
 class _Problem:
     """What metrics are checked against."""
@@ -225,39 +184,37 @@ class _Problem:
     pos_label: Any
 
     @classmethod
-    def of(cls, estimator: Any, y: Any, pos_label: Any) -> _Problem:
+    def of(cls, estimator: Any, y: Any, pos_label: Any = None) -> _Problem:
         if isinstance(estimator, type):
             raise InputError(f"estimator must be an instance such as {estimator.__name__}(), got the class itself.")
-        return cls(estimator, check_targets(y), pos_label)
+        return cls(estimator, _check_targets(y), pos_label)
 
     def classes(self, name: str) -> NDArray[Any]:
         """The sorted classes of the targets, which must be labels."""
         if self.target.ndim > 1:
             raise InputError(f"y must hold one label per record for {name}, got shape {self.target.shape}.")
-        if self.target.dtype.kind == "f" and (self.target != np.floor(self.target)).any():
-            value = self.target[self.target != np.floor(self.target)][0]
-            raise InputError(f"y must hold class labels for {name}, got numbers such as {value:g}.")
+        check_labels(name, self.target)
         try:
             return np.unique(self.target)
         except TypeError:
             raise InputError(f"y must hold labels of one type for {name}, got several.") from None
 
-    def two_classes(self, name: str, otherwise: str = "") -> NDArray[Any]:
+    def two_classes(self, name: str, hint: str = "") -> NDArray[Any]:
         """Two sorted classes."""
         classes = self.classes(name)
         if len(classes) != 2:
-            raise InputError(f"y must hold two classes for {name}, got {len(classes)}{otherwise}.")
+            raise InputError(f"y must hold two classes for {name}, got {len(classes)}{hint}.")
         return classes
 
-    def positive(self, classes: NDArray[Any], pos_label: Any) -> int:
+    def positive(self, classes: NDArray[Any], pos_label: Any = None) -> int:
         """Number of the positive one of two classes."""
         label = self.pos_label if pos_label is None else pos_label
         if label is None:
             return 1
-        places = np.flatnonzero([each == label for each in classes.tolist()])
-        if len(places) == 0:
+        equal = [i for i, each in enumerate(classes.tolist()) if each == label]
+        if not equal:
             raise InputError(f"pos_label must be one of the classes [{shown(classes.tolist())}], got {short(label)}.")
-        return int(places[0])
+        return equal[0]
 
     def need(self, methods: tuple[str, ...], name: str) -> None:
         """Refuse an estimator that has none of some methods."""
@@ -270,174 +227,253 @@ class _Problem:
         )
 
 
-def _resolve(metric: Any, problem: _Problem) -> Loss:
+def _check_targets(y: Any) -> NDArray[Any]:
+    """Targets as an array of one type, without missing or infinite values."""
+    if y is None:
+        raise InputError("y must hold the targets, got None.")
+    target = target_array(y)
+    row = first_missing(y)
+    # In a list, a number next to a string would become a string.
+    if not hasattr(y, "dtype") and target.dtype.kind in "US":
+        target = np.asarray(y, dtype=object)
+    if row is not None:
+        raise InputError(f"y must not have missing values, got y[{row}] = {target[row]}.")
+    if target.dtype.kind == "f" and np.isinf(target).any():
+        raise InputError(f"y must be finite, got {target[np.isinf(target)][0]}.")
+    if target.dtype.kind == "O":
+        kinds = sorted({"number" if isinstance(each, Number) else type(each).__name__ for each in target.flat})
+        if len(kinds) > 1:
+            raise InputError(f"y must hold values of one type, got {' and '.join(kinds)}.")
+    return single_column(target)
+
+
+def _resolve(metric: Any, problem: _Problem) -> Metric:
     if isinstance(metric, str):
         return _of_name(metric, problem)
-    if is_scorer(metric):
+    if _is_scorer(metric):
         return _of_scorer(metric, problem, "")
     if not callable(metric) or isinstance(metric, type):
         raise InputError(f"scoring must be the name of a metric, a scorer or a function, got {short(metric)}.")
-    known = _names_of_functions().get(metric) if getattr(metric, "__hash__", None) else None
-    name = function_name(metric)
-    if known is not None:
-        raise InputError(
-            f"scoring must be a name, a scorer or a function of (estimator, X, y), got {name}; use {known!r}."
-        )
-    try:
-        inspect.signature(metric).bind(None, None, None)
-    except TypeError:
+    name = _function_name(metric)
+    for known in sorted(_scorers(), key=len):
+        if getattr(_scorers()[known], "_score_func", None) is metric:
+            raise InputError(
+                f"scoring must be a name, a scorer or a function of (estimator, X, y), got {name}; use {known!r}."
+            )
+    if not _takes(metric, 3):
         raise InputError(
             f"scoring must be a function of (estimator, X, y), got {name} with other arguments; "
             "for a function of (y_true, y_pred) pass make_scorer of it."
-        ) from None
-    except ValueError:
-        pass  # Compiled functions need not tell their arguments.
-    name = shown_name(metric, "score")
-    about = MetricFacts(name, name.replace("_", " "), greater_is_better=True, pool="folds")
-    return _loss(name, OfModel(metric, name), about, None)
+        )
+    name = _shown_name(metric, "score")
+    return OfModel(name, MetricFacts(name, name.replace("_", " "), greater_is_better=True, pool="folds"), metric)
 
 
-def _of_name(name: str, problem: _Problem) -> Loss:
-    from sklearn.metrics import get_scorer, get_scorer_names
-
+def _of_name(name: str, problem: _Problem) -> Metric:
     if name in LOSSES:
-        return named_loss(name, problem.estimator, problem.target)
-    about = known_facts(name)
+        return named_mean(name, problem.estimator, problem.target)
     if name in _OWN:
-        assert about is not None
-        return _own(name, about, problem)
-    names = get_scorer_names()
-    if name not in names:
+        return _own(name, problem)
+    if name not in _scorers():
         lowered = name.lower().replace("-", "_").replace(" ", "_")
         # Users may leave out what scikit-learn puts around a name.
-        full = {each.removeprefix("neg_").removesuffix("_score"): each for each in names} | {
-            each: each for each in (*names, *_OWN)
-        }
+        full = {each.removeprefix("neg_").removesuffix("_score"): each for each in _scorers()}
+        full |= {each: each for each in (*_scorers(), *_OWN)}
         near = list(dict.fromkeys(full[each] for each in difflib.get_close_matches(lowered, full, n=3)))
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ", which is not the name of a metric."
         raise InputError(f"scoring must be the name of a metric, got {short(name)}{hint}")
-    return _of_scorer(get_scorer(name), problem, name)
+    return _of_scorer(_scorers()[name], problem, name)
 
 
-def _own(name: str, about: MetricFacts, problem: _Problem) -> Loss:
+def _own(name: str, problem: _Problem) -> Metric:
     """A metric that scikit-learn does not have."""
+    facts = known_facts(name)
+    assert facts is not None
     if name == "concordance":
         if problem.target.dtype.kind not in "biuf" or problem.target.ndim > 1:
             raise InputError(f"y must hold one number per record for {name}, got dtype {problem.target.dtype}.")
         values = np.unique(problem.target)
         if len(values) == 2 and is_a("classifier", problem.estimator):
-            problem.need(("decision_function", "predict_proba"), name)
-            return _loss(name, RocAuc(problem.positive(values, None)), about, values)
+            problem.need(_SCORES, name)
+            return RocAuc(name, facts, problem.positive(values), classes=values)
         problem.need(("predict",), name)
-        return _loss(name, Concordance(), about, None)
+        return Concordance(name, facts)
     classes = problem.two_classes(name)
-    positive = problem.positive(classes, None)
-    if name.startswith("calibration"):
-        problem.need(("predict_proba",), name)
-        return _loss(name, Calibration(name == "calibration_slope", positive), about, classes)
-    problem.need(("predict",), name)
-    return _loss(name, Confusion(CONFUSION[name][0], 2, (("positive", positive),)), about, classes)
+    positive = problem.positive(classes)
+    if name in CONFUSION:
+        problem.need(("predict",), name)
+        return Confusion(name, facts, CONFUSION[name][0], 2, (("positive", positive),), classes=classes)
+    problem.need(("predict_proba",), name)
+    return Calibration(name, facts, name == "calibration_slope", positive, classes=classes)
 
 
-def _of_scorer(scorer: Any, problem: _Problem, name: str) -> Loss:
-    function = getattr(scorer, "_score_func", None)
+@dataclass(frozen=True, eq=False)
+class _Scorer:
+    """A scorer of scikit-learn, taken apart: its name and facts, its function, and that function's name if known."""
+
+    problem: _Problem
+    whole: Any
+    name: str
+    facts: MetricFacts
+    known: str
+    methods: tuple[str, ...]
+    options: dict[str, Any]
+
+    @property
+    def pos_label(self) -> Any:
+        return self.options.get("pos_label")
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether there is one target per record."""
+        return self.problem.target.ndim == 1
+
+
+def _of_scorer(whole: Any, problem: _Problem, name: str) -> Metric:
+    function = getattr(whole, "_score_func", None)
     if function is None:
-        about = MetricFacts("score", "score", greater_is_better=True, pool="folds")
-        return _loss("score", OfModel(scorer, "score"), about, None)
-    options = dict(getattr(scorer, "_kwargs", {}))
-    sign = getattr(scorer, "_sign", 1)
-    name = name or _name_of(scorer)
-    about = _facts_of(scorer, name)
-    methods = _methods(scorer)
-    problem.need(methods, name)
+        return OfModel("score", MetricFacts("score", "score", greater_is_better=True, pool="folds"), whole)
+    name = name or _name_of(whole)
     module = getattr(function, "__module__", "") or ""
-    own = function_name(function) if module.startswith("sklearn.") else ""
-    if module == "sklearn.metrics._regression":
-        _check_numbers(name, problem)
-    options = {key: value for key, value in options.items() if not (key == "pos_label" and value is None)}
-    if own in _MEANS and not (set(options) - {"pos_label"}):
-        loss = named_loss(_MEANS[own], problem.estimator, problem.target)
-        if own == "brier_score_loss":
-            about = replace(about, range=loss.range)
-        # The accuracy is 1 less the error rate; as a loss it is the error rate less 1.
-        shift = -1.0 if own == "accuracy_score" else 0.0
-        return replace(loss, about=about, shift=shift, range=about.loss_range if shift else loss.range)
-    if own in _RECORD_LOSSES and not options and problem.target.ndim == 1:
-        return Loss(own, "per_record", "predict", (0.0, np.inf), _RECORD_LOSSES[own], about=about)
-    measure, classes = _measure(own, options, methods, problem, name)
-    if measure is None:
-        measure, classes = _recomputed(scorer, function, options, methods, problem, name)
-    if own in CONFUSION and about.range == (-np.inf, np.inf):
-        about = replace(about, range=(-1.0, 1.0) if own == "cohen_kappa_score" else (0.0, 1.0))
-    return _loss(name, measure, replace(about, greater_is_better=sign > 0), classes)
+    known = _function_name(function) if module.startswith("sklearn.") else ""
+    options = {key: each for key, each in whole._kwargs.items() if key != "pos_label" or each is not None}
+    scorer = _Scorer(problem, whole, name, _facts_of(whole, name, known), known, _methods(whole), options)
+    problem.need(scorer.methods, name)
+    if module == "sklearn.metrics._regression" and not is_numeric(problem.target):
+        label = problem.target.ravel()[:1].tolist()[0]
+        raise InputError(
+            f"scoring must be a metric of classes for labels such as {short(label)}, got {name!r}, which takes numbers."
+        )
+    metric = _CLOSED_FORMS.get(known, _recomputed)(scorer)
+    return _recomputed(scorer) if metric is None else metric
 
 
-def _measure(
-    own: str, options: dict[str, Any], methods: tuple[str, ...], problem: _Problem, name: str
-) -> tuple[Measure | None, NDArray[Any] | None]:
-    """A closed form, where there is one."""
-    pos_label = options.get("pos_label")
-    if own == "roc_auc_score" and not (set(options) - {"multi_class", "average", "labels"}):
-        average = options.get("average", "macro")
-        classes = problem.classes(name)
-        if len(classes) == 2:
-            return RocAuc(problem.positive(classes, pos_label)), classes
-        if options.get("multi_class", "raise") not in ("ovr", "ovo"):
-            problem.two_classes(name, "; use 'roc_auc_ovr' or 'roc_auc_ovo'")
-        if average in ("macro", "weighted") and "labels" not in options:
-            several = RocAucOfSeveral(len(classes), options["multi_class"] == "ovo", average == "weighted")
-            return several, classes
-    if own == "average_precision_score" and not (set(options) - {"pos_label"}):
-        classes = problem.two_classes(name)
-        return AveragePrecision(problem.positive(classes, pos_label)), classes
-    if own in CONFUSION and methods == ("predict",) and problem.target.ndim == 1:
-        function, taken = CONFUSION[own]
-        given = {key: value for key, value in options.items() if key != "zero_division" or value not in ("warn", 0)}
-        average = given.get("average", "binary")
-        if set(given) - set(taken) or average not in ("binary", "micro", "macro", "weighted"):
-            return None, None
-        classes = problem.classes(name)
-        chosen = {key: value for key, value in given.items() if key != "pos_label"}
-        if "pos_label" in taken and average == "binary":
-            hint = f"; use '{name}_macro' or '{name}_weighted'" if known_facts(f"{name}_macro") else ""
-            classes = problem.two_classes(name, hint)
-            chosen["positive"] = problem.positive(classes, pos_label)
-        return Confusion(function, len(classes), tuple(chosen.items())), classes
-    if own in MOMENTS and not options and problem.target.ndim == 1:
-        return MOMENTS[own], None
-    return None, None
+def _mean(scorer: _Scorer) -> Metric | None:
+    if set(scorer.options) - {"pos_label"}:
+        return None
+    mean = named_mean(SKLEARN_MEANS[scorer.known], scorer.problem.estimator, scorer.problem.target)
+    # The accuracy is 1 less the error rate; as a loss it is the error rate less 1.
+    shift = -1.0 if mean.name == "zero_one" else 0.0
+    low, high = mean.range
+    return replace(mean, facts=_within(scorer.facts, low + shift, high + shift), shift=shift)
 
 
-def _recomputed(
-    scorer: Any, function: Any, options: dict[str, Any], methods: tuple[str, ...], problem: _Problem, name: str
-) -> tuple[Measure, NDArray[Any] | None]:
+def _record_mean(scorer: _Scorer) -> Metric | None:
+    if scorer.options or not scorer.is_vector:
+        return None
+    return Mean(scorer.known, _within(scorer.facts, 0.0, np.inf), SKLEARN_RECORDS[scorer.known])
+
+
+def _within(facts: MetricFacts, low: float, high: float) -> MetricFacts:
+    """The facts of a mean of losses in a range."""
+    return replace(facts, range=facts.shown_interval(low, high))
+
+
+def _roc_auc(scorer: _Scorer) -> Metric | None:
+    problem, options = scorer.problem, scorer.options
+    if set(options) - {"multi_class", "average", "labels"}:
+        return None
+    classes = problem.classes(scorer.name)
+    if len(classes) == 2:
+        return RocAuc(scorer.name, scorer.facts, problem.positive(classes), classes=classes)
+    average, several = options.get("average", "macro"), options.get("multi_class", "raise")
+    if several not in ("ovr", "ovo"):
+        problem.two_classes(scorer.name, "; use 'roc_auc_ovr' or 'roc_auc_ovo'")
+    if average not in ("macro", "weighted") or "labels" in options:
+        return None
+    by_share = average == "weighted"
+    return RocAucOfSeveral(scorer.name, scorer.facts, len(classes), several == "ovo", by_share, classes=classes)
+
+
+def _average_precision(scorer: _Scorer) -> Metric | None:
+    if set(scorer.options) - {"pos_label"}:
+        return None
+    classes = scorer.problem.two_classes(scorer.name)
+    positive = scorer.problem.positive(classes, scorer.pos_label)
+    return AveragePrecision(scorer.name, scorer.facts, positive, classes=classes)
+
+
+def _confusion(scorer: _Scorer) -> Metric | None:
+    problem, name = scorer.problem, scorer.name
+    function, taken = CONFUSION[scorer.known]
+    options = {key: each for key, each in scorer.options.items() if key != "zero_division" or each not in ("warn", 0)}
+    average = options.get("average", "binary")
+    if scorer.methods != ("predict",) or not scorer.is_vector or set(options) - set(taken):
+        return None
+    if average not in ("binary", "micro", "macro", "weighted"):
+        return None
+    classes = problem.classes(name)
+    chosen = {key: each for key, each in options.items() if key != "pos_label"}
+    if "pos_label" in taken and average == "binary":
+        hint = f"; use '{name}_macro' or '{name}_weighted'" if known_facts(f"{name}_macro") else ""
+        chosen["positive"] = problem.positive(problem.two_classes(name, hint), scorer.pos_label)
+    return Confusion(name, scorer.facts, function, len(classes), tuple(chosen.items()), classes=classes)
+
+
+def _moments(scorer: _Scorer) -> Metric | None:
+    if scorer.options or not scorer.is_vector:
+        return None
+    return Moments(scorer.name, scorer.facts, *MOMENTS[scorer.known])
+
+
+_CLOSED_FORMS: dict[str, Callable[[_Scorer], Metric | None]] = {
+    **dict.fromkeys(SKLEARN_MEANS, _mean),
+    **dict.fromkeys(SKLEARN_RECORDS, _record_mean),
+    "roc_auc_score": _roc_auc,
+    "average_precision_score": _average_precision,
+    **dict.fromkeys(CONFUSION, _confusion),
+    **dict.fromkeys(MOMENTS, _moments),
+}
+"""What makes the metric of a function of scikit-learn, or None where its options are not known."""
+
+
+def _recomputed(scorer: _Scorer) -> Metric:
     """A metric of which only the function is known."""
-    of_classes = is_a("classifier", problem.estimator) and problem.target.ndim == 1
-    classes = problem.classes(name) if of_classes else None
-    if methods == ("predict",):
-        if problem.target.ndim > 1:
-            return OfModel(scorer, name), None
-        uses, positive = ("classes" if of_classes else "values"), None
-    elif classes is not None and len(classes) == 2:
-        positive = problem.positive(classes, options.get("pos_label"))
+    problem, methods = scorer.problem, scorer.methods
+    of_classes = is_a("classifier", problem.estimator) and scorer.is_vector
+    classes = problem.classes(scorer.name) if of_classes else None
+    positive = None
+    if methods == ("predict",) and scorer.is_vector:
+        uses = "classes" if of_classes else "values"
+    elif methods != ("predict",) and classes is not None and len(classes) == 2:
+        positive = problem.positive(classes, scorer.pos_label)
         uses = "probabilities" if methods == ("predict_proba",) else "scores"
-    elif classes is not None and methods == ("predict_proba",):
-        uses, positive = "probabilities", None
+    elif methods == ("predict_proba",) and classes is not None:
+        uses = "probabilities"
     else:
-        return OfModel(scorer, name), None
-    return OfPredictions(function, name, uses, positive, tuple(options.items())), classes
+        # The records of all folds together have no single model.
+        return OfModel(scorer.name, replace(scorer.facts, pool="folds"), partial(_unsigned, scorer.whole))
+    options = tuple(scorer.options.items())
+    return OfPredictions(scorer.name, scorer.facts, scorer.whole._score_func, uses, positive, options, classes=classes)
 
 
-def _loss(name: str, measure: Measure, about: MetricFacts, classes: NDArray[Any] | None) -> Loss:
-    method: Literal["predict", "predict_proba"]
-    method = "predict_proba" if measure.uses in ("scores", "probabilities") else "predict"
-    return Loss(
-        name, "per_resample", method, about.loss_range, _no_function, about=about, measure=measure, classes=classes
-    )
+def _unsigned(whole: Any, estimator: Any, X: Any, y: Any) -> Any:
+    """The metric of a scorer in its own sign, which scorers of errors turn around."""
+    return whole._sign * whole(estimator, X, y)
 
 
-def _no_function(*_: Any) -> Any:
-    raise AssertionError("a metric of a set of records has no losses of single records")
+def _facts_of(whole: Any, name: str, known: str) -> MetricFacts:
+    """How a scorer is shown: by the label of its name where it has one."""
+    facts = known_facts(name)
+    if facts is not None:
+        return facts
+    label = name.removeprefix("neg_").replace("_", " ")
+    facts = MetricFacts(name, label, greater_is_better=whole._sign > 0, pool="folds")
+    if known not in CONFUSION:
+        return facts
+    return replace(facts, range=(-1.0, 1.0) if known == "cohen_kappa_score" else (0.0, 1.0))
+
+
+def _name_of(whole: Any) -> str:
+    """The name of a scorer of scikit-learn, or that of its function."""
+
+    def key(each: Any) -> Any:
+        return getattr(each, "_score_func", None), each._sign, each._kwargs, _methods(each)
+
+    for name, scorer in _scorers().items():
+        if key(scorer) == key(whole):
+            return name
+    return _shown_name(whole._score_func, "score")
 
 
 def _methods(scorer: Any) -> tuple[str, ...]:
@@ -446,58 +482,40 @@ def _methods(scorer: Any) -> tuple[str, ...]:
     return ("predict",) if "default" in methods else methods
 
 
-def _facts_of(scorer: Any, name: str) -> MetricFacts:
-    """How a scorer is shown: by the label of its name where it has one."""
-    known = known_facts(name)
-    if known is not None:
-        return known
-    label = name.removeprefix("neg_").replace("_", " ")
-    return MetricFacts(name, label, greater_is_better=getattr(scorer, "_sign", 1) > 0, pool="folds")
-
-
-def _name_of(scorer: Any) -> str:
-    """The name of a scorer of scikit-learn, or that of its function."""
-    from sklearn.metrics import get_scorer, get_scorer_names
-
-    def key(each: Any) -> Any:
-        options = {name: value for name, value in getattr(each, "_kwargs", {}).items()}
-        return getattr(each, "_score_func", None), getattr(each, "_sign", 1), options, _methods(each)
-
-    own = key(scorer)
-    for name in get_scorer_names():
-        if key(get_scorer(name)) == own:
-            return str(name)
-    return shown_name(own[0], "score")
-
-
 @cache
-def _names_of_functions() -> dict[Any, str]:
-    """The shortest scorer name of every function of scikit-learn."""
+def _scorers() -> dict[str, Any]:
+    """The scorers of scikit-learn by name."""
     from sklearn.metrics import get_scorer, get_scorer_names
 
-    names: dict[Any, str] = {}
-    for name in sorted(get_scorer_names(), key=len):
-        names.setdefault(getattr(get_scorer(name), "_score_func", None), name)
-    return names
+    return {name: get_scorer(name) for name in get_scorer_names()}
 
 
-def _check_numbers(name: str, problem: _Problem) -> None:
-    if not is_numeric(problem.target):
-        label = problem.target.ravel()[:1].tolist()[0]
-        raise InputError(
-            f"scoring must be a metric of classes for labels such as {short(label)}, got {name!r}, which takes numbers."
-        )
+def _is_scorer(metric: Any) -> bool:
+    """Whether something is a scorer of scikit-learn."""
+    # Scorers have no public class to test for.
+    from sklearn.metrics._scorer import _BaseScorer, _PassthroughScorer
+
+    return isinstance(metric, _BaseScorer | _PassthroughScorer)
 
 
-def _percentage(y: NDArray[Any], prediction: NDArray[Any]) -> Array:
-    return np.asarray(np.abs(y - prediction) / np.maximum(np.abs(y), _SMALLEST))
+def _takes(function: Any, count: int) -> bool:
+    """Whether a function can be called with so many arguments."""
+    try:
+        inspect.signature(function).bind(*[None] * count)
+    except TypeError:
+        return False
+    except ValueError:
+        pass  # Compiled functions need not tell their arguments.
+    return True
 
 
-def _squared_log(y: NDArray[Any], prediction: NDArray[Any]) -> Array:
-    if min(y.min(), prediction.min()) <= -1:
-        raise InputError("mean_squared_log_error needs targets and predictions above -1.")
-    return np.asarray((np.log1p(y) - np.log1p(prediction)) ** 2)
+def _function_name(function: Any) -> str:
+    """The name of a function, or of what a partial function calls."""
+    inner = getattr(function, "func", function)
+    return str(getattr(inner, "__name__", type(inner).__name__))
 
 
-_RECORD_LOSSES = {"mean_absolute_percentage_error": _percentage, "mean_squared_log_error": _squared_log}
-"""Further functions of scikit-learn that are means over records."""
+def _shown_name(function: Any, otherwise: str) -> str:
+    """The name by which a function is shown: a plain word where it has none, as a lambda."""
+    name = _function_name(function)
+    return otherwise if name == "<lambda>" else name

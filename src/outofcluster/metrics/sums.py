@@ -1,4 +1,4 @@
-r"""Metrics that are functions of sums over records: confusion matrices, R² and its like, weighted means, calibration.
+r"""Metrics that are functions of sums over records: confusion matrices, R² and its like, calibration.
 
 Without unit k every sum loses the unit's own, so all L_{-k} come from one table of sums with one row per unit.
 
@@ -7,8 +7,7 @@ F, Jaccard, specificity, Matthews' correlation and Cohen's kappa, averaged over 
 whose denominator is 0 is 0; an average over classes leaves out those that neither occur nor are predicted.
 
 *Of moments*, with e = y - ŷ and all sums weighted: :math:`R^2 = 1 - \sum e^2 / \sum (y-\bar y)^2`, the explained
-variance :math:`1 - \sum (e-\bar e)^2 / \sum (y-\bar y)^2`, the root of a mean of squares, and weighted means of record
-losses, :math:`\sum wℓ/\sum w`.
+variance :math:`1 - \sum (e-\bar e)^2 / \sum (y-\bar y)^2`, and the root of a mean of squares.
 
 *Calibration.* Slope b and intercept a of :math:`\operatorname{logit} P(y=1) = a + b \operatorname{logit} π`, where
 π is the predicted probability; for the intercept b is held at 1 (calibration in the large). A slope below 1 shows a
@@ -29,15 +28,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from outofcluster._base.arguments import Array
-from outofcluster.metrics.predictions import NotDefinedError, Partition, Predictions
-from outofcluster.metrics.ranking import one_class
+from outofcluster.metrics.base import LeftOut, NotDefinedError, Partition, SetMetric
+from outofcluster.metrics.predictions import Predictions
 
 _CLIP, _ROUNDING = 1e-6, 1e-9
 """Smallest probability, and the difference of log odds up to which they are the same but for rounding."""
@@ -52,32 +51,16 @@ _CELLS = 1_000_000
 
 
 @dataclass(frozen=True)
-class Confusion:
-    """A metric of the confusion matrix.
-
-    Attributes
-    ----------
-    function : callable
-        Of matrices of shape (…, classes, classes), true classes first, and the options.
-    n_classes : int
-        Number of classes.
-    options : tuple of (str, value)
-        Options of the function.
-    """
+class Confusion(SetMetric):
+    """A function of confusion matrices of shape (…, classes, classes), true classes first, and of options."""
 
     function: Callable[..., Array]
     n_classes: int
     options: tuple[tuple[str, Any], ...] = ()
-    uses: str = "classes"
-    costly: bool = False
 
-    def undefined(self, target: NDArray[Any]) -> str:
-        """Always defined."""
-        return "" if len(target) else "it has no records"
+    uses: ClassVar[str] = "classes"
 
-    def __call__(
-        self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]
-    ) -> tuple[float, list[Array]]:
+    def leave_out(self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]) -> LeftOut:
         """The metric, and the metric without each unit."""
         n, options = self.n_classes, dict(self.options)
         cell = predictions.codes * n + predictions.classes
@@ -141,8 +124,7 @@ def _jaccard(C: Array, average: str = "binary", positive: int | None = 1) -> Arr
 
 
 def _specificity(C: Array, positive: int = 1) -> Array:
-    right, true, _ = _counts(C)
-    return _ratio(right[..., 1 - positive], true[..., 1 - positive])
+    return _recall(C, positive=1 - positive)
 
 
 def _balanced_accuracy(C: Array, adjusted: bool = False) -> Array:
@@ -153,11 +135,6 @@ def _balanced_accuracy(C: Array, adjusted: bool = False) -> Array:
         return score
     chance = 1 / np.maximum(present, 1)
     return _ratio(score - chance, 1 - chance)
-
-
-def _accuracy(C: Array) -> Array:
-    right, true, _ = _counts(C)
-    return _ratio(right.sum(axis=-1), true.sum(axis=-1))
 
 
 def _matthews(C: Array) -> Array:
@@ -176,7 +153,6 @@ def _kappa(C: Array) -> Array:
 
 
 CONFUSION: dict[str, tuple[Callable[..., Array], tuple[str, ...]]] = {
-    "accuracy_score": (_accuracy, ()),
     "balanced_accuracy_score": (_balanced_accuracy, ("adjusted",)),
     "precision_score": (_precision, ("average", "pos_label")),
     "recall_score": (_recall, ("average", "pos_label")),
@@ -192,34 +168,16 @@ CONFUSION: dict[str, tuple[Callable[..., Array], tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True)
-class Moments:
-    """A metric of the moments of targets and errors.
-
-    Attributes
-    ----------
-    function : callable
-        Of sums of (1, y, y², e, e²), on the last axis.
-    logs : bool
-        Whether targets and predictions are taken as log(1 + x).
-    needs_spread : bool
-        Whether it is defined only where targets differ.
-    """
+class Moments(SetMetric):
+    """A function of sums of (1, y, y², e, e²) on the last axis, of targets and predictions or of log(1 + x) of them."""
 
     function: Callable[[Array], Array]
+    needs_two: str = "targets"
     logs: bool = False
-    needs_spread: bool = True
-    uses: str = "values"
-    costly: bool = False
 
-    def undefined(self, target: NDArray[Any]) -> str:
-        """Why the metric is not defined for these targets."""
-        if not self.needs_spread or (len(target) and (target != target[0]).any()):
-            return ""
-        return "its records all have the same target"
+    uses: ClassVar[str] = "values"
 
-    def __call__(
-        self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]
-    ) -> tuple[float, list[Array]]:
+    def leave_out(self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]) -> LeftOut:
         """The metric, and the metric without each unit."""
         y, values = predictions.target.astype(float), predictions.values
         if self.logs:
@@ -259,71 +217,24 @@ def _root_mean_square(S: Array) -> Array:
     return np.sqrt(np.maximum(S[..., 4], 0) / np.where(S[..., 0] > 0, S[..., 0], np.nan))
 
 
-MOMENTS: dict[str, Moments] = {
-    "r2_score": Moments(_r2),
-    "explained_variance_score": Moments(_explained_variance),
-    "root_mean_squared_error": Moments(_root_mean_square, needs_spread=False),
-    "root_mean_squared_log_error": Moments(_root_mean_square, logs=True, needs_spread=False),
+MOMENTS: dict[str, tuple[Callable[[Array], Array], str, bool]] = {
+    "r2_score": (_r2, "targets", False),
+    "explained_variance_score": (_explained_variance, "targets", False),
+    "root_mean_squared_error": (_root_mean_square, "", False),
+    "root_mean_squared_log_error": (_root_mean_square, "", True),
 }
-"""Functions of scikit-learn by name."""
+"""Functions of scikit-learn by name, as functions of moments, with what their records must hold two of, and logs."""
 
 
 @dataclass(frozen=True)
-class WeightedMean:
-    """A mean of record losses in which records count by their weights.
-
-    Attributes
-    ----------
-    losses : callable
-        Of predictions: one loss per record.
-    uses : str
-        The name under which predictions keep these losses.
-    """
-
-    losses: Callable[[Predictions], Array]
-    uses: str
-    costly: bool = False
-
-    def undefined(self, target: NDArray[Any]) -> str:
-        """Always defined."""
-        return "" if len(target) else "it has no records"
-
-    def __call__(
-        self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]
-    ) -> tuple[float, list[Array]]:
-        """The mean, and the mean without each unit."""
-        # A set of stored predictions holds the losses already.
-        losses = vars(predictions).get(self.uses)
-        if losses is None:
-            losses = vars(predictions)[self.uses] = self.losses(predictions)
-        w = np.ones(len(losses)) if weight is None else weight
-        above, below = float(w @ losses), float(w.sum())
-        value = above / below
-        without = []
-        for part in partitions:
-            left = below - part.sums(w)
-            defined = left > 1e-12 * below
-            rest = (above - part.sums(w * losses)) / np.where(defined, left, 1.0)
-            without.append(np.where(defined, rest, value))
-        return value, without
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """Slope or intercept of a logistic regression of the outcome on the predicted log odds.
-
-    Attributes
-    ----------
-    slope : bool
-        The slope, or the absolute intercept.
-    positive : {0, 1}
-        Number of the positive class.
-    """
+class Calibration(SetMetric):
+    """Slope or absolute intercept of a logistic regression of the outcome on the predicted log odds."""
 
     slope: bool
     positive: int = 1
-    uses: str = "probabilities"
-    costly: bool = False
+
+    uses: ClassVar[str] = "probabilities"
+    needs_two: ClassVar[str] = "classes"
 
     @property
     def no_value(self) -> str:
@@ -332,13 +243,7 @@ class Calibration:
             return "the predictions are all the same or separate the classes"
         return "the records that count hold a single class"
 
-    def undefined(self, target: NDArray[Any]) -> str:
-        """Why the metric is not defined for these targets."""
-        return one_class(target)
-
-    def __call__(
-        self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]
-    ) -> tuple[float, list[Array]]:
+    def leave_out(self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]) -> LeftOut:
         """The metric, and the metric without each unit."""
         is_positive = predictions.codes == self.positive
         odds = logit(np.clip(predictions.probabilities[:, self.positive], _CLIP, 1 - _CLIP))
@@ -397,14 +302,7 @@ def _extremes_without(values: Array, part: Partition) -> tuple[Array, Array]:
 class _Logistic:
     """A logistic regression of few columns, fitted to several sets of weights at once.
 
-    Attributes
-    ----------
-    columns : array of shape (records, columns)
-        What the log odds are a combination of.
-    offset : array of shape (records,)
-        What is added to them.
-    y : array of shape (records,)
-        1 for positive records and 0 for the others.
+    The log odds are the offset plus a combination of the columns; y is 1 for positive records and 0 for the others.
     """
 
     columns: Array
@@ -434,11 +332,8 @@ class _Logistic:
                     break
                 share[too_far] /= 2
             usable = ~too_far & np.isfinite(moved).all(axis=1)
-            theta[left[usable]], odds[left[usable]], loss[left[usable]] = (
-                moved[usable],
-                moved_odds[usable],
-                moved_loss[usable],
-            )
+            for state, moved_state in ((theta, moved), (odds, moved_odds), (loss, moved_loss)):
+                state[left[usable]] = moved_state[usable]
             converged[left] = usable & (np.abs(promised) <= enough)
             if not usable.any():
                 break

@@ -1,6 +1,4 @@
-"""Targets and clusters by the name of their column, where the records are a data frame.
-
-Clusterings of the same records at several linkage thresholds, checked.
+"""Targets and clusters by the name of their column, and clusterings of the same records at several linkage thresholds.
 
 A linkage joins the records of every pair whose probability reaches the threshold. With a higher threshold there are
 fewer links, so clusters can only fall apart: the clustering at the higher threshold is a refinement of that at the

@@ -4,11 +4,10 @@
 which an observed cluster has records on both sides: leakage must come from errors of the clustering, which can be
 corrected, and never from the splitter.
 
-How large the observed clusters are, and whether one of them is a giant.
-
-A linkage joins two records if their probability reaches a threshold. The lower the threshold, the more chains form, and
-below some threshold most chains meet in one cluster that holds a large part of all records, as the giant component of a
-random graph does. Such a cluster is no entity: it sits on one side of every split, and takes its fold for itself.
+**Giant clusters.** A linkage joins two records if their probability reaches a threshold. The lower the threshold, the
+more chains form, and below some threshold most chains meet in one cluster that holds a large part of all records, as
+the giant component of a random graph does. Such a cluster is no entity: it sits on one side of every split, and takes
+its fold for itself.
 
 A cluster is a giant if it holds half of all records, or if it holds a fifth of them (a whole fold of five) and is more
 than twenty times as large as the others are on average. So a hospital with 40 % of the patients is none, where five
@@ -133,11 +132,7 @@ def read_folds(X: Any, y: Any, clusters: Clusters, cv: Any) -> tuple[Fold, ...]:
 
 def _one_cluster_each(clusters: Clusters, cv: Any) -> tuple[Fold, ...] | None:
     """The folds of scikit-learn's ``LeaveOneGroupOut``, from one sort of the clusters; None for any other splitter."""
-    if type(cv).__name__ != "LeaveOneGroupOut":
-        return None
-    from sklearn.model_selection import LeaveOneGroupOut
-
-    if type(cv) is not LeaveOneGroupOut:
+    if type(cv).__name__ != "LeaveOneGroupOut" or not type(cv).__module__.startswith("sklearn."):
         return None
     order, ends = order_of_codes(clusters.codes), np.cumsum(np.bincount(clusters.codes))
     parts = np.split(order, ends[:-1])
@@ -155,8 +150,8 @@ def looks_linked(clusters_by_fold: Sequence[Rows]) -> bool:
     They do if every V̂ has at least ten clusters that could be cut, and their median size is twenty records or fewer.
     """
     counts = [np.bincount(clusters) for clusters in clusters_by_fold]
-    cuttable = [of_fold[of_fold > 1] for of_fold in counts]
-    many = min(len(of_fold) for of_fold in cuttable) >= _MANY_CLUSTERS
+    cuttable = [sizes[sizes > 1] for sizes in counts]
+    many = min(map(len, cuttable)) >= _MANY_CLUSTERS
     return many and float(np.median(np.concatenate(cuttable))) <= _SMALL_CLUSTER
 
 
@@ -261,10 +256,15 @@ def label_codes(labels: NDArray[Any]) -> tuple[Rows, list[Any], bool]:
     try:
         unique, codes = np.unique(labels, return_inverse=True)
     except TypeError:
-        numbers: dict[Any, int] = {}
-        codes = np.array([numbers.setdefault(label, len(numbers)) for label in labels.tolist()], dtype=np.int64)
-        return codes, list(numbers), False
+        return *in_order_of_occurrence(labels.tolist()), False
     return codes.astype(np.int64), unique.tolist(), True
+
+
+def in_order_of_occurrence(labels: Iterable[Any]) -> tuple[Rows, list[Any]]:
+    """The number of every label, in the order in which they first occur, and the labels by their numbers."""
+    numbers: dict[Any, int] = {}
+    codes = np.array([numbers.setdefault(label, len(numbers)) for label in labels], dtype=np.int64)
+    return codes, list(numbers)
 
 
 def count_clusters(codes: Rows) -> int:

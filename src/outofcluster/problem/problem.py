@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from outofcluster._base.arguments import Array, short
 from outofcluster._base.exceptions import InputError, described
 from outofcluster._base.rows import check_records, check_same_order, n_rows, refuse_masked, take_rows
-from outofcluster.metrics.base import Loss
-from outofcluster.metrics.resolve import check_weight, chosen_losses, resolve_loss, resolve_scoring
+from outofcluster.metrics.base import Metric
+from outofcluster.metrics.resolve import check_weight, resolve_loss, resolve_scoring, weighted_and_pooled
 from outofcluster.problem.folds import Clusters
 
 Codes = NDArray[np.int64]
@@ -41,24 +41,27 @@ class Task:
         Records and targets.
     clusters : array of int or None
         Number of the observed cluster of every record, where clusters are known.
-    loss : Loss
+    loss : Metric
         How fitted models are scored.
     params : dict
         Parameters of ``fit``.
-    more_losses : tuple of Loss
+    more_losses : tuple of Metric
         Further metrics that are scored from the same fits.
     score_weight : array or None
         Weight of every record in scoring.
+    cluster_names : tuple of str
+        Names of the observed clusters, by their numbers.
     """
 
     estimator: Any
     X: Any
     y: Any
     clusters: Codes | None
-    loss: Loss
+    loss: Metric
     params: dict[str, Any]
-    more_losses: tuple[Loss, ...] = ()
+    more_losses: tuple[Metric, ...] = ()
     score_weight: Array | None = None
+    cluster_names: tuple[str, ...] = ()
 
     @classmethod
     def check(
@@ -87,7 +90,7 @@ class Task:
         check_same_order(X=X, y=y, groups=groups, score_weight=score_weight, **of_fit)
         if scoring is None:
             first = resolve_loss(loss, estimator, y)
-            scored = chosen_losses((first,), pool=pool, has_weight=score_weight is not None)
+            scored = weighted_and_pooled((first,), pool=pool, has_weight=score_weight is not None)
         else:
             has_weight = score_weight is not None
             scored = resolve_scoring(scoring, estimator, y, pos_label=pos_label, pool=pool, has_weight=has_weight)
@@ -95,14 +98,16 @@ class Task:
         n_records = n_rows("X", X)
         if n_rows("y", y) != n_records:
             raise InputError(f"y must have one value for each of the {n_records} records of X, got {n_rows('y', y)}.")
-        clusters = None if groups is None else Clusters.of(groups, n_records).codes
+        clusters = None if groups is None else Clusters.of(groups, n_records)
         for name, value in of_fit.items():
             refuse_masked(name, value)
         weight = check_weight(score_weight, n_records)
-        return cls(estimator, X, y, clusters, scored[0], dict(params or {}), scored[1:], weight)
+        codes = None if clusters is None else clusters.codes
+        names = () if clusters is None else tuple(map(str, clusters.names))
+        return cls(estimator, X, y, codes, scored[0], dict(params or {}), scored[1:], weight, names)
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[Metric, ...]:
         """All metrics, the first of which decides how fits are spent."""
         return (self.loss, *self.more_losses)
 

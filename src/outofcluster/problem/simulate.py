@@ -1,7 +1,7 @@
 r"""Clustering errors made on purpose, at a wanted rate: for tests, teaching and experiments.
 
-Records of the giving side (V for "to_train", T for
-"to_validation") move independently with probability q; the expected share of the receiving side that they make up is
+Records of the giving side (V for "to_train", T for "to_validation") move independently with probability q; the expected
+share of the receiving side that they make up is
 
 .. math:: p_0 = \frac{q M}{R + q M}, \qquad\text{so}\qquad q = \frac{p_0 R}{(1-p_0) M} ,
 
@@ -161,12 +161,17 @@ def cut_clusters(
     sizes = np.bincount(codes)
     cut = can_be_cut & (rng.random(len(sizes)) < probability)
     piece = np.where(cut, rng.integers(1, np.maximum(sizes, 2)), 0)
-    # The records of each cluster in random order, of which the first few form the piece.
-    order = np.lexsort((rng.random(len(codes)), codes))
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order)) - (np.cumsum(sizes) - sizes)[codes[order]]
     new_codes = np.cumsum(cut) - 1 + len(sizes)
-    return np.where(place < piece[codes], new_codes[codes], codes), cut
+    return np.where(random_position(codes, rng) < piece[codes], new_codes[codes], codes), cut
+
+
+def random_position(codes: Rows, rng: np.random.Generator) -> Rows:
+    """The position of every record among those of its cluster, in random order: the first few may form a piece."""
+    sizes = np.bincount(codes)
+    order = np.lexsort((rng.random(len(codes)), codes))
+    position = np.empty(len(codes), dtype=np.int64)
+    position[order] = np.arange(len(codes)) - (np.cumsum(sizes) - sizes)[codes[order]]
+    return position
 
 
 def _probability(rate: float, of: str, most: float, receiving: int) -> float:
@@ -184,20 +189,20 @@ def _probability(rate: float, of: str, most: float, receiving: int) -> float:
 
 def _held_out(clusters: Clusters, validation_groups: Any) -> NDArray[np.bool_]:
     """For each cluster, whether it is one of the validation clusters."""
-    place = {name: i for i, name in enumerate(clusters.names)}
-    held_out = np.zeros(len(place), dtype=bool)
+    number_of = {name: i for i, name in enumerate(clusters.names)}
+    held_out = np.zeros(len(number_of), dtype=bool)
     single = isinstance(validation_groups, str | bytes) or not isinstance(validation_groups, Iterable)
     # The members of a set are in no order that counts.
     several = sorted(validation_groups, key=short) if isinstance(validation_groups, Set) else validation_groups
     wanted = [validation_groups] if single else listed("validation_groups", several)
     for name in refuse_unhashable("validation_groups", wanted):
-        if name not in place:
+        if name not in number_of:
             raise InputError(
                 f"validation_groups must hold clusters of groups, got {short(name)}, which is not one of them."
             )
-        held_out[place[name]] = True
+        held_out[number_of[name]] = True
     if not held_out.any() or held_out.all():
-        count = f"{int(held_out.sum())} of {len(place)}"
+        count = f"{int(held_out.sum())} of {len(number_of)}"
         raise InputError(
             f"validation_groups must leave clusters for validation and for training, got {count} clusters."
         )

@@ -4,7 +4,9 @@ Two protocols are kept apart throughout. *paper* draws replicates from the oracl
 did, and shows Monte-Carlo noise only. *field* is what a user lives through: records leak once, and all that is seen is
 the leaky split.
 
-The order of things: :mod:`.studies` (the tables of parameters), :mod:`.parts` (finished work that is found again),
+It is a guest: it fits models, solves curves and tests through the public names of the package, and nothing else.
+
+The order of things: :mod:`.studies` (the tables of parameters), :mod:`.parts` (finished work that is stored),
 :mod:`.sources` (what is drawn and fitted), :mod:`.protocols` (what is run), :mod:`.results` and :mod:`.timing` (what
 follows from it), :mod:`.claims` (what it says about the paper), :mod:`.figures` and :mod:`.outputs` (what is written).
 :mod:`.run` goes through it all.

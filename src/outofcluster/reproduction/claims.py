@@ -54,8 +54,8 @@ def _claim(claim: str, where: str, verdict: str, reason: str, sentence: str, mea
 
 def _listed(names: Sequence[str]) -> str:
     """Names in a sentence, each once."""
-    once = list(dict.fromkeys(names))
-    return once[0] if len(once) == 1 else f"{', '.join(once[:-1])} and {once[-1]}"
+    *first, last = dict.fromkeys(names)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _verdict(good: int, total: int) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from outofcluster._base.exceptions import MissingExtraError
+import outofcluster as ooc
 from outofcluster.reproduction.studies import LEAKAGE
 from outofcluster.reproduction.timing import PER_INDEX
 
@@ -70,7 +70,7 @@ def check_matplotlib() -> Any:
     try:
         import matplotlib
     except ImportError:
-        raise MissingExtraError("figures need matplotlib: pip install 'outofcluster[plot]'.") from None
+        raise ooc.MissingExtraError("figures need matplotlib: pip install 'outofcluster[plot]'.") from None
     return matplotlib
 
 
@@ -128,9 +128,9 @@ def draw_errors(study: Mapping[str, Any]) -> Any:
     )
     trials, draws = (len(part["methods"]["naive"]["errors"]) for part in (paper, field))
     fits = paper["fits_a_trial"]
-    own = "" if fits["default"] == fits["paper"] else f", default {fits['default']:,}"
+    of_default = "" if fits["default"] == fits["paper"] else f", default {fits['default']:,}"
     left.set_title(
-        f"Paper protocol: oracle pools, only Monte-Carlo noise\n{trials} trials of {fits['paper']:,} fits{own}; "
+        f"Paper protocol: oracle pools, only Monte-Carlo noise\n{trials} trials of {fits['paper']:,} fits{of_default}; "
         f"true e₀ = {number(paper['e0'], 4)}",
         **_TITLE,
     )
@@ -184,8 +184,8 @@ def _errors_panel(
             whiskerprops={"color": colour},
             capprops={"color": colour},
         )
-        place = row + 0.32 * (rng.random(len(errors)) - 0.5)
-        axis.plot(errors, place, "o", color=colour, markersize=3.2, alpha=0.75, markeredgewidth=0)
+        height = row + 0.32 * (rng.random(len(errors)) - 0.5)
+        axis.plot(errors, height, "o", color=colour, markersize=3.2, alpha=0.75, markeredgewidth=0)
         for far, edge, mark in ((errors > high, high, ">"), (errors < low, low, "<")):
             if far.any():
                 axis.plot([edge], [row], mark, color=colour, markersize=8, clip_on=False)
@@ -300,8 +300,8 @@ def _shape_panel(axis: Any, points: Mapping[str, Any], wrong: int, title: str, c
     axis.axhspan(0, high + room if wrong > 0 else low - room, color="#f7e6da", zorder=0)
     axis.axhline(0, color=_INK, linewidth=1.2)
     axis.set_xlim(0, 1.02)
-    words, place, align = ("rises", 0.98, "top") if wrong > 0 else ("concave", 0.02, "bottom")
-    axis.text(0.005, place, words, transform=axis.transAxes, color=_BAD, fontsize=9, va=align)
+    words, height, align = ("rises", 0.98, "top") if wrong > 0 else ("concave", 0.02, "bottom")
+    axis.text(0.005, height, words, transform=axis.transAxes, color=_BAD, fontsize=9, va=align)
     colour = _BAD if check["exceeds_noise"] else _INK
     axis.set_title(f"{title}\n{_verdict(check)}", fontsize=10, color=colour, loc="left")
     axis.tick_params(colors=_QUIET)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from outofcluster._base.exceptions import InputError
+import outofcluster as ooc
 from outofcluster._base.files import shown_path, write_whole
 from outofcluster.reproduction.figures import draw_curves, draw_errors, draw_scaling, draw_shape, number, rendered
 from outofcluster.reproduction.parts import to_json
@@ -31,7 +31,7 @@ def make_folder(folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise InputError(f"out must be a folder that can be written, got {shown_path(folder)}: {reason}.") from None
+        raise ooc.InputError(f"out must be a folder that can be written, got {shown_path(folder)}: {reason}.") from None
     return folder
 
 

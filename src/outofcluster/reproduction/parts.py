@@ -1,16 +1,19 @@
-"""Finished work that is found again, and what it depends on.
+"""Finished work that is stored and used again, and what it depends on.
 
 Every run of fits is kept as a file of loss samples, and whatever else takes time as JSON, in the folder ``parts`` of a
 study. A file's name holds a digest of all that its content depends on: parameters, seed, data, version of the package.
-The same call finds it there; when anything in the digest changes, only the parts that it touches are made again. What a
-long run has sampled when it is interrupted lies in a checkpoint beside it.
+The same call reads it from there; when anything in the digest changes, only the parts that it touches are made again.
+What a long run has sampled when it is interrupted lies in a checkpoint beside it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import platform
 import re
+import sys
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,31 +24,35 @@ from typing import Any, Self
 
 import numpy as np
 
+import outofcluster as ooc
 from outofcluster._base.arguments import Array
-from outofcluster._base.exceptions import InputError
 from outofcluster._base.files import write_whole
 from outofcluster._base.plain import plain
-from outofcluster.problem.problem import digest
-from outofcluster.sampling.progress import Progress
-from outofcluster.sampling.run import Sampling, package_versions
-from outofcluster.sampling.samples import LossSamples
-from outofcluster.sampling.store import Checkpoint
 
-__all__ = ["Means", "Parts", "seed_for", "to_json", "versions"]
+__all__ = ["Means", "Parts", "Progress", "digest", "seed_for", "to_json", "versions"]
 
 _CHECKPOINT_FROM = 5_000
 """Fits from which a run is worth a checkpoint."""
+
+_PACKAGES = ("outofcluster", "numpy", "scipy", "scikit-learn", "numba", "clarabel", "matplotlib", "cvxpy")
 
 
 @cache
 def versions() -> dict[str, str | None]:
     """Versions of Python, of this package and of what it stands on; None for what is not installed."""
-    installed: dict[str, str | None] = {**package_versions()}
-    for name in ("clarabel", "matplotlib", "cvxpy"):
+    installed: dict[str, str | None] = {"python": platform.python_version()}
+    for name in _PACKAGES:
         installed[name] = None
         with suppress(PackageNotFoundError):
             installed[name] = version(name)
     return installed
+
+
+def digest(data: Any) -> str:
+    """A digest of data or parameters."""
+    import joblib
+
+    return str(joblib.hash(data))
 
 
 def seed_for(root: int, *words: object) -> int:
@@ -87,10 +94,17 @@ class Means:
     size: int
 
     @classmethod
-    def of(cls, samples: LossSamples) -> Self:
+    def of(cls, samples: ooc.LossSamples) -> Self:
         """Of loss samples."""
-        counts = np.array([len(level) for level in samples.losses])
-        return cls(samples.injected, samples.means, samples.standard_errors, counts, samples.size)
+        return cls(samples.injected, samples.means, samples.standard_errors, samples.counts, samples.size)
+
+    @classmethod
+    def joined(cls, runs: list[Means]) -> Self:
+        """Runs of different levels as one."""
+        columns = ("injected", "means", "standard_errors", "n_fits")
+        joined = {name: np.concatenate([getattr(run, name) for run in runs]) for name in columns}
+        order = np.argsort(joined["injected"])
+        return cls(**{name: column[order] for name, column in joined.items()}, size=runs[0].size)
 
     def levels(self, leakage: float) -> Array:
         """The true shares p = p0 + (1 - p0) a."""
@@ -136,6 +150,32 @@ class Means:
         return Means(injected, means, np.sqrt(variances / width), counts, self.size)
 
 
+class Progress:
+    """Counts the fits of all studies, and shows them in one line of a terminal while it is entered as a context."""
+
+    def __init__(self, total: int, *, show: bool = False) -> None:
+        self.total, self.done = total, 0
+        self._fitted, self._started = 0, time.monotonic()
+        self._shown = show and sys.stderr.isatty()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            print(file=sys.stderr)
+
+    def add(self, count: int, *, stored: bool = False) -> None:
+        """Report finished fits; those that were stored do not count for the rate."""
+        self.done += count
+        self._fitted += 0 if stored else count
+        if self._shown:
+            rate = self._fitted / max(time.monotonic() - self._started, 1e-3)
+            left = f", {(self.total - self.done) / rate / 60:,.0f} minutes left" if rate else ""
+            line = f"{self.done:,}/{self.total:,} fits, {rate:,.0f}/s{left}"
+            print(f"\r{line:<70s}", end="", file=sys.stderr, flush=True)
+
+
 @dataclass
 class Parts:
     """Finished work of one study.
@@ -147,7 +187,7 @@ class Parts:
     common : dict
         What every part depends on: version, data, seed.
     progress : Progress
-        Counts the fits, those found included.
+        Counts the fits, those that were stored included.
     """
 
     folder: Path
@@ -155,24 +195,20 @@ class Parts:
     progress: Progress
 
     def samples(
-        self,
-        name: str,
-        parameters: Any,
-        n_fits: int,
-        start: Callable[[Checkpoint | None], Sampling],
-        n_jobs: int | None,
-    ) -> LossSamples:
-        """Loss samples from their file, or fitted; ``start`` prepares a run of that many fits or fewer."""
+        self, name: str, parameters: Any, n_fits: int, sample: Callable[[Path | None], ooc.LossSamples]
+    ) -> ooc.LossSamples:
+        """Loss samples from their file, or from ``sample``, which takes the path of a checkpoint or None."""
         path = self._path(name, parameters, "samples")
-        with suppress(InputError):
-            samples = LossSamples.load(path)
-            self.progress.found(samples.n_fits)
+        with suppress(ooc.InputError):
+            samples = ooc.LossSamples.load(path)
+            self.progress.add(samples.n_fits, stored=True)
             return samples
         # A checkpoint goes on with the same bits under the same libraries only, so each set of versions has its own.
-        checkpoint = Checkpoint(path.with_suffix(f".{digest(package_versions())[:6]}.checkpoint"))
-        samples = start(checkpoint if n_fits >= _CHECKPOINT_FROM else None).run_within(self.progress, n_jobs=n_jobs)
+        checkpoint = path.with_suffix(f".{digest(versions())[:6]}.checkpoint")
+        samples = sample(checkpoint if n_fits >= _CHECKPOINT_FROM else None)
+        self.progress.add(samples.n_fits)
         samples.save(path)
-        checkpoint.path.unlink(missing_ok=True)
+        checkpoint.unlink(missing_ok=True)
         return samples
 
     def plain(self, name: str, parameters: Any, compute: Callable[[], Any], *, n_fits: int = 0) -> Any:
@@ -180,12 +216,12 @@ class Parts:
         path = self._path(name, parameters, "json")
         with suppress(OSError, ValueError):
             stored = json.loads(path.read_text())
-            self.progress.found(n_fits)
+            self.progress.add(n_fits, stored=True)
             return stored
         text = to_json(compute())
         self.progress.add(n_fits)
         write_whole("out", path, text)
-        # Through JSON at once, so that a result is the same whether it was computed or found.
+        # Through JSON at once, so that a result is the same whether it was computed or stored.
         return json.loads(text)
 
     def _path(self, name: str, parameters: Any, suffix: str) -> Path:

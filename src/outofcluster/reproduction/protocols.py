@@ -12,36 +12,35 @@ is known.
 *The field protocol* is what a user lives through. Which records of V leak into T̂ is drawn once (p0 = 0.1), and with it
 T̂ and V̂ are all that is known. Every estimator is run on them as a user would: resamples with replacement of n records,
 levels injected on top of what leaked. The default spends a quarter of its fits below p0, on resamples with weights that
-leave out what looks like V̂ (:mod:`outofcluster.sampling.resamplers`); the paper's protocol has no T̂ to tell from V̂. The
-draw of the leak is repeated, and errors are against the loss of the same learner trained on resamples of the clean T
-and scored on all of V. The naive estimate is the loss at level 0 of the default's run, which has most of its fits
-there. Where V is too small to make up a tenth of T̂ (the census), every draw also takes some of T at random; in the
-synthetic study it makes new records.
+leave out what looks like V̂; the paper's protocol has no T̂ to tell from V̂. (An audit also draws at a level that adds
+what looks like V̂, to check that leaving it out works; in these studies that hardly changes an estimate.) The draw of
+the leak is repeated, and errors are against the loss of the same learner trained on resamples of the clean T and scored
+on all of V. The naive estimate is the loss at level 0 of the default's run, which has most of its fits there. Where V
+is too small to make up a tenth of T̂ (the census), every draw also takes some of T at random; in the synthetic study it
+makes new records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from outofcluster._base.exceptions import FitError, InputError
-from outofcluster.auditing.effect_test import leakage_test
-from outofcluster.curves.operator import BinomialOperator
+import outofcluster as ooc
+from outofcluster._base.arguments import Array
 from outofcluster.datasets import Bunch, make_partition, partition_losses
-from outofcluster.problem.simulate import SimulatedLeakage, simulate_leakage
 from outofcluster.reproduction.parts import Means, seed_for
 from outofcluster.reproduction.sources import Source, learner, load, quiet
 from outofcluster.reproduction.studies import LEAKAGE, TRUE_LEVELS, Effort, Study
-from outofcluster.sampling.levels import Design, allocate, largest_level, least_size, placed_levels, placed_sizes
-from outofcluster.sampling.samples import LossSamples
 
 __all__ = [
     "Leak",
     "Replicate",
-    "default_designs",
+    "default_design",
     "field_draws",
     "field_leaks",
     "field_records",
@@ -51,7 +50,12 @@ __all__ = [
     "truth",
 ]
 
+Counts = NDArray[np.int64]
+
 _CHECK_LEVELS = (0.0, LEAKAGE, 1.0)
+_LEVELS, _LEVEL_SHARES = np.array([0.0, 0.03, 0.1, 0.25, 0.6]), (0.5, 0.2, 0.15, 0.1, 0.05)
+_SIZE_SHARES = (0.6, 0.15, 0.25)
+"""The levels that ``audit`` samples for its own curve, and which shares of the fits these and its three sizes get."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class Replicate:
     ----------
     equidistant, default : Means, tuple of Means
         Losses at the paper's levels, and those of the default's sizes, as a user at p0 sees them.
-    unmixed : LossSamples or None
+    below : LossSamples or None
         The default's losses below p0, which only a draw of the leak has: the oracle pools hold no T̂.
     iid, naive, truth : float
         The loss on random splits, the loss at p0, and the true loss.
@@ -78,25 +82,42 @@ class Replicate:
     rate: float = LEAKAGE
     records: tuple[int, int] = (0, 0)
     pvalue: float | None = None
-    unmixed: LossSamples | None = None
+    below: ooc.LossSamples | None = None
 
 
-def default_designs(n: int, n_fits: int, *, y: Any = None, largest: float = 1.0) -> dict[int, Design]:
-    """The sizes that ``audit`` takes when no curve is asked for, the full one first, and the fits at their levels.
+def default_design(
+    n: int, n_fits: int, *, y: Any = None, n_validation: int | None = None
+) -> tuple[Array, dict[int, Counts]]:
+    """The levels that ``audit`` samples when no curve is asked for, and by size, the full one first, the fits at each.
 
-    ``y`` are the classes, where there are some.
+    ``y`` are the classes, where there are some: of the rarest, the smallest training sets hold two records on average.
+    With a number of validation records, the largest level leaves a fifth of them, and at least five, to score on.
     """
-    levels, of_levels = placed_levels(largest)
-    sizes, of_sizes = placed_sizes(n, least_size(y))
-    fits = allocate(of_sizes, n_fits)
-    return {size: Design(levels, allocate(of_levels, int(count))) for size, count in zip(sizes, fits, strict=True)}
+    smallest, largest = 8, 1.0
+    if y is not None:
+        counts = np.unique(np.asarray(y), return_counts=True)[1]
+        smallest = max(smallest, math.ceil(2 * counts.sum() / counts.min()))
+    if n_validation is not None:
+        largest = -n_validation * math.expm1(math.log(max(0.2, 5 / n_validation)) / n)
+    levels = _LEVELS * min(1.0, largest / _LEVELS[-1])
+    if n < 4 * smallest:
+        return levels, {n: _allocated(_LEVEL_SHARES, n_fits)}
+    sizes = (n, round(math.sqrt(n * smallest)), smallest)
+    fits = _allocated(_SIZE_SHARES, n_fits)
+    return levels, {size: _allocated(_LEVEL_SHARES, int(count)) for size, count in zip(sizes, fits, strict=True)}
+
+
+def _allocated(shares: Sequence[float], total: int) -> Counts:
+    """Whole numbers in proportion to shares that sum exactly to a total."""
+    numbers: Counts = np.diff(np.rint(total * np.cumsum([0, *shares])).astype(np.int64))
+    return numbers
 
 
 def truth(source: Source, effort: Effort, root: int) -> Means:
     """The true curve at some levels p, of which the first is 0: measured, or known in the synthetic study."""
     p = np.array(TRUE_LEVELS)
     if source.bunch is None:
-        losses = BinomialOperator(p, source.study.n).matrix() @ partition_losses(source.study.n)
+        losses = ooc.BinomialOperator(p, source.study.n).matrix() @ partition_losses(source.study.n)
         return Means(p, losses, np.zeros(len(p)), np.zeros(len(p), dtype=int), source.study.n)
     counts = np.full(len(p), effort.curve_fits)
     counts[0] = effort.truth_fits
@@ -107,16 +128,16 @@ def trials(source: Source, effort: Effort, root: int, e0: float) -> Iterator[Rep
     """Every trial of the paper's protocol."""
     study, bunch = source.study, source.bunch
     classes = None if bunch is None else bunch.target[bunch.train_rows]
-    designs = default_designs(study.n, effort.default_fits, y=classes)
+    injected, default_fits = default_design(study.n, effort.default_fits, y=classes)
     p, counts = np.linspace(LEAKAGE, 1, study.levels), np.full(study.levels, effort.fits)
-    own = LEAKAGE + (1 - LEAKAGE) * designs[study.n].injected
+    default_p = LEAKAGE + (1 - LEAKAGE) * injected
     for trial in range(effort.trials):
         seed, name = seed_for(root, study.name, "paper", trial), f"paper-{trial:02d}"
         equidistant = source.losses(name, p, counts, seed=seed_for(seed, 0)).seen_by_user(LEAKAGE)
         iid = source.iid(f"{name}-iid", effort.iid_splits, seed=seed_for(seed, 2))
         default = tuple(
-            source.losses(f"{name}-default-{size}", own, design.n_fits, seed=seed_for(seed, 1, size), n=size)
-            for size, design in designs.items()
+            source.losses(f"{name}-default-{size}", default_p, fits, seed=seed_for(seed, 1, size), n=size)
+            for size, fits in default_fits.items()
         )
         seen = tuple(run.seen_by_user(LEAKAGE) for run in default)
         yield Replicate(equidistant, seen, iid, float(equidistant.means[0]), e0)
@@ -139,33 +160,33 @@ class Leak:
     name: str
     seed: int
     source: Source
-    split: SimulatedLeakage
+    split: Any
 
     @property
     def rows(self) -> tuple[Any, Any]:
         """Rows of T̂ and of V̂."""
         return self.split.train, self.split.validation
 
-    def default(self, effort: Effort) -> tuple[tuple[Means, ...], LossSamples]:
-        """The default's losses at its own levels for every size, and those below p0."""
+    def default(self, effort: Effort) -> tuple[tuple[Means, ...], ooc.LossSamples | None]:
+        """The default's losses at its own levels for every size, and those below p0, if there are any."""
         study, bunch = self.source.study, self.source.bunch
         assert bunch is not None
-        below = self.source.unmixed(
-            f"{self.name}-unmixed",
+        below = self.source.below(
+            f"{self.name}-below",
             effort.field_fits // 4,
             seed=seed_for(self.seed, 7),
             rows=self.rows,
             groups=self.split.groups,
         )
-        designs = default_designs(
+        injected, default_fits = default_design(
             study.n,
-            effort.field_fits - below.n_fits,
+            effort.field_fits - (0 if below is None else below.n_fits),
             y=bunch.target[self.split.train] if study.loss == "zero_one" else None,
-            largest=largest_level(study.n, len(self.split.validation)),
+            n_validation=len(self.split.validation),
         )
         above = tuple(
-            self.losses(f"default-{size}", design.injected, design.n_fits, seed=seed_for(self.seed, 3, size), n=size)
-            for size, design in designs.items()
+            self.losses(f"default-{size}", injected, fits, seed=seed_for(self.seed, 3, size), n=size)
+            for size, fits in default_fits.items()
         )
         return above, below
 
@@ -181,7 +202,7 @@ def field_leaks(source: Source, effort: Effort, root: int) -> Iterator[Leak]:
     for draw in range(effort.draws):
         seed = seed_for(root, study.name, "field", draw)
         clean = field_records(study, source.bunch, seed_for(seed, 0))
-        split = simulate_leakage(
+        split = ooc.simulate_leakage(
             clean.groups, clean.validation_groups, rate=LEAKAGE, unit="records", random_state=seed_for(seed, 1)
         )
         here = source if clean is source.bunch else replace(source, bunch=clean)
@@ -227,7 +248,7 @@ def _test(study: Study, bunch: Bunch, split: tuple[Any, Any], groups: Any, seed:
     """The hypothesis test on one split."""
     model = learner(study.loss)
     with quiet():
-        return leakage_test(
+        return ooc.leakage_test(
             model,
             bunch.data,
             bunch.target,
@@ -248,7 +269,7 @@ def _pvalue(source: Source, name: str, split: Any, seed: int) -> float | None:
         try:
             test = _test(source.study, bunch, (split.train, split.validation), split.groups, seed)
             return float(test.pvalue)
-        except (FitError, InputError):
+        except (ooc.FitError, ooc.InputError):
             return None
 
     pvalue: float | None = source.parts.plain(f"{name}-test", [seed, len(bunch.target)], compute)

@@ -15,18 +15,12 @@ from typing import Any
 
 import numpy as np
 
+import outofcluster as ooc
 from outofcluster._base.arguments import Array
-from outofcluster._base.exceptions import SolverError
 from outofcluster._base.plain import plain
-from outofcluster._base.threads import one_thread
-from outofcluster.curves import AutoCurve, Curve, PolynomialCurve, SketchCurve, TrendFilterCurve
-from outofcluster.curves.operator import BinomialOperator
-from outofcluster.curves.shape import diagnose_points
-from outofcluster.curves.unmixing import Unmixed, mass_of_injected
 from outofcluster.reproduction.parts import Means
 from outofcluster.reproduction.protocols import Replicate
 from outofcluster.reproduction.studies import LEAKAGE, Study
-from outofcluster.sampling.samples import LossSamples
 
 __all__ = ["LABELS", "estimate", "field_results", "field_shape", "make_curves", "method_errors", "paper_results"]
 
@@ -54,49 +48,36 @@ _LEAST_DRAWS = 20
 """Draws of the leak from which their spread is known well enough to judge a shape by it."""
 
 
-def make_curves(study: Study) -> dict[str, Curve]:
+def make_curves(study: Study) -> dict[str, Any]:
     """The paper's estimators with its parameters for a study, and the curve that ``audit`` takes by default."""
     return {
-        "trend": TrendFilterCurve(order=4, penalty=study.trend_penalty, scale="index"),
-        "sketch": SketchCurve(n_groups=study.groups, penalty=study.sketch_penalty),
-        "basis": PolynomialCurve(study.degree),
-        "sketch_code": SketchCurve(n_groups=study.groups - 1, penalty=study.sketch_penalty, first_alone=False),
-        "default": AutoCurve(1.0 if study.loss == "zero_one" else math.inf),
+        "trend": ooc.TrendFilterCurve(order=4, penalty=study.trend_penalty, scale="index"),
+        "sketch": ooc.SketchCurve(n_groups=study.groups, penalty=study.sketch_penalty),
+        "basis": ooc.PolynomialCurve(study.degree),
+        "sketch_code": ooc.SketchCurve(n_groups=study.groups - 1, penalty=study.sketch_penalty, first_alone=False),
+        "default": ooc.AutoCurve(1.0 if study.loss == "zero_one" else math.inf),
     }
 
 
-def _fit(curve: Curve, means: Means | tuple[Means, ...], below: LossSamples | None = None) -> Curve | None:
+def _fit(curve: Any, means: Means | tuple[Means, ...], below: ooc.LossSamples | None = None) -> Any:
     """Fit a curve at the paper's leakage rate; None where its solver fails.
 
     Losses of several sizes and losses below the leakage rate are for the default, which weighs them; the paper's
     methods weigh all levels alike.
     """
     try:
-        with one_thread():
-            if not isinstance(means, tuple):
-                return curve.fit_points(means.levels(LEAKAGE), means.means, means.size)
-            if below is None:
-                return curve.fit(means if len(means) > 1 else means[0], LEAKAGE)
-            return _fit_with_unmixed(curve, means, below)
-    except SolverError:
+        if not isinstance(means, tuple):
+            return curve.fit_points(means.levels(LEAKAGE), means.means, means.size)
+        runs = means if below is None else (*means, below)
+        return curve.fit(runs if len(runs) > 1 else runs[0], LEAKAGE)
+    except ooc.SolverError:
         return None
 
 
-def _fit_with_unmixed(curve: Curve, means: tuple[Means, ...], below: LossSamples) -> Curve:
-    """Fit a curve to losses above the leakage rate and below it, with masses in increasing order."""
-    masses = mass_of_injected(below.injected)[::-1]
-    unmixed = Unmixed(masses, below.means[::-1], below.standard_errors[::-1], below.kept[::-1])
-    p = np.concatenate([run.levels(LEAKAGE) for run in means])
-    b, errors = (np.concatenate([getattr(run, key) for run in means]) for key in ("means", "standard_errors"))
-    sizes = np.repeat([run.size for run in means], [len(run.means) for run in means])
-    options: dict[str, Any] = {"standard_errors": errors, "unmixed": unmixed}
-    return curve.fit_points(p, b, sizes, **options)
-
-
-def estimate(curve: Curve, means: Means | tuple[Means, ...], below: LossSamples | None = None) -> float:
+def estimate(curve: Any, means: Means | tuple[Means, ...], below: ooc.LossSamples | None = None) -> float:
     """The estimate of e_0; NaN where the solver fails."""
     fitted = _fit(curve, means, below)
-    return math.nan if fitted is None else fitted.e0_
+    return math.nan if fitted is None else float(fitted.e0_)
 
 
 def paper_results(study: Study, truth: Means, trials: Sequence[Replicate]) -> dict[str, Any]:
@@ -153,9 +134,9 @@ def _spent(replicate: Replicate) -> dict[str, int]:
     """Fits behind the paper's estimators and behind the default, and how many of the latter are below p0."""
     default = sum(int(np.sum(run.n_fits)) for run in replicate.default)
     spent = {"paper": int(np.sum(replicate.equidistant.n_fits)), "default": default}
-    if replicate.unmixed is not None:
-        spent["default"] += replicate.unmixed.n_fits
-        spent["unmixed"] = replicate.unmixed.n_fits
+    if replicate.below is not None:
+        spent["default"] += replicate.below.n_fits
+        spent["unmixed"] = replicate.below.n_fits
     return spent
 
 
@@ -164,23 +145,22 @@ def _points(run: Means, leakage: float) -> dict[str, Any]:
     return dict(zip(("p", "loss", "standard_error", "n_fits"), values, strict=True))
 
 
-def _input(replicate: Replicate, name: str) -> tuple[Means | tuple[Means, ...], LossSamples | None]:
+def _input(replicate: Replicate, name: str) -> tuple[Means | tuple[Means, ...], ooc.LossSamples | None]:
     """The losses that a method is fitted to, above and below the leakage rate."""
-    return (replicate.default, replicate.unmixed) if name == "default" else (replicate.equidistant, None)
+    return (replicate.default, replicate.below) if name == "default" else (replicate.equidistant, None)
 
 
 def _fitted_curves(study: Study, first: Replicate) -> dict[str, Any]:
     """Every method's curve in the first trial, as expected losses b(p) at levels from 0 to 1, and as e_0, …, e_n."""
     curves: dict[str, Any] = {"p": _GRID}
-    operator = BinomialOperator(_GRID, study.n).matrix()
+    operator = ooc.BinomialOperator(_GRID, study.n).matrix()
     for name, curve in make_curves(study).items():
         means, below = _input(first, name)
         fitted = _fit(curve, means, below)
         if fitted is not None:
             full = means[0] if isinstance(means, tuple) else means
-            with one_thread():
-                e = np.asarray(fitted.values(np.arange(study.n + 1)))
-                curves[name] = {"loss": operator @ e, "e": e, "largest_p": float(full.levels(LEAKAGE).max())}
+            e = np.asarray(fitted.values(np.arange(study.n + 1)))
+            curves[name] = {"loss": operator @ e, "e": e, "largest_p": float(full.levels(LEAKAGE).max())}
     return curves
 
 
@@ -265,7 +245,7 @@ def _contrast(p: Array, value: Array, error: Array) -> dict[str, Any]:
 
 
 def _shape(run: Means, leakage: float, *, judged: bool) -> dict[str, Any]:
-    shape = diagnose_points(run.levels(leakage), run.means, run.standard_errors if judged else None)
+    shape = ooc.diagnose_points(run.levels(leakage), run.means, run.standard_errors if judged else None)
     result = _points(run, leakage) | {"n_fits": int(np.sum(run.n_fits))}
     for check in (shape.decreasing, shape.convex):
         verdict = {"holds": check.holds, "exceeds_noise": check.exceeds_noise, "sentence": str(check)}

@@ -7,26 +7,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from outofcluster._base.arguments import check_flag, check_integer
+import outofcluster as ooc
+from outofcluster._base.arguments import check_flag, check_integer, short
 from outofcluster._base.files import check_destination
 from outofcluster._base.plain import plain
+from outofcluster._base.threads import one_thread
 from outofcluster.datasets import Bunch
-from outofcluster.problem.problem import check_n_jobs, digest
 from outofcluster.reproduction.claims import judge
 from outofcluster.reproduction.figures import check_matplotlib
 from outofcluster.reproduction.outputs import make_folder, summary, write_overall, write_study, write_timing
-from outofcluster.reproduction.parts import Parts, versions
+from outofcluster.reproduction.parts import Parts, Progress, digest, versions
 from outofcluster.reproduction.protocols import field_draws, run_checks, run_tests, trials, truth
 from outofcluster.reproduction.results import field_results, paper_results
 from outofcluster.reproduction.sources import LEARNERS, Source, load
 from outofcluster.reproduction.studies import LEAKAGE, STUDIES, TIMING, Effort, check_names
 from outofcluster.reproduction.timing import run_timing
-from outofcluster.sampling.progress import Progress
 
 __all__ = ["Reproduction", "reproduce"]
 
 _SCHEMA = 1
-_PROTOCOL = 1
+_PROTOCOL = 2
 """Raised whenever what is sampled changes, so that stored parts of an older way are not taken for today's."""
 
 
@@ -83,7 +83,7 @@ def reproduce(
     random_state : int, default=0
         Seed.
     progress : bool, default=False
-        Show a bar, on a terminal or in a notebook, that counts the fits of all studies.
+        Count the fits of all studies in one line of a terminal.
 
     Returns
     -------
@@ -99,7 +99,8 @@ def reproduce(
     wanted = check_names(names)
     seed = check_integer("random_state", random_state, least=0)
     made_with = {"quick": check_flag("quick", quick), "seed": seed, "versions": versions()}
-    check_n_jobs(n_jobs)
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0):
+        raise ooc.InputError(f"n_jobs must be None or a whole number other than 0, got {short(n_jobs)}.")
     check_matplotlib()
     efforts = {name: STUDIES[name].quick if quick else STUDIES[name].full for name in wanted if name != TIMING}
     # Data come before the folder, so that data that are not there leave no folder behind.
@@ -108,18 +109,18 @@ def reproduce(
     check_destination("out", folder / "results.json")
     total = sum(STUDIES[name].n_fits(effort) for name, effort in efforts.items())
     results: dict[str, Any] = {"schema": _SCHEMA, **made_with, "studies": {}, "timing": None}
-    with Progress(total, show=check_flag("progress", progress)) as bar:
+    with one_thread(), Progress(total, show=check_flag("progress", progress)) as bar:
         for name in wanted:
-            own, bunch = make_folder(folder / name), bunches.pop(name, None)
-            parts = Parts(own / "parts", _common(name, bunch, seed), bar)
+            study_folder, bunch = make_folder(folder / name), bunches.pop(name, None)
+            parts = Parts(study_folder / "parts", _common(name, bunch, seed), bar)
             if name == TIMING:
                 results["timing"] = plain(run_timing(parts, quick=quick, seed=seed) | made_with)
-                write_timing(own, results["timing"])
+                write_timing(study_folder, results["timing"])
             else:
                 source = Source(STUDIES[name], bunch, parts, n_jobs)
                 study = _study(source, efforts[name], data_home, made_with)
                 results["studies"][name] = plain(study)
-                write_study(own, results["studies"][name])
+                write_study(study_folder, results["studies"][name])
     results = plain(results | {"claims": judge(results["studies"], results["timing"])})
     write_overall(folder, results)
     return Reproduction(folder, results)

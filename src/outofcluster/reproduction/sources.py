@@ -20,30 +20,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from outofcluster import datasets
+import outofcluster as ooc
 from outofcluster._base.arguments import Array
-from outofcluster._base.threads import one_thread
 from outofcluster.datasets import Bunch
-from outofcluster.evidence.sides import tell_sides_apart
-from outofcluster.problem.folds import Fold
-from outofcluster.problem.problem import Task
 from outofcluster.reproduction.parts import Means, Parts, seed_for
 from outofcluster.reproduction.studies import IID_FITS, Study
-from outofcluster.sampling.levels import unmixed_fractions
-from outofcluster.sampling.resamplers import RatioWeights
-from outofcluster.sampling.run import Sampling, SamplingSettings, prepare
-from outofcluster.sampling.samples import LossSamples
-from outofcluster.sampling.store import Checkpoint
 
 __all__ = ["LEARNERS", "Source", "learner", "load", "quiet", "sample_partition"]
 
+_REMOVED = np.array([0.03, 0.06, 0.1, 0.15, 0.22, 0.32, 0.45, 0.6])
+"""Shares of the training records that models below the leakage rate do without."""
 _N_VALIDATION, _BLOCK = 1000, 1000
 _SLOPES, _WIDTHS, _NOISE = (1.0, 2.0), (1.0, 10.0), 0.5
 
@@ -69,7 +62,7 @@ def learner(loss: str) -> Any:
 
 def load(name: str, data_home: Any, **options: Any) -> Bunch:
     """A data set of the paper by its name."""
-    bunch: Bunch = getattr(datasets, f"load_{name}")(data_home=data_home, **options)
+    bunch: Bunch = getattr(ooc.datasets, f"load_{name}")(data_home=data_home, **options)
     return bunch
 
 
@@ -107,12 +100,6 @@ class Source:
     n_jobs: int | None
     estimator: Any = None
 
-    @cached_property
-    def _task(self) -> Task:
-        assert self.bunch is not None
-        model = learner(self.study.loss) if self.estimator is None else self.estimator
-        return Task.check(model, self.bunch.data, self.bunch.target, loss=self.study.loss)
-
     def losses(
         self,
         name: str,
@@ -126,73 +113,72 @@ class Source:
     ) -> Means:
         """Mean losses at injected fractions, with so many fits each; ``rows`` are the sides of another split."""
         size, n_fits = self.study.n if n is None else n, int(np.sum(counts))
-        parameters = {"n": size, "injected": injected, "fits": counts, "seed": seed, "replace": replace}
         if self.bunch is None:
+            parameters = {"n": size, "injected": injected, "fits": counts, "seed": seed}
             stored = self.parts.plain(
                 name, parameters, lambda: sample_partition(injected, counts, n=size, seed=seed), n_fits=n_fits
             )
             arrays: Any = {key: np.array(value) for key, value in stored.items()}
             return Means(**arrays | {"size": size})
-        train, validation = (self.bunch.train_rows, self.bunch.validation_rows) if rows is None else rows
-        settings = SamplingSettings(
-            injected=injected,
-            shares=np.asarray(counts, dtype=float),
-            n_fits=n_fits,
-            n_train=size,
-            replace=replace,
-            units=(),
-            kernel=True,
-        )
+        split = (self.bunch.train_rows, self.bunch.validation_rows) if rows is None else rows
+        levels, fits = np.asarray(injected, dtype=float), np.asarray(counts)
+        # A call spends equally many fits on all its levels, so that there is one for each number of fits.
+        different = np.unique(fits)
+        runs = [
+            self._sample(
+                name if len(different) == 1 else f"{name}-{count}",
+                levels[fits == count],
+                int(count) * int((fits == count).sum()),
+                split,
+                n_train=size,
+                replace=replace,
+                random_state=seed_for(seed, count),
+            )
+            for count in different
+        ]
+        return Means.joined([Means.of(run) for run in runs])
 
-        def start(checkpoint: Checkpoint | None) -> Sampling:
-            return prepare(self._task, Fold(0, train, validation), settings, seed=seed, checkpoint=checkpoint)
-
-        parameters["records"] = (len(train), len(validation))
-        with quiet():
-            return Means.of(self.parts.samples(name, parameters, n_fits, start, self.n_jobs))
-
-    def unmixed(self, name: str, n_fits: int, *, seed: int, rows: tuple[Any, Any], groups: Any) -> LossSamples:
-        """Losses below the leakage rate: resamples of T̂ by weights, with at most so many fits over all levels.
+    def below(self, name: str, n_fits: int, *, seed: int, rows: tuple[Any, Any], groups: Any) -> ooc.LossSamples | None:
+        """Losses below the leakage rate, of resamples of T̂ that leave out what looks like V̂; None where none can go.
 
         The sides of the split are told apart with its approximate clusters, ``groups``. Every part of the validation
-        records is scored by as many fits of a level, so that their number may be less than what was asked for.
+        records is scored by as many fits of a level, so that their number may be another than what was asked for.
         """
-        fold = Fold(0, *rows)
+        options: dict[str, Any] = {"n_train": self.study.n, "groups": groups, "random_state": seed}
+        for count in range(len(_REMOVED), 0, -1):
+            # Shares that leave too few records to draw from are refused before any fit.
+            with suppress(ooc.InputError):
+                removed = _REMOVED[count - 1 :: -1]
+                return self._sample(name, -removed / (1 - removed), n_fits, rows, **options)
+        return None
 
-        def start(checkpoint: Checkpoint | None) -> Sampling:
-            weights = self._weights(fold, groups, seed_for(seed, "sides"))
-            fractions = unmixed_fractions(weights.allows)
-            per_level = max(n_fits // (len(fractions) * weights.n_parts), 2) * weights.n_parts
-            settings = SamplingSettings(
-                injected=fractions,
-                n_fits=per_level * len(fractions),
-                n_train=self.study.n,
-                units=(),
-                kernel=True,
-                ratios=weights,
-                by_weights=True,
-            )
-            return prepare(self._task, fold, settings, seed=seed, checkpoint=checkpoint)
+    def _sample(
+        self, name: str, injected: Array, n_fits: int, rows: tuple[Any, Any], **options: Any
+    ) -> ooc.LossSamples:
+        """Loss samples of a split, from their file or fitted."""
+        assert self.bunch is not None
+        bunch, loss = self.bunch, self.study.loss
+        train, validation = rows
 
-        parameters = {"n": self.study.n, "fits": n_fits, "seed": seed, "records": [len(side) for side in rows]}
-        with quiet():
-            return self.parts.samples(name, parameters, n_fits, start, self.n_jobs)
+        def sample(checkpoint: Path | None) -> ooc.LossSamples:
+            with quiet():
+                return ooc.sample_losses(
+                    learner(loss) if self.estimator is None else self.estimator,
+                    bunch.data,
+                    bunch.target,
+                    train=train,
+                    validation=validation,
+                    injected=injected,
+                    n_fits=n_fits,
+                    loss=loss,
+                    units="none",
+                    kernel=True,
+                    n_jobs=self.n_jobs,
+                    checkpoint=checkpoint,
+                    **options,
+                )
 
-    def _weights(self, fold: Fold, groups: Any, seed: int) -> RatioWeights:
-        """Weights that leave out what looks like the validation records."""
-        task = self._task
-        with one_thread():
-            sides = tell_sides_apart(
-                task.X,
-                task.y,
-                fold.train,
-                fold.validation,
-                clusters=groups,
-                seed=seed,
-                estimator=task.estimator,
-                discrete=task.classifier,
-            )
-        return RatioWeights(sides.ratio_by_part, sides.ratio_validation, sides.part)
+        return self.parts.samples(name, [injected, n_fits, train, validation, options], n_fits, sample)
 
     def iid(self, name: str, splits: int, *, seed: int, replace: bool = False) -> float:
         """The loss over random splits that ignore clusters, their sides as large as those of the paper's split."""
@@ -206,8 +192,8 @@ class Source:
         n_train, losses = len(self.bunch.train_rows), []
         for split in range(splits):
             order = rng.permutation(len(self.bunch.target))
-            sides, own = (order[:n_train], order[n_train:]), int(rng.integers(2**32))
-            run = self.losses(f"{name}-{split}", [0.0], [IID_FITS], seed=own, replace=replace, rows=sides)
+            sides, split_seed = (order[:n_train], order[n_train:]), int(rng.integers(2**32))
+            run = self.losses(f"{name}-{split}", [0.0], [IID_FITS], seed=split_seed, replace=replace, rows=sides)
             losses.append(float(run.means[0]))
         return float(np.mean(losses))
 

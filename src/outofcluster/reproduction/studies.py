@@ -13,7 +13,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from outofcluster._base.exceptions import InputError
+import outofcluster as ooc
 
 __all__ = ["ALL", "IID_FITS", "LEAKAGE", "STUDIES", "TIMING", "TRUE_LEVELS", "Effort", "Study", "check_names"]
 
@@ -186,5 +186,5 @@ def check_names(names: str | list[str] | tuple[str, ...]) -> tuple[str, ...]:
     wanted = (names,) if isinstance(names, str) else tuple(names)
     unknown = [repr(name) for name in wanted if name not in (*ALL, "all")]
     if unknown or not wanted:
-        raise InputError(f"names must hold {', '.join(ALL)} or all, got {unknown[0] if unknown else 'none'}.")
+        raise ooc.InputError(f"names must hold {', '.join(ALL)} or all, got {unknown[0] if unknown else 'none'}.")
     return ALL if "all" in wanted else tuple(name for name in ALL if name in wanted)

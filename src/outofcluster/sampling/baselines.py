@@ -2,7 +2,7 @@ r"""What one would report without a correction: the loss over the folds, and ove
 
 *naive* is the paper's LOCO (equation 1) over all folds: fit to T̂, average the losses of V̂'s records. *iid* does that
 over random folds. There is one loss per record. Of a metric that is no mean over records these are pseudo losses
-(:mod:`outofcluster.metrics.predictions`), whose mean over the records of a fold is the loss of the fold, and
+(:mod:`outofcluster.metrics.base`), whose mean over the records of a fold is the loss of the fold, and
 there are several of them: with clusters and with records as units; of all records of the fold, of each part of V̂ that
 is scored apart below the leakage rate, and, for ``pool="records"``, of the records of all folds together, as one
 metric of predictions that several models made.
@@ -40,7 +40,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -50,17 +49,13 @@ from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import FitError, InputError
 from outofcluster._base.rows import take_rows
 from outofcluster._base.threads import one_thread
-from outofcluster.metrics.base import Loss, shared_predictions
-from outofcluster.metrics.predictions import NotDefinedError, Partition, Predictions, StoredPredictions, pseudo_losses
-from outofcluster.metrics.recomputed import OfModel, OfPredictions
+from outofcluster.metrics.base import Metric, NotDefinedError, Partition, shared_predictions
+from outofcluster.metrics.predictions import Predictions, StoredPredictions
 from outofcluster.problem.folds import Fold, renumbered, some_records
 from outofcluster.problem.problem import Task
 from outofcluster.sampling.audit_samples import RandomFolds
 from outofcluster.sampling.backends import all_calls
 from outofcluster.sampling.fitting import fit_clone, lost_workers, returns_failures, succeeded
-
-_MOST_UNITS = 2000
-"""Units that are left out in turn of a metric that is computed anew."""
 
 _PARTS_OF_TRAIN = 10
 """Parts in which T̂ is left out, for losses on training records."""
@@ -76,16 +71,16 @@ def random_fold_losses(
     parts = np.array_split(np.random.default_rng(seed).permutation(task.n_records), n_folds)
     folds = [Fold.holding_out(i, np.sort(part), task.n_records) for i, part in enumerate(parts)]
     by_metric = fold_losses(task, folds, seed=seed.spawn(1)[0], n_jobs=n_jobs, kind="random fold")
-    return tuple(_random_folds(task, loss, folds, own) for loss, own in zip(task.losses, by_metric, strict=True))
+    return tuple(_random_folds(task, metric, folds, own) for metric, own in zip(task.losses, by_metric, strict=True))
 
 
-def _random_folds(task: Task, loss: Loss, folds: Sequence[Fold], by_fold: Sequence[Losses]) -> RandomFolds:
+def _random_folds(task: Task, metric: Metric, folds: Sequence[Fold], by_fold: Sequence[Losses]) -> RandomFolds:
     kept = [(fold.validation, own) for fold, own in zip(folds, by_fold, strict=True) if len(own["own"])]
     if not kept:
-        why = loss.undefined(np.asarray(take_rows(task.y, folds[0].validation))) or loss.no_value
-        raise FitError(f"{loss.facts.name} is not defined for any of the {len(folds)} random folds, since {why}.")
+        why = metric.undefined(take_rows(task.y, folds[0].validation)) or metric.no_value
+        raise FitError(f"{metric.facts.name} is not defined for any of the {len(folds)} random folds, since {why}.")
     rows = np.concatenate([own_rows for own_rows, _ in kept])
-    if loss.facts.pool == "records":
+    if metric.facts.pool == "records":
         return RandomFolds(rows, np.concatenate([own.get("pooled_records", own["own"]) for _, own in kept]))
     losses = [own.get("records", own["own"]) for _, own in kept]
     centre = float(np.mean([own.mean() for own in losses]))
@@ -108,10 +103,10 @@ def fold_losses(
         calls = ((fold, child, (parts or {}).get(fold.index)) for fold, child in zip(folds, seeds, strict=True))
         results = all_calls(_one_fold, task, calls, n_jobs=n_jobs)
     results = succeeded(results, [f"{kind} {fold.index}" for fold in folds])
-    by_metric = [[own[0][metric] for own in results] for metric in range(len(task.losses))]
-    for loss, by_fold in zip(task.losses, by_metric, strict=True):
-        if loss.measure is not None and loss.facts.pool == "records":
-            _pool(task, loss, folds, by_fold, [own[1] for own in results])
+    by_metric = [[own[0][i] for own in results] for i in range(len(task.losses))]
+    for metric, by_fold in zip(task.losses, by_metric, strict=True):
+        if metric.joins_folds:
+            _pool(task, metric, folds, by_fold, [own[1] for own in results])
     return by_metric
 
 
@@ -142,7 +137,7 @@ def _in_order(places: Sequence[NDArray[np.int64]], values: Sequence[Array]) -> A
 
 def _pool(
     task: Task,
-    loss: Loss,
+    metric: Metric,
     folds: Sequence[Fold],
     by_fold: Sequence[Losses],
     predictions: Sequence[StoredPredictions | None],
@@ -154,7 +149,7 @@ def _pool(
     rows = np.concatenate([folds[place].validation for place in places])
     joined = StoredPredictions.joined([part for place in places if (part := predictions[place]) is not None])
     ends = np.cumsum([len(folds[place].validation) for place in places])[:-1]
-    for kind, losses in pseudo_losses_of(task, loss, joined, rows).items():
+    for kind, losses in losses_by_units(task, metric, joined, rows).items():
         for place, own in zip(places, np.split(losses, ends), strict=True):
             by_fold[place][f"pooled_{kind}"] = own
 
@@ -168,65 +163,58 @@ def _one_fold(
     model = fit_clone(task.estimator, task.X, task.y, fold.train, task.params, np.random.default_rng(seed))
     held_out, targets = take_rows(task.X, fold.validation), take_rows(task.y, fold.validation)
     predictions = shared_predictions(task.losses, model, held_out, targets)
-    by_metric = [_own_losses(task, loss, predictions, fold.validation, parts) for loss in task.losses]
-    pooled = [
-        loss.measure.uses
-        for loss, own in zip(task.losses, by_metric, strict=True)
-        if loss.measure is not None and loss.facts.pool == "records" and len(own["own"])
+    by_metric = [_own_losses(task, metric, predictions, fold.validation, parts) for metric in task.losses]
+    kinds = [
+        metric.uses
+        for metric, losses in zip(task.losses, by_metric, strict=True)
+        if metric.joins_folds and metric.uses is not None and len(losses["own"])
     ]
-    kinds = [kind for kind in pooled if kind is not None]
-    return by_metric, predictions.stored(kinds) if pooled else None
+    return by_metric, predictions.stored(kinds) if kinds else None
 
 
 def _own_losses(
-    task: Task, loss: Loss, predictions: Predictions, rows: NDArray[np.int64], parts: NDArray[np.int64] | None
+    task: Task, metric: Metric, predictions: Predictions, rows: NDArray[np.int64], parts: NDArray[np.int64] | None
 ) -> Losses:
-    if loss.measure is None:
-        return {"own": loss.records(predictions, predictions.X, predictions.y)}
-    if loss.undefined(predictions.target):
+    if metric.undefined(predictions.target):
         return {"own": np.zeros(0)}
     try:
-        losses = pseudo_losses_of(task, loss, predictions, rows)
+        losses = losses_by_units(task, metric, predictions, rows)
     except NotDefinedError:
         return {"own": np.zeros(0)}
+    if metric.is_mean:
+        return {"own": losses["records"]}
     result = {"own": losses.get("clusters", losses["records"]), "records": losses["records"]}
     places = [] if parts is None else [np.flatnonzero(parts == part) for part in np.unique(parts)]
-    if any(loss.undefined(predictions.target[own]) for own in places):
+    if any(metric.undefined(predictions.target[own]) for own in places):
         return result
     of_parts: Losses = {}
     try:
         for own in places:
-            for kind, values in pseudo_losses_of(task, loss, _some(loss, predictions, own), rows[own]).items():
+            for kind, values in losses_by_units(task, metric, _some(metric, predictions, own), rows[own]).items():
                 of_parts.setdefault(f"parts_{kind}", np.zeros(len(rows)))[own] = values
     except NotDefinedError:
         return result
     return result | of_parts
 
 
-def _some(loss: Loss, predictions: Predictions, rows: NDArray[np.int64]) -> Predictions:
+def _some(metric: Metric, predictions: Predictions, rows: NDArray[np.int64]) -> Predictions:
     """The predictions of some records."""
-    assert loss.measure is not None
-    if loss.measure.uses is not None:
-        return predictions.stored([loss.measure.uses]).rows(rows)
+    if metric.uses is not None:
+        return predictions.stored([metric.uses]).rows(rows)
     X, y = take_rows(predictions.X, rows), take_rows(predictions.y, rows)
     return Predictions(predictions.model, X, y, predictions.all_classes)
 
 
-def pseudo_losses_of(
-    task: Task, loss: Loss, predictions: Predictions, rows: NDArray[np.int64], kind: str | None = None
+def losses_by_units(
+    task: Task, metric: Metric, predictions: Predictions, rows: NDArray[np.int64], kind: str | None = None
 ) -> Losses:
-    """Pseudo losses of records, by the kind of units: one kind, or both."""
+    """Losses or pseudo losses of records, by the kind of units: one kind, or both."""
     partitions = {} if kind == "clusters" else {"records": Partition(np.arange(len(rows)), len(rows))}
     if task.clusters is not None and kind != "records":
         numbers, of = renumbered(task.clusters[rows])
         partitions["clusters"] = Partition(of, len(numbers))
-    if isinstance(loss.measure, OfModel | OfPredictions):
-        measure: Any = replace(loss.measure, most_units=_MOST_UNITS)
-        loss = replace(loss, measure=measure)
     weight = None if task.score_weight is None else task.score_weight[rows]
-    value, effects = loss.score(predictions, weight, list(partitions.values()))
-    parts = zip(partitions.items(), effects, strict=True)
-    return {each: pseudo_losses(value, own, partition) for (each, partition), own in parts}
+    return metric.losses(predictions, weight, partitions)
 
 
 _GROUPS = 8

@@ -27,7 +27,7 @@ exchange the halves. In the sum over records of :math:`d_v^2` it counts once per
 twice as much: :math:`\operatorname{Var} Δ = 2\sum_v (d_v - \bar d)^2`. Where some clusters are never held out, as in
 a single split, they are the other arm.
 
-*Metrics that are no mean over records* have pseudo losses (:mod:`outofcluster.metrics.predictions`) in the
+*Metrics that are no mean over records* have pseudo losses (:mod:`outofcluster.metrics.base`) in the
 place of ℓ. Several metrics are scored from the same fits.
 
 *Large data.* At most 100,000 records are compared. Where there are more, clusters are drawn at random, or records where
@@ -70,13 +70,13 @@ from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import in_increasing_order, order_of_codes, take_rows
 from outofcluster._base.threads import one_thread
-from outofcluster.metrics.base import Loss, shared_predictions
-from outofcluster.metrics.predictions import NotDefinedError, Predictions
+from outofcluster.metrics.base import NotDefinedError, shared_predictions
+from outofcluster.metrics.predictions import Predictions
 from outofcluster.problem.folds import Fold, some_records
 from outofcluster.problem.problem import Task
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
 from outofcluster.sampling.backends import all_calls
-from outofcluster.sampling.baselines import pseudo_losses_of
+from outofcluster.sampling.baselines import losses_by_units
 from outofcluster.sampling.fitting import fit_clone, lost_workers, returns_failures, succeeded
 
 Rows = NDArray[np.int64]
@@ -206,7 +206,7 @@ def _draw_usable(task: Task, design: _Design, labels: Rows | None, rng: np.rando
         mixed = labels is None or all(np.ptp(labels[rows]) > 0 for rows in drawing.training)
         if enough and mixed:
             usable = drawing
-            if not any(loss.undefined(take_rows(task.y, drawing.scored)) for loss in task.losses):
+            if not any(metric.undefined(take_rows(task.y, drawing.scored)) for metric in task.losses):
                 return drawing
     if usable is None:
         raise InputError(
@@ -257,26 +257,19 @@ def _fit_and_score(task: Task, drawing: _Drawing, units: str, seed: np.random.Se
         model = fit_clone(task.estimator, task.X, task.y, rows, task.params, np.random.default_rng(child))
         predictions.append(shared_predictions(task.losses, model, X, y))
     by_metric = list[_Scored | str]()
-    for loss in task.losses:
-        problem = loss.undefined(y)
+    for metric in task.losses:
+        problem = metric.undefined(y)
         if problem:
             by_metric.append(problem)
             continue
         try:
-            first, second = (_losses(task, loss, own, drawing.scored, units) for own in predictions)
+            first, second = (losses_by_units(task, metric, own, drawing.scored, units)[units] for own in predictions)
         except NotDefinedError as error:
             by_metric.append(str(error))
             continue
         arms = drawing.first, ~drawing.first
         by_metric.append(_Scored(second - first, [[float(own[arm].mean()) for arm in arms] for own in (first, second)]))
     return by_metric
-
-
-def _losses(task: Task, loss: Loss, predictions: Predictions, rows: Rows, units: str) -> Array:
-    if loss.measure is None:
-        return loss.records(predictions, predictions.X, predictions.y)
-    losses: Array = pseudo_losses_of(task, loss, predictions, rows, units)[units]
-    return losses
 
 
 def _effect(design: _Design, drawings: list[_Drawing], scored: list[_Scored | str]) -> EffectLosses | str:
@@ -329,7 +322,7 @@ def sample_disjoint_folds(
     if task.classifier and (target.ndim == 1 or target.shape[1] == 1):
         labels = np.unique(target, return_inverse=True)[1].ravel()
     rng = np.random.default_rng(seed.spawn(1)[0])
-    sizes, pairs = _draw_of_disjoint_folds(folds, len(target), labels, task.loss.kind == "per_resample", rng)
+    sizes, pairs = _draw_of_disjoint_folds(folds, len(target), labels, not task.loss.is_mean, rng)
     with lost_workers("the models of the test for a cluster effect were fitted"):
         calls = ((train, scored, child) for (train, scored), child in zip(pairs, seed.spawn(len(pairs)), strict=True))
         losses = all_calls(_fit_and_score_of_disjoint_folds, task, calls, n_jobs=n_jobs)
@@ -342,7 +335,8 @@ def sample_disjoint_folds(
 @one_thread()
 def _fit_and_score_of_disjoint_folds(task: Task, train: Rows, scored: Rows, seed: np.random.SeedSequence) -> float:
     model = fit_clone(task.estimator, task.X, task.y, train, task.params, np.random.default_rng(seed))
-    return task.loss.resample(model, take_rows(task.X, scored), take_rows(task.y, scored))
+    X, y = take_rows(task.X, scored), take_rows(task.y, scored)
+    return task.loss.value(shared_predictions([task.loss], model, X, y))
 
 
 def _draw_of_disjoint_folds(

@@ -39,10 +39,9 @@ from outofcluster._base.arguments import LARGEST, Array
 from outofcluster._base.exceptions import FitError, InputError, described, portable
 from outofcluster._base.rows import bytes_per_row, is_plain_array, take_rows
 from outofcluster._base.threads import give_back, one_thread
-from outofcluster.metrics.base import Loss, shared_predictions
-from outofcluster.metrics.predictions import NotDefinedError, Partition
+from outofcluster.metrics.base import Metric, NotDefinedError, Partition, shared_predictions
 from outofcluster.sampling.kernels import Kernel, Units
-from outofcluster.sampling.resamplers import Draw, Injection, Records
+from outofcluster.sampling.resamplers import Draw, DrawRecords, Resampler, WeighRecords
 from outofcluster.sampling.samples import TRAIN_SUMS, VALIDATION_SUMS
 
 MAX_DRAWS = 100
@@ -64,7 +63,7 @@ class Compiled:
 
 
 @dataclass(frozen=True)
-class Problem:
+class Workload:
     """All that a worker needs; nothing in it changes while sampling."""
 
     estimator: Any
@@ -72,8 +71,8 @@ class Problem:
     y: Any
     train: Rows
     validation: Rows
-    injection: Injection
-    loss: Loss
+    resampler: Resampler
+    loss: Metric
     classifier: bool
     params: dict[str, Any]
     key: NDArray[np.uint64]
@@ -81,13 +80,13 @@ class Problem:
     """Partitions of T that the jackknife's sums are kept for: none, one or two."""
     validation_units: tuple[Units, ...]
     compiled: Compiled | None
-    more_losses: tuple[Loss, ...] = ()
+    more_losses: tuple[Metric, ...] = ()
     """Further metrics that are scored from the same fits; a kernel knows one only."""
     score_weight: Array | None = None
     """Weight of every record of the data in scoring."""
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[Metric, ...]:
         """All metrics."""
         return (self.loss, *self.more_losses)
 
@@ -125,7 +124,7 @@ class Failure:
 
 
 @one_thread()
-def run_blocks(problem: Problem, blocks: list[Block]) -> list[BlockLosses | Failure]:
+def run_blocks(problem: Workload, blocks: list[Block]) -> list[BlockLosses | Failure]:
     """The blocks one after the other, up to the first failure."""
     results: list[BlockLosses | Failure] = []
     for block in blocks:
@@ -147,30 +146,30 @@ def _finite(block: Block, result: BlockLosses | Failure) -> BlockLosses | Failur
     return result
 
 
-def run_timed(problem: Problem, blocks: list[Block]) -> tuple[float, list[BlockLosses | Failure]]:
+def run_timed(problem: Workload, blocks: list[Block]) -> tuple[float, list[BlockLosses | Failure]]:
     """The blocks up to the first failure, after the seconds that one took, by which the next batches are cut."""
     started = time.monotonic()
     results = run_blocks(problem, blocks)
     return max((time.monotonic() - started) / len(blocks), 1e-6), results
 
 
-def _run_kernel(problem: Problem, block: Block) -> BlockLosses | Failure:
-    injection = problem.injection
-    assert isinstance(injection, Records)
-    if injection.is_weighted(block.injected):
-        return _run_weighted(problem, injection, block)
-    return _run_compiled(problem, injection, block)
+def _run_kernel(problem: Workload, block: Block) -> BlockLosses | Failure:
+    resampler = problem.resampler
+    if isinstance(resampler, WeighRecords):
+        if resampler.is_weighted(block.injected):
+            return _run_weighted(problem, resampler, block)
+        resampler = resampler.plain
+    assert isinstance(resampler, DrawRecords)
+    return _run_compiled(problem, resampler, block)
 
 
-def _run_weighted(problem: Problem, injection: Records, block: Block) -> BlockLosses | Failure:
+def _run_weighted(problem: Workload, resampler: WeighRecords, block: Block) -> BlockLosses | Failure:
     """Replicates of a level that is drawn by weights: each is a plain one, with pools of its own and no injection."""
     results = list[BlockLosses]()
     for replicate in range(block.first, block.first + block.count):
         rng = np.random.Generator(np.random.Philox(key=problem.key, counter=[0, 0, block.level, replicate]))
-        listed, scored = injection.pools(rng, block.injected, replicate)
-        drawing = injection
-        if injection.is_thinned(block.injected):
-            drawing = replace(injection, n_train=len(listed), replace=False)
+        listed, scored = resampler.pools(rng, block.injected, replicate)
+        drawing = resampler.drawn_from(block.injected, len(listed))
         alone = replace(
             problem,
             train=problem.train[listed],
@@ -191,10 +190,10 @@ def _run_weighted(problem: Problem, injection: Records, block: Block) -> BlockLo
 
 
 def _run_compiled(
-    problem: Problem,
-    injection: Records,
+    problem: Workload,
+    drawing: DrawRecords,
     block: Block,
-    whole: Problem | None = None,
+    whole: Workload | None = None,
     injected: float | None = None,
 ) -> BlockLosses | Failure:
     """The replicates of a block by the kernel; ``whole`` and ``injected`` are what a weighted level stands for."""
@@ -206,8 +205,8 @@ def _run_compiled(
         problem.train,
         problem.validation,
         injected=block.injected,
-        n_train=injection.n_train,
-        replace=injection.replace,
+        n_train=drawing.n_train,
+        replace=drawing.replace,
         key=problem.key,
         level=block.level,
         first_replicate=block.first,
@@ -248,7 +247,7 @@ def _is_nothing(sums: Array) -> bool:
     return sums.strides == (0, 0)
 
 
-def _fit_block(problem: Problem, block: Block) -> BlockLosses | Failure:
+def _fit_block(problem: Workload, block: Block) -> BlockLosses | Failure:
     metrics = problem.losses
     losses = np.empty((len(metrics), block.count))
     redraws = 0
@@ -275,15 +274,11 @@ def _fit_block(problem: Problem, block: Block) -> BlockLosses | Failure:
         M = len(draw.from_validation)
         counted = [_counts(draw.from_validation, units) for units in problem.validation_units]
         for m, (t, effects) in enumerate(scores):
-            stands_for = block.count if _costly(metrics[m]) else 1
+            stands_for = block.count if metrics[m].costly else 1
             for sums, N, E in zip(validation_sums[m * len(counted) :], counted, effects, strict=False):
                 NE = N * E
                 sums[:, TRAIN_SUMS:] += stands_for * np.stack([E, E**2, NE, NE * t, M * E, M * E * t], axis=1)
     return BlockLosses(losses, redraws, train_sums, validation_sums)
-
-
-def _costly(loss: Loss) -> bool:
-    return loss.measure is not None and loss.measure.costly
 
 
 def _picked(block: Block) -> int:
@@ -311,27 +306,27 @@ def _counts(positions: Rows, units: Units) -> Array:
     return np.bincount(units.of[positions], minlength=units.count).astype(float)
 
 
-def _draw(problem: Problem, rng: np.random.Generator, injected: float, replicate: int) -> tuple[Draw, int]:
+def _draw(problem: Workload, rng: np.random.Generator, injected: float, replicate: int) -> tuple[Draw, int]:
     labels = np.asarray(problem.y) if problem.classifier else None
-    measured = [loss for loss in problem.losses if loss.measure is not None]
+    no_means = [metric for metric in problem.losses if not metric.is_mean]
     for again in range(MAX_DRAWS):
-        draw = problem.injection.draw(rng, injected, replicate)
+        draw = problem.resampler.draw(rng, injected, replicate)
         if _is_empty(draw):
             continue
         if labels is not None:
             drawn = labels[_rows(problem, draw)]
             if (drawn == drawn[0]).all():
                 continue
-        if measured and any(
-            loss.undefined(np.asarray(take_rows(problem.y, problem.validation[draw.scored]))) for loss in measured
-        ):
-            continue
+        if no_means:
+            target = take_rows(problem.y, problem.validation[draw.scored])
+            if any(metric.undefined(target) for metric in no_means):
+                continue
         return draw, again
     raise RuntimeError(f"{MAX_DRAWS} resamples in a row held a single class or left no validation record to score")
 
 
 def _draw_and_score(
-    problem: Problem, rng: np.random.Generator, injected: float, replicate: int, stands_for_all: bool
+    problem: Workload, rng: np.random.Generator, injected: float, replicate: int, stands_for_all: bool
 ) -> tuple[Draw, list[tuple[float, list[Array]]], int]:
     """A draw whose predictions define every metric, its scores, and the number of draws before it."""
     redraws = 0
@@ -351,13 +346,13 @@ def _is_empty(draw: Draw) -> bool:
     return nothing_trains or len(draw.scored) == 0
 
 
-def _rows(problem: Problem, draw: Draw) -> Rows:
+def _rows(problem: Workload, draw: Draw) -> Rows:
     from_train = problem.train if draw.from_train is None else problem.train[draw.from_train]
     return np.concatenate([from_train, problem.validation[draw.from_validation]])
 
 
 def _fit_and_score(
-    problem: Problem, rng: np.random.Generator, draw: Draw, replicate: int, stands_for_all: bool
+    problem: Workload, rng: np.random.Generator, draw: Draw, replicate: int, stands_for_all: bool
 ) -> list[tuple[float, list[Array]]]:
     """For every metric the loss of the scored records, and each unit's effect on it, one array per partition."""
     estimator = fit_clone(problem.estimator, problem.X, problem.y, _rows(problem, draw), problem.params, rng)
@@ -367,8 +362,8 @@ def _fit_and_score(
     weight = None if problem.score_weight is None else problem.score_weight[scored]
     partitions = [Partition(units.of[draw.scored], units.count) for units in problem.validation_units]
     return [
-        loss.score(predictions, weight, partitions if stands_for_all or not _costly(loss) else ())
-        for loss in problem.losses
+        metric.score(predictions, weight, partitions if stands_for_all or not metric.costly else ())
+        for metric in problem.losses
     ]
 
 

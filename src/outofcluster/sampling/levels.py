@@ -1,54 +1,42 @@
-r"""Where to spend the fits: levels of the injected fraction a, and how many fits each of them gets.
+r"""Where to spend the fits: levels of the injected fraction a, how many fits each of them gets, and when to stop.
 
-A curve fitted to the mean losses at levels :math:`a_i` (in :math:`p = p_0 + (1-p_0)a`) is extrapolated to p = 0,
-that is to :math:`a_0 = -p_0/(1-p_0) < 0`. A linear method with weights :math:`w_i` has the variance
-:math:`\sum_i w_i^2 σ_i^2/t_i` with :math:`t_i` fits at level i. For a polynomial of degree s the best design (Hoel
-and Levine 1964) has the s+1 Chebyshev extrema of the interval as levels and fits in proportion to
-:math:`σ_k |L_k|`:
+Sampling does not know the leakage rate :math:`p_0`, and to draw a resample one need not know it: p = p_0 + (1-p_0)a is
+affine in a. So no level depends on the rate. Where a rate stands below, it is a planning value: a wrong one makes the
+estimate noisier or an interpolation coarser than it could be, never wrong.
+
+*For polynomials.* A curve fitted to the mean losses at levels :math:`a_i` is extrapolated to p = 0, that is to
+:math:`a_0 = -p_0/(1-p_0) < 0`. A linear method with weights :math:`w_i` has the variance :math:`\sum_i w_i^2 σ_i^2/t_i`
+with :math:`t_i` fits at level i. For a polynomial of degree s the best design (Hoel and Levine 1964) has the s+1
+Chebyshev extrema of the interval as levels and fits in proportion to :math:`σ_k |L_k|`:
 
 .. math:: a_k = \frac{a_{max}}2 \Bigl(1 - \cos\frac{kπ}s\Bigr), \qquad
           L_k = \prod_{j \ne k} \frac{a_0 - a_j}{a_k - a_j}, \qquad \operatorname{Var} = \frac{(\sum_k σ_k|L_k|)^2}N .
 
-With equal σ this is :math:`T_s((p_{max}+p_{min})/(p_{max}-p_{min}))^2 σ^2/N`.
+With equal σ this is :math:`T_s((p_{max}+p_{min})/(p_{max}-p_{min}))^2 σ^2/N`. Check levels lie at the midpoints of the
+widest gaps between the angles. At first all gaps are equal, and the one nearest the middle comes first, where a term of
+degree s+1 shows most. Each check level gets 5 % of the fits. Every level gets at least two fits, so that its noise can
+be estimated.
 
-Decisions. To draw a resample one need not know :math:`p_0`, and p is affine in a. So the levels do not depend on
-:math:`p_0`; only the shares of the fits do. The ``leakage`` here is therefore a planning value: a wrong one makes the
-estimate noisier than it could be, never wrong. Check levels lie at the midpoints of the widest gaps between the angles.
-At first all gaps are equal, and the one nearest the middle comes first, where a term of degree s+1 shows most. Each
-check level gets 5 % of the fits. Every level gets at least two fits, so that its noise can be estimated.
-"
+*For the automatic curve* most fits are at the lowest level, whose noise counts most, and the other levels are close to
+it. How fast the loss falls just above the lowest level shows the shape of a learning curve, and a level at which most
+of the fall is over shows its floor. At still higher levels nearly all training records come from V̂, and the losses say
+more about V̂'s own learning curve. The same levels are sampled once more with smaller training sets, many of which are
+free of leaked records (:mod:`outofcluster.curves.auto`): with the smallest size that still teaches something, and with
+one in between.
 
-Levels and sizes for the automatic curve: most fits at the lowest level, and the other levels close to it.
+*Below the leakage rate* mass is removed (:mod:`outofcluster.curves.unmixing`). A ladder of masses serves every rate,
+and losses between two of them are interpolated. Where the two sides of a split can be told apart, the loss rises up to
+the mass of the leaked records and then hardly any more, so that a ladder alone would cut that corner: the records
+themselves show where it is (:mod:`outofcluster.leakage.data`), and a few masses lie just there. One level adds mass
+instead of removing it (remixing), to tell whether removing it works. Where the probability of every record is known,
+so is what each mass leaves of the leaked records. Then a few masses do, up to the one that leaves next to nothing, and
+the level that adds mass is replaced by a control, in which the largest mass is removed from all records alike.
 
-How fast the loss falls just above the lowest level shows the shape of a learning curve. A level at which most of the
-fall is over shows its floor. At still higher levels nearly all training records come from V̂, and the losses say more
-about V̂'s own learning curve. Half of the fits go to the lowest level, whose noise counts most. (The optimal design
-for polynomials, :mod:`outofcluster.sampling.levels`, goes up to 1 instead.)
-
-The same levels are sampled once more with smaller training sets, many of which are free of leaked records
-(:mod:`outofcluster.curves.auto`): with the smallest size that still teaches something, and with one in between.
-
-Removed masses to draw at below the leakage rate: a ladder that serves every rate, finer around the rate of the data.
-
-Losses between two masses are interpolated. Where the two sides of a split can be told apart, the loss rises up to the
-mass of the leaked records and then hardly any more, so that a ladder alone would cut that corner: the records
-themselves show where it is (:mod:`outofcluster.leakage.data`), and a few masses lie just there. It is a planning
-value: a wrong one makes the interpolation coarser, and nothing else. One level adds mass instead of removing it
-(remixing), to tell whether removing it works (:mod:`outofcluster.curves.unmixing`).
-
-Where the probability of every record is known, so is what each mass leaves of the leaked records. Then a few masses do,
-up to the one that leaves next to nothing, and the level that adds mass is replaced by a control: the largest mass is
-removed from all records alike (:mod:`outofcluster.curves.record_rates`).
-
-The plan of a run: which levels, how many fits at each, when to stop.
-
-Levels that the caller sets get equal shares of the budget. Otherwise the levels are those of the optimal extrapolation
-design for a cubic, with check levels (:mod:`outofcluster.sampling.levels`); a pilot of a tenth of the budget
-measures the noise at each, and the rest is allocated in proportion to the noise times the extrapolation weight. With a
-wanted standard error of e_0 the budget is the most that is spent: after the pilot, and after each further round, the
-fits that are still needed are worked out from the noise seen so far.
-
-Sampling does not know p0. The design plans for a leakage of 0.1; this decides only where fits are spent.
+*The plan of a run.* Levels that the caller sets have their shares of the budget. Otherwise the levels are those of the
+optimal design for a cubic, with check levels; a pilot of a tenth of the budget measures the noise at each, and the rest
+is allocated in proportion to the noise times the extrapolation weight. With a wanted standard error of e_0 the budget
+is the most that is spent: after the pilot, and after each further round, the fits that are still missing are worked out
+from the noise seen so far. The plan is made for a leakage rate of 0.1.
 """
 
 from __future__ import annotations
@@ -71,6 +59,8 @@ from outofcluster._base.arguments import (
     short,
 )
 from outofcluster._base.exceptions import InputError
+
+Counts = NDArray[np.int64]
 
 _CHECK_SHARE = 0.05
 """Share of the fits that each check level gets."""
@@ -105,7 +95,7 @@ class Design:
     """
 
     injected: Array
-    n_fits: NDArray[np.int64]
+    n_fits: Counts
 
     def __post_init__(self) -> None:
         levels = check_vector("injected", self.injected)
@@ -151,7 +141,7 @@ def largest_level(n_train: int, n_validation: int, replace: bool = True, keep: f
     return min(1.0, size * (1 - share) / n)
 
 
-def allocate(weights: ArrayLike, budget: int, least: int = _LEAST_FITS) -> NDArray[np.int64]:
+def allocate(weights: ArrayLike, budget: int, least: int = _LEAST_FITS) -> Counts:
     """Whole numbers in proportion to weights that sum exactly to a budget.
 
     Shares are rounded down, and what is left goes to the parts with the largest remainders. A part whose share is
@@ -211,7 +201,7 @@ def extrapolation_design(
     n_fits: int,
     largest: float = 1.0,
     *,
-    leakage: float = 0.1,
+    rate: float = 0.1,
     n_checks: int = 2,
     noise: ArrayLike | None = None,
 ) -> Design:
@@ -230,7 +220,7 @@ def extrapolation_design(
     """
     s = check_integer("degree", degree, least=1)
     checks = check_integer("n_checks", n_checks, least=0, most=_MOST_CHECKS)
-    top, rate = check_share("largest", largest, "(0, 1]"), check_share("leakage", leakage, "[0, 1)")
+    top, planned = check_share("largest", largest, "(0, 1]"), check_share("rate", rate, "[0, 1)")
     budget = _check_budget(n_fits, s + 1 + checks)
 
     extrema = np.arange(s + 1) * np.pi / s
@@ -241,12 +231,12 @@ def extrapolation_design(
 
     nodes = levels[~is_check]
     share = np.full(len(levels), _CHECK_SHARE)
-    pull = sigma[~is_check] * np.abs(_lagrange(nodes, -rate / (1 - rate)))
+    pull = sigma[~is_check] * np.abs(_lagrange(nodes, -planned / (1 - planned)))
     share[~is_check] = (1 - _CHECK_SHARE * checks) * pull / pull.sum()
     return Design(levels, allocate(share, budget))
 
 
-def predicted_variance(design: Design, degree: int, leakage: float = 0.1, noise: ArrayLike | None = None) -> float:
+def predicted_variance(design: Design, degree: int, rate: float = 0.1, noise: ArrayLike | None = None) -> float:
     r"""Monte-Carlo variance of e_0 by a polynomial curve: :math:`\sum_i w_i^2 σ_i^2/t_i`.
 
     The curve is the least-squares polynomial with weights :math:`t_i/σ_i^2`, extrapolated to p = 0.
@@ -265,10 +255,10 @@ def predicted_variance(design: Design, degree: int, leakage: float = 0.1, noise:
     m = len(design.injected)
     if s >= m:
         raise InputError(f"degree must be below the number of levels, {m}, got {s}.")
-    rate, sigma = check_share("leakage", leakage, "[0, 1)"), _check_noise(noise, m)
+    planned, sigma = check_share("rate", rate, "[0, 1)"), _check_noise(noise, m)
     low, high = float(design.injected[0]), float(design.injected[-1])
     middle, half = (low + high) / 2, (high - low) / 2 or 1.0
-    points = np.append(design.injected, -rate / (1 - rate))
+    points = np.append(design.injected, -planned / (1 - planned))
     basis = np.polynomial.chebyshev.chebvander((points - middle) / half, s)
     # Var = xᵀ(XᵀWX)⁻¹x = |R⁻ᵀx|² with √W X = QR: the normal equations are never formed.
     _, triangle = np.linalg.qr((np.sqrt(design.n_fits) / sigma)[:, None] * basis[:-1])
@@ -461,12 +451,10 @@ def rated_fractions(rate: float, allowed: Callable[[float], bool], kept: Callabl
 
 
 _DEGREE = 3
-_LEAKAGE = 0.1
+_PLANNED_RATE = 0.1
 _PILOT_SHARE = 0.1
 _PILOT_LEAST, _PILOT_TO_STOP = 4, 20
 _PRIOR_REPLICATES = 10
-
-Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -507,12 +495,12 @@ class Plan:
         spend = self.budget
         if self.standard_error is not None:
             now = Design(self.injected, target)
-            variance = predicted_variance(now, _DEGREE, _LEAKAGE, noise)
+            variance = predicted_variance(now, _DEGREE, _PLANNED_RATE, noise)
             if variance <= self.standard_error**2:
                 return None
-            needed = fits_for_standard_error(now, variance, self.standard_error)
+            required = fits_for_standard_error(now, variance, self.standard_error)
             # They are not spent all at once, since the noise is itself an estimate.
-            spend = min(self.budget, needed, 4 * int(target.sum()))
+            spend = min(self.budget, required, 4 * int(target.sum()))
         return self._spend(target, noise, max(spend, int(target.sum()) + len(self.injected)))
 
     def _spend(self, target: Counts, noise: Array, spend: int) -> Counts:
@@ -542,5 +530,5 @@ def _noise(losses: list[Array]) -> Array:
 
 def _weights(injected: Array) -> Array:
     """Shares of the optimal design at its own levels, which are right when the noise is the same everywhere."""
-    planned = extrapolation_design(_DEGREE, 10_000, float(injected[-1]), leakage=_LEAKAGE)
+    planned = extrapolation_design(_DEGREE, 10_000, float(injected[-1]), rate=_PLANNED_RATE)
     return planned.n_fits.astype(float)

@@ -225,22 +225,10 @@ class SketchSolution(Solution):
         """Condition number of S."""
         return float(np.linalg.cond(self.points.scaled(self.design)))
 
-    @cached_property
-    def influence(self) -> Array | None:
-        """The first row of the pseudo-inverse for a plain least-squares fit, else None."""
-        return None if self.system is None else self.system.influence(np.eye(1, len(self.levels))[0])
-
     @property
-    def rank(self) -> int | None:
-        """The rank of a plain least-squares fit, else None."""
-        return None if self.system is None else self.system.rank
-
-    @cached_property
-    def optimism_derivative(self) -> Array | None:
-        """The same, less the weights of the fitted loss at the lowest level."""
-        if self.system is None:
-            return None
-        return self.system.influence(np.eye(1, len(self.levels))[0] - self.design[self.points.p.argmin()])
+    def linear(self) -> tuple[LinearSystem, Array] | None:
+        """The system of a plain least-squares fit, whose first unknown is e_0, else None."""
+        return None if self.system is None else (self.system, np.eye(1, len(self.levels))[0])
 
     def values(self, j: Any) -> Array:
         """The losses of the groups that the positions belong to."""

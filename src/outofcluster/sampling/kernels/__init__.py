@@ -1,8 +1,11 @@
-"""Compiled loops that draw, fit and score common linear models, for millions of small fits."""
+"""Compiled loops that draw, fit and score common linear models, for millions of small fits.
 
-from outofcluster.sampling.kernels._draw import draw_records
-from outofcluster.sampling.kernels._find import find_kernel
-from outofcluster.sampling.kernels._kernel import BlockResult, Kernel, Units
-from outofcluster.sampling.kernels._worth import worth_compiling
+``kernel`` says which estimators have a loop and runs blocks of replicates; it and the draw in numpy (``draw``) do not
+need a compiler. The loops do: ``replicate`` has what surrounds a fit, ``models`` the fits, ``algebra`` their linear
+algebra, and ``compile`` how all of it is compiled.
+"""
 
-__all__ = ["BlockResult", "Kernel", "Units", "draw_records", "find_kernel", "worth_compiling"]
+from outofcluster.sampling.kernels.draw import draw_records
+from outofcluster.sampling.kernels.kernel import Kernel, Units, find_kernel, require_compiler, worth_compiling
+
+__all__ = ["Kernel", "Units", "draw_records", "find_kernel", "require_compiler", "worth_compiling"]

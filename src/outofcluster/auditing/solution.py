@@ -1,0 +1,215 @@
+"""What the samples say for one choice of rates, curve and confidence: estimates of losses with their intervals.
+
+Everything here is a loss, of which lower values are better; whoever shows a value turns its sign where a metric needs
+it. A number is solved when it is first read. Without a leakage rate there are the cross-validated losses alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtri
+
+from outofcluster._base.arguments import Array
+from outofcluster.curves.base import Curve
+from outofcluster.curves.polynomial import PolynomialCurve
+from outofcluster.errormodels.pooled import Optimism, Pooled
+from outofcluster.inference.estimates import Estimate
+from outofcluster.inference.functional import Functional
+from outofcluster.inference.intervals import Confidence, Uncertainty, draw_again, paired_uncertainty, uncertainty
+
+_FEW_DRAWS = 50
+"""Draws of a rough interval."""
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The losses of an audit, solved for one choice of rates, curve and confidence.
+
+    Attributes
+    ----------
+    pooled : Pooled
+        The samples of all folds as one problem.
+    curve_method : Curve
+        The curve method.
+    confidence_level : float
+        Confidence level of all intervals.
+    rates, stds : array of shape (folds,) or (0,)
+        The leakage rate of each fold, and its standard error, 0 where it is taken as known; empty without a rate.
+    """
+
+    pooled: Pooled
+    curve_method: Curve
+    confidence_level: float
+    rates: Array
+    stds: Array
+
+    @property
+    def has_rate(self) -> bool:
+        """Whether a leakage rate is known."""
+        return len(self.rates) > 0
+
+    @property
+    def mean_rate(self) -> float:
+        """The leakage rate, averaged over what the folds score."""
+        return float(self.pooled.shares @ self.rates)
+
+    @property
+    def _confidence(self) -> Confidence:
+        return Confidence(self.confidence_level, self.pooled.n_scored, self.pooled.samples.loss_range)
+
+    @cached_property
+    def naive(self) -> Estimate:
+        """The cross-validated loss, without a correction."""
+        return self._confidence.linear(self.pooled.naive, self.naive_uncertainty)
+
+    @cached_property
+    def naive_uncertainty(self) -> Uncertainty:
+        """Where the uncertainty of the cross-validated loss comes from."""
+        return self._uncertainty(self.pooled.naive_functional())
+
+    @cached_property
+    def iid(self) -> Estimate:
+        """The loss over random folds, which ignore clusters; records are the units of its interval."""
+        losses = self.pooled.samples.random_folds.losses
+        low, high = self.pooled.samples.loss_range
+        # The mean of weighted losses can leave the range by a rounding error.
+        value = min(max(float(losses.mean()), low), high)
+        spread = float(losses.std(ddof=1)) / math.sqrt(len(losses))
+        reach = float(ndtri(0.5 + self.confidence_level / 2)) * spread
+        interval = (max(value - reach, low), min(value + reach, high))
+        return Estimate(value, interval, 0.0, spread, self.confidence_level)
+
+    @cached_property
+    def corrected(self) -> Estimate | None:
+        """The loss on new clusters; None without a leakage rate."""
+        if not self.has_rate:
+            return None
+        value = self.pooled.naive + self.correction.value
+        if self.correction.exact:
+            return self._confidence.linear(value, self.uncertainty)
+        draws = self._draws(self.correction, self.rates, self.stds)
+        return self._confidence.from_draws(value, draws, self.uncertainty.monte_carlo)
+
+    @cached_property
+    def optimism(self) -> Estimate | None:
+        """The corrected loss minus the naive one, with a paired interval; None without a leakage rate."""
+        if not self.has_rate:
+            return None
+        pooled, solved = self.pooled, self.correction
+        least, most = pooled.samples.loss_range
+        confidence = Confidence(self.confidence_level, pooled.n_scored, (least - pooled.naive, most - pooled.naive))
+        if not solved.exact:
+            draws = self._draws(solved, self.rates, self.stds, of_naive=False)
+            return confidence.from_draws(solved.value, draws, pooled.monte_carlo_of(solved.estimate))
+        # At least that of a straight line, which shrinks nothing.
+        line = self._uncertainty(pooled.solve(PolynomialCurve(1), self.rates).estimate)
+        source = self._uncertainty(solved.estimate, rate_effect=self.rate_effect, least=line.of_units)
+        return confidence.linear(solved.value, source)
+
+    @cached_property
+    def range(self) -> tuple[float, float] | None:
+        """A range for the corrected loss that needs no curve; None where nothing can be said."""
+        if not self.has_rate:
+            return None
+        return self.pooled.bounds(self.mean_rate, math.hypot(self.naive.se_data, self.naive.se_monte_carlo))
+
+    @cached_property
+    def curve(self) -> Curve | None:
+        """The curve of the pooled losses at the mean leakage rate; None without a rate."""
+        return self.pooled.fit(self.curve_method, self.mean_rate) if self.has_rate else None
+
+    @cached_property
+    def correction(self) -> Optimism:
+        """The optimism as a combination of losses."""
+        return self.pooled.solve(self.curve_method, self.rates)
+
+    @cached_property
+    def rate_effect(self) -> float:
+        """How far the optimism moves when the leakage rate moves by one standard error."""
+        return self.pooled.rate_effect(self.curve_method, self.rates, self.stds)
+
+    @cached_property
+    def uncertainty(self) -> Uncertainty:
+        """Where the uncertainty of the corrected loss comes from."""
+        # A resampled interval draws the rate itself.
+        moved = self.rate_effect if self.correction.exact else 0.0
+        return self._uncertainty(self.pooled.corrected(self.correction), rate_effect=moved)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the curve method has derivatives in closed form, so that intervals need no resampling."""
+        return self.pooled.solve(self.curve_method, np.full(self.pooled.n_folds, 0.1), derive=False).exact
+
+    def loss_at(self, rate: float) -> float:
+        """The corrected loss at another leakage rate, the same in every fold, without an interval."""
+        rates = np.full(self.pooled.n_folds, rate)
+        return self.pooled.naive + self.pooled.solve(self.curve_method, rates, derive=False).value
+
+    def roughly_at(self, rate: float) -> Estimate:
+        """The corrected loss at another leakage rate that is taken as known, with an interval from 50 draws."""
+        rates = np.full(self.pooled.n_folds, rate)
+        optimism = self.pooled.solve(self.curve_method, rates)
+        draws = self._draws(optimism, rates, np.zeros_like(rates), n_draws=_FEW_DRAWS)
+        return self._confidence.from_few_draws(self.pooled.naive + optimism.value, draws)
+
+    def less(self, other: Solution, *, corrected: bool) -> Estimate:
+        """The loss of this model less that of another one on the same resamples, with a paired interval."""
+        (a, moved_a), (b, moved_b) = (solution._functional(corrected) for solution in (self, other))
+        training = (self.pooled.training_share + other.pooled.training_share) / 2
+        source = paired_uncertainty(
+            (self.pooled.columns, a), (other.pooled.columns, b), rate_effect=moved_a - moved_b, training=training
+        )
+        return Confidence(self.confidence_level, self.pooled.n_scored).linear((a - b).value, source)
+
+    def _functional(self, corrected: bool) -> tuple[Functional, float]:
+        """An estimate as a functional, and how far it moves when the leakage rate moves by one standard error."""
+        if corrected:
+            return self.pooled.corrected(self.correction), self.rate_effect
+        return self.pooled.naive_functional(), 0.0
+
+    def _uncertainty(self, estimate: Functional, **further: float) -> Uncertainty:
+        return uncertainty(self.pooled.columns, estimate, training=self.pooled.training_share, **further)
+
+    def _draws(self, optimism: Optimism, rates: Array, stds: Array, *, of_naive: bool = True, **options: Any) -> Array:
+        """Corrected losses, or optimisms alone, of draws from what is stored."""
+        pooled, curve = self.pooled, self.curve_method
+        naive = pooled.naive_functional() if of_naive else Functional(0.0)
+        source = self._uncertainty(pooled.corrected(optimism) if of_naive else optimism.estimate)
+        return draw_again(
+            pooled.columns,
+            pooled.roles,
+            source,
+            lambda rates, losses: pooled.solve(curve, rates, losses=losses, derive=False).value,
+            linear=replace(naive + optimism.aside, value=naive.value),
+            rates=rates,
+            stds=stds,
+            lowest=0.0 if curve.needs.nonnegative else pooled.samples.loss_range[0],
+            choice=optimism.choice,
+            seeds=[seed for fold in pooled.folds for seed in fold.main.seeds],
+            **options,
+        )
+
+
+def first_crossing(function: Callable[[float], float], grid: Array) -> float | None:
+    """The first place on a grid's range where a function changes the sign that it starts with.
+
+    Examples
+    --------
+    >>> from outofcluster.inference.solution import first_crossing
+    >>> round(first_crossing(lambda x: x**2 - 2, np.linspace(0, 2, 5)), 6)
+    1.414214
+    >>> first_crossing(lambda x: x + 1, np.linspace(0, 2, 5)) is None
+    True
+    """
+    values = np.array([function(float(point)) for point in grid])
+    crossed = np.flatnonzero(np.sign(values) * np.sign(values[0]) < 0)
+    if not len(crossed):
+        return None
+    return float(brentq(function, grid[crossed[0] - 1], grid[crossed[0]], xtol=1e-9))

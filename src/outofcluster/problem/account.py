@@ -1,0 +1,332 @@
+r"""An account of the table before any model is fitted: its records, clusters, features and target, and common slips.
+
+*Ids.* A feature is taken for an id if it holds whole numbers or short words without a space and no value occurs twice,
+or if its name says that it is one and it has at least half as many values as there are clusters. Numbers with a
+fraction, dates and free text are no ids.
+
+*The target among the features.* Let a feature have k different values. It determines the target if every one of its
+values goes along with a single value of the target. By chance that happens easily if k is near the number of clusters,
+since the target may be the same for all records of a cluster. It counts where every value is seen in five clusters or
+more on average, :math:`k \le K / 5`, and where a single threshold of a number tells two classes apart. The feature is a
+copy of the target if the converse holds as well, or if both are numbers that rise together, or fall, without a single
+exception.
+
+Columns are looked at only as long as they may still be one of these, so that a large table costs little.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outofcluster._base.exceptions import InputError
+
+_ID_NAME = re.compile(
+    r"(^|[_\W])(id|ids|uuid|guid|rowid|row|index|key)$|[a-z](Id|ID|UUID)$|^unnamed: 0$|^(id|uuid|guid)[_\W]",
+)
+_DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([T ].*)?$")
+_NUMBER = re.compile(r"\s*[-+]?\d+[.,]\d+\s*$")
+_LEAST_RECORDS = 20
+"""Records from which values that all differ say something."""
+_LONGEST_ID = 64
+_CLUSTERS_PER_VALUE = 5
+_FIRST = 500
+"""Records that are looked at first; most columns are done with after them."""
+_ROWS_AT_ONCE = 10_000
+"""Rows of a matrix in which gaps are counted at once."""
+_SHOWN_CLASSES, _SHOWN_NAMES = 6, 12
+
+
+@dataclass(frozen=True)
+class TableAccount:
+    r"""What a table of records holds.
+
+    Attributes
+    ----------
+    n_records, n_clusters, n_single : int
+        Records, clusters, and clusters of a single record.
+    typical, largest : int
+        Median and largest number of records of a cluster.
+    n_features : int
+        Number of features.
+    features : tuple of str
+        Their names, where they have some.
+    n_classes : int
+        Number of classes of the target; 0 where it is a number.
+    classes : tuple of (str, int)
+        The most frequent classes with their numbers of records.
+    variance : float or None
+        Variance of a target of numbers; None for classes.
+    numbers : bool
+        Whether the classes are whole numbers.
+    gaps : tuple of (str, int)
+        Features with missing values, and how many.
+    ids : tuple of str
+        Features that look like ids.
+    copies, determining : tuple of str
+        Features that are the target in other words, and others that determine it.
+    like_groups : tuple of str
+        Features that are the clusters themselves.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from outofcluster.problem.account import TableAccount
+    >>> frame = pd.DataFrame({"visit_id": range(40), "age": [30.5, 41.5] * 20, "sick": ["no", "yes"] * 20})
+    >>> account = TableAccount.of(frame, [0, 1] * 20, np.repeat(range(10), 4), classes=True)
+    >>> account.ids, account.copies
+    (('visit_id',), ('age', 'sick'))
+    >>> print(*account.lines, sep="\n")
+    40 records of 10 clusters, 4 records in a typical cluster.
+    The target has 2 classes: 0 (50 %), 1 (50 %).
+    3 features: visit_id, age, sick; no missing values.
+    """
+
+    n_records: int
+    n_clusters: int
+    n_single: int
+    typical: int
+    largest: int
+    n_features: int
+    features: tuple[str, ...] = ()
+    n_classes: int = 0
+    classes: tuple[tuple[str, int], ...] = ()
+    variance: float | None = None
+    numbers: bool = False
+    gaps: tuple[tuple[str, int], ...] = ()
+    ids: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
+    determining: tuple[str, ...] = ()
+    like_groups: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, X: Any, y: Any, groups: Any, *, classes: bool, codes: NDArray[np.int64] | None = None) -> Self:
+        """The account of checked records."""
+        target = np.asarray(y)
+        clusters = _codes(np.asarray(groups)) if codes is None else codes
+        if target.dtype.kind in "mM":
+            raise InputError(f"y must hold classes or numbers, got dates or times, such as {str(target[0])[:19]}.")
+        sizes = np.bincount(clusters)
+        shape = getattr(X, "shape", (len(target), 0))
+        named = tuple(str(name) for name in X.columns) if hasattr(X, "columns") else ()
+        about: dict[str, Any] = {"n_features": int(shape[1]) if len(shape) > 1 else 1, "features": named}
+        if classes and target.ndim == 1:
+            labels, counts = np.unique(_sortable(target), return_counts=True)
+            order = np.argsort(-counts, kind="stable")[:_SHOWN_CLASSES]
+            about |= {"n_classes": len(labels), "numbers": target.dtype.kind in "iuf"}
+            about["classes"] = tuple((str(labels[i]), int(counts[i])) for i in order)
+        elif target.dtype.kind in "biuf":
+            # Numbers whose squares are too large are refused in words when they are scored.
+            with np.errstate(over="ignore", invalid="ignore"):
+                about["variance"] = float(np.var(target.astype(float)))
+        if target.ndim == 1:
+            # Values that cannot be compared with each other are no slip that could be named.
+            with suppress(TypeError, ValueError):
+                about |= _slips(X, target, groups, clusters)
+        return cls(
+            n_records=len(target),
+            n_clusters=len(sizes),
+            n_single=int((sizes == 1).sum()),
+            typical=int(np.median(sizes)),
+            largest=int(sizes.max()),
+            **about,
+        )
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The account in sentences: clusters, target, and features."""
+        return (self.clusters_in_words, self.target_in_words, self.features_in_words)
+
+    @property
+    def clusters_in_words(self) -> str:
+        """Records and clusters."""
+        sizes = f"{_count(self.typical, 'record')} in a typical cluster"
+        if self.largest > self.typical:
+            sizes += f" and {self.largest:,} in the largest"
+        if self.n_single:
+            sizes += f"; {_count(self.n_single, 'cluster')} with a single record"
+        return f"{_count(self.n_records, 'record')} of {_count(self.n_clusters, 'cluster')}, {sizes}."
+
+    @property
+    def target_in_words(self) -> str:
+        """The kind of the target, and how often each class occurs."""
+        if not self.n_classes:
+            return "The target is a number."
+        classes = _count(self.n_classes, "class", "classes")
+        return f"The target has {classes}: {self._with_shares(self.classes, self.n_classes)}."
+
+    @property
+    def features_in_words(self) -> str:
+        """The features, and where values are missing."""
+        names = ", ".join(self.features[:_SHOWN_NAMES]) + (", …" if len(self.features) > _SHOWN_NAMES else "")
+        words = _count(self.n_features, "feature") + (f": {names}" if names else "")
+        if not self.gaps:
+            return f"{words}; no missing values."
+        return f"{words}; values are missing in {self._with_shares(self.gaps, len(self.gaps))}."
+
+    def _with_shares(self, counts: Sequence[tuple[str, int]], number: int) -> str:
+        """The first names, each with its share of the records."""
+        shown = [f"{name} ({_share(count / self.n_records)})" for name, count in counts[:_SHOWN_CLASSES]]
+        return ", ".join(shown) + (", …" if number > len(shown) else "")
+
+
+def id_like(name: str, values: NDArray[Any], n_clusters: int) -> bool:
+    """Whether a column looks like an id of records or of clusters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from outofcluster.problem.account import id_like
+    >>> id_like("visit", np.arange(100), 20), id_like("age", np.arange(100) % 50, 20)
+    (True, False)
+    """
+    kind, named, first = values.dtype.kind, bool(_ID_NAME.search(name)), values[:_FIRST]
+    if kind not in "iuOUST" or len(values) < _LEAST_RECORDS:
+        return False
+    as_words = kind not in "iu"
+    if as_words and not all(isinstance(value, str) and _is_word(value) for value in first.tolist()):
+        return False
+    if not named and _n_different(first, as_words=as_words) < len(first):
+        return False
+    different = _n_different(values, as_words=as_words)
+    return different == len(values) or (named and different >= n_clusters / 2)
+
+
+def _n_different(values: NDArray[Any], *, as_words: bool) -> int:
+    return len(np.unique(values.astype(str) if as_words else values))
+
+
+def looks_like_dates(values: NDArray[Any]) -> bool:
+    """Whether a column holds dates or times, also as text."""
+    if values.dtype.kind in "mM":
+        return True
+    words = [value for value in values[:_FIRST].tolist() if value is not None and value == value]
+    return bool(words) and all(
+        hasattr(word, "isoformat") or (isinstance(word, str) and _DATE.match(word) is not None) for word in words
+    )
+
+
+def _is_word(value: str) -> bool:
+    return (
+        0 < len(value) <= _LONGEST_ID
+        and not any(c.isspace() for c in value)
+        and _DATE.match(value) is None
+        and _NUMBER.match(value) is None
+    )
+
+
+def _slips(X: Any, target: NDArray[Any], groups: Any, clusters: NDArray[np.int64]) -> dict[str, Any]:
+    """Ids, copies of the target and of the clusters among the features, and missing values."""
+    slips: dict[str, list[Any]] = {name: [] for name in ("ids", "copies", "determining", "like_groups", "gaps")}
+    n_clusters, frame = int(clusters.max()) + 1, hasattr(X, "columns")
+    codes, labels = _codes(target), np.asarray(groups).astype(str)
+    for name, values, missing in _columns(X):
+        if missing:
+            slips["gaps"].append((name, missing))
+        if frame and _equal(values[:_FIRST], labels[:_FIRST]) and _equal(values, labels):
+            slips["like_groups"].append(name)
+        elif frame and not missing and id_like(name, values, n_clusters):
+            slips["ids"].append(name)
+        elif not missing and (kind := _gives_away(values, target, codes, n_clusters)):
+            slips[kind].append(name)
+    return {name: tuple(entries) for name, entries in slips.items()}
+
+
+def _gives_away(values: NDArray[Any], target: NDArray[Any], codes: NDArray[np.int64], n_clusters: int) -> str:
+    """Whether a feature is a copy of the target, or determines it; an empty word if it does neither."""
+    if len(values) < _LEAST_RECORDS:
+        return ""
+    numeric, n_targets = values.dtype.kind in "biuf", int(codes.max()) + 1
+    if n_targets < 2:
+        return ""
+    if numeric and n_targets == 2 and _separates(values, codes):
+        return "copies" if len(np.unique(values)) == 2 else "determining"
+    first = slice(None, _FIRST)
+    if numeric and target.dtype.kind in "iuf" and n_targets > 2 and _monotone(values[first], target[first]):
+        return "copies" if _monotone(values, target) else ""
+    if not _determines(_codes(values[first]), codes[first]):
+        return ""
+    value_codes = _codes(values)
+    n_values = int(value_codes.max()) + 1
+    if n_values > n_clusters / _CLUSTERS_PER_VALUE or not _determines(value_codes, codes):
+        return ""
+    return "copies" if n_values == n_targets else "determining"
+
+
+def _separates(values: NDArray[Any], codes: NDArray[np.int64]) -> bool:
+    # What does not separate the first records cannot separate all: most columns of a large file need not be read.
+    first = codes[:_FIRST]
+    if len(codes) > _FIRST and 0 < first.sum() < _FIRST and not _separates(values[:_FIRST], first):
+        return False
+    zero, one = values[codes == 0], values[codes == 1]
+    return bool(zero.max() < one.min() or one.max() < zero.min())
+
+
+def _monotone(values: NDArray[Any], target: NDArray[Any]) -> bool:
+    """Whether two columns of numbers rise together, or fall, with ties at the same places."""
+    codes, of_target = _codes(values), _codes(target)
+    alike = np.array_equal(codes, of_target) or np.array_equal(codes.max() - codes, of_target)
+    return bool(of_target.max() > 1 and alike)
+
+
+def _determines(value_codes: NDArray[np.int64], codes: NDArray[np.int64]) -> bool:
+    """Whether every value goes along with a single value of the target, and not every record has its own."""
+    n_values = int(value_codes.max()) + 1
+    last = np.full(n_values, -1)
+    last[value_codes] = codes
+    return n_values < len(codes) and bool((last[value_codes] == codes).all())
+
+
+def _columns(X: Any) -> Iterator[tuple[str, NDArray[Any], int]]:
+    """The columns of a data frame or a matrix with their names and numbers of gaps; not those of a sparse matrix."""
+    if hasattr(X, "columns"):
+        for index, name in enumerate(X.columns):
+            values = np.asarray(X.iloc[:, index] if hasattr(X, "iloc") else X[name])
+            yield str(name), values, _missing(values)
+    elif isinstance(X, np.ndarray) and X.ndim == 2:
+        for index, (column, missing) in enumerate(zip(X.T, _gaps(X), strict=True)):
+            yield f"column {index}", column, missing
+
+
+def _gaps(X: NDArray[Any]) -> list[int]:
+    """Missing values of every column. Numbers are read in the order of the rows, so that a file is read only once."""
+    if X.dtype.kind != "f":
+        return [_missing(column) for column in X.T]
+    gaps = np.zeros(X.shape[1], dtype=np.int64)
+    for start in range(0, len(X), _ROWS_AT_ONCE):
+        gaps += np.isnan(X[start : start + _ROWS_AT_ONCE]).sum(axis=0)
+    return [int(count) for count in gaps]
+
+
+def _missing(values: NDArray[Any]) -> int:
+    if values.dtype.kind in "fmM":
+        return int((values != values).sum())
+    if values.dtype.kind == "O":
+        return sum(value is None or value != value for value in values.tolist())
+    return 0
+
+
+def _equal(values: NDArray[Any], labels: NDArray[Any]) -> bool:
+    return bool(np.array_equal(values.astype(str), labels))
+
+
+def _codes(values: NDArray[Any]) -> NDArray[np.int64]:
+    return np.unique(_sortable(values), return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def _sortable(values: NDArray[Any]) -> NDArray[Any]:
+    return values.astype(str) if values.dtype.kind == "O" else values
+
+
+def _count(number: int, what: str, several: str = "") -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {several or what + 's'}"
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
