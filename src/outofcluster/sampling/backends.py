@@ -28,12 +28,12 @@ from typing import Any, Protocol, TypeVar
 
 from outofcluster._base.rows import is_plain_array
 
+# Bytes from which on an array is sent by itself.
 _LARGE = 1_000_000
-"""Bytes from which on an array is sent by itself."""
+# How often workers may die, without any result in between, until the run is given up.
 _TRIES = 2
-"""How often workers may die, without any result in between, until the run is given up."""
+# Items per worker that are on their way, so that no worker waits for this process.
 _AHEAD = 3
-"""Items per worker that are on their way, so that no worker waits for this process."""
 
 T = TypeVar("T")
 Work = Callable[[Any, Any], T]
@@ -178,9 +178,9 @@ class _Packed:
         self.payload = sender.put(stream.getvalue())
 
 
+# For every large array that was sent, by its identity and the kind of cluster: a weak reference to it, and the
+# reference to its copy on the workers, which frees the copy when it goes.
 _references: dict[tuple[int, str], tuple[Any, Any]] = {}
-"""For every large array that was sent, by its identity and the kind of cluster: a weak reference to it, and the
-reference to its copy on the workers, which frees the copy when it goes."""
 
 
 def _reference(sender: _Sender, array: Any, *, again: bool) -> Any:
@@ -218,8 +218,8 @@ class _Unpickler(pickle.Unpickler):
         return self._arrays[place]
 
 
+# On a worker: the last few shared objects, so that they are put together once and not for every item.
 _unpacked: OrderedDict[str, Any] = OrderedDict()
-"""On a worker: the last few shared objects, so that they are put together once and not for every item."""
 _MOST_UNPACKED = 3
 
 

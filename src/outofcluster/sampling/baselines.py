@@ -57,11 +57,11 @@ from outofcluster.sampling.audit_samples import RandomFolds
 from outofcluster.sampling.backends import all_calls
 from outofcluster.sampling.fitting import fit_clone, lost_workers, returns_failures, succeeded
 
+# Parts in which T̂ is left out, for losses on training records.
 _PARTS_OF_TRAIN = 10
-"""Parts in which T̂ is left out, for losses on training records."""
 
+# Losses of the records of a fold: "own" and, where these are pseudo losses, those that `FoldSamples.pseudo` holds.
 Losses = dict[str, Array]
-"""Losses of the records of a fold: "own" and, where these are pseudo losses, those that `FoldSamples.pseudo` holds."""
 
 
 def random_fold_losses(
@@ -217,13 +217,13 @@ def losses_by_units(
     return metric.losses(predictions, weight, partitions)
 
 
+# Groups of clusters; each costs one fit per fold.
 _GROUPS = 8
-"""Groups of clusters; each costs one fit per fold."""
+# The largest share φ that is taken to be possible.
 _LARGEST_SHARE = 2.0
-"""The largest share φ that is taken to be possible."""
+# Records that are fitted again, of clusters that are drawn at random where there are more: both parts of the share
+# shrink alike when clusters become more.
 _MOST_RECORDS = 200_000
-"""Records that are fitted again, of clusters that are drawn at random where there are more: both parts of the share
-shrink alike when clusters become more."""
 
 
 def training_shares(

@@ -81,18 +81,18 @@ from outofcluster.sampling.fitting import fit_clone, lost_workers, returns_failu
 
 Rows = NDArray[np.int64]
 
+# Pairs of models.
 _DRAWINGS = 30
-"""Pairs of models."""
+# Effective number of held-out clusters from which on clusters are the units.
 _FEW = 10.0
-"""Effective number of held-out clusters from which on clusters are the units."""
+# Records that each arm must train on, and have scored.
 _LEAST = 5
-"""Records that each arm must train on, and have scored."""
 _MAX_DRAWS = 100
+# Records that are compared, drawn at random where there are more (`some_records`): the effect of a cluster on its own
+# records does not become clearer by models that take ten times as long.
 _MOST_RECORDS = 100_000
-"""Records that are compared, drawn at random where there are more (`some_records`): the effect of a cluster on its own
-records does not become clearer by models that take ten times as long."""
+# Random arms of which the most balanced ones are taken.
 _BALANCED_OF = 10
-"""Random arms of which the most balanced ones are taken."""
 
 
 def sample_effect(
@@ -310,8 +310,8 @@ Folds = tuple[Fold, ...]
 
 _LEAST_of_disjoint_folds, _DEGREES, _MOST_SPLITS, _MAX_DRAWS_of_disjoint_folds = 5, 10, 25, 100
 
+# Shares of the records for which sizes are tried in turn, since splits may compete for the same records.
 _SHARES = (1.0, 0.97, 0.94, 0.9, 0.8, 0.7, 0.6, 0.5, 0.35, 0.25)
-"""Shares of the records for which sizes are tried in turn, since splits may compete for the same records."""
 
 
 def sample_disjoint_folds(

@@ -39,8 +39,8 @@ from outofcluster.sampling.store import Batch, Checkpoint
 
 _BATCH_SECONDS = 0.25
 _FLUSH_SECONDS = 1.0
+# Replicates in a block. They fix the bits of the jackknife's sums, so they must not depend on the machine.
 _COMPILED_BLOCK, _FITTED_BLOCK = 64, 4
-"""Replicates in a block. They fix the bits of the jackknife's sums, so they must not depend on the machine."""
 
 
 @dataclass(frozen=True)

@@ -44,10 +44,10 @@ from outofcluster.sampling.kernels import Kernel, Units
 from outofcluster.sampling.resamplers import Draw, DrawRecords, Resampler, WeighRecords
 from outofcluster.sampling.samples import TRAIN_SUMS, VALIDATION_SUMS
 
+# Attempts to draw a replicate.
 MAX_DRAWS = 100
-"""Attempts to draw a replicate."""
+# Bytes of a training set from which memory counts more than the milliseconds that it takes to give some back.
 _LARGE = 16 * 2**20
-"""Bytes of a training set from which memory counts more than the milliseconds that it takes to give some back."""
 
 Rows = NDArray[np.int64]
 
@@ -76,14 +76,14 @@ class Workload:
     classifier: bool
     params: dict[str, Any]
     key: NDArray[np.uint64]
+    # Partitions of T that the jackknife's sums are kept for: none, one or two.
     train_units: tuple[Units, ...]
-    """Partitions of T that the jackknife's sums are kept for: none, one or two."""
     validation_units: tuple[Units, ...]
     compiled: Compiled | None
+    # Further metrics that are scored from the same fits; a kernel knows one only.
     more_losses: tuple[Metric, ...] = ()
-    """Further metrics that are scored from the same fits; a kernel knows one only."""
+    # Weight of every record of the data in scoring.
     score_weight: Array | None = None
-    """Weight of every record of the data in scoring."""
 
     @property
     def losses(self) -> tuple[Metric, ...]:

@@ -72,15 +72,15 @@ from outofcluster.sampling.levels import allocate, extrapolation_design, largest
 
 Rows = NDArray[np.int64]
 
+# Members per size of clusters from which a sort for each size is faster than one sort of all.
 _MEMBERS_PER_SORT = 500
-"""Members per size of clusters from which a sort for each size is faster than one sort of all."""
+# Where whole pieces leak the curve is close to a line.
 _PIECE_LEVELS = 4
-"""Where whole pieces leak the curve is close to a line."""
 _LIST = 1 << 15
+# Length of the list that stands for weights: at least so many entries, and so many for each record.
 _LIST_PER_RECORD = 8
-"""Length of the list that stands for weights: at least so many entries, and so many for each record."""
+# Effective records that must be left: a number, and a share of T̂.
 _LEAST_EFFECTIVE, _LEAST_SHARE = 10, 0.1
-"""Effective records that must be left: a number, and a share of T̂."""
 _LARGEST_MASS = 0.75
 
 
@@ -253,9 +253,9 @@ class Draw:
     from_train: Rows | None
     from_validation: Rows
     scored: Rows
+    # Whether T̂'s records were drawn by weights, or not at all, so that the jackknife's sums of uniform draws do not
+    # hold and are not kept.
     weighted: bool = False
-    """Whether T̂'s records were drawn by weights, or not at all, so that the jackknife's sums of uniform draws do not
-    hold and are not kept."""
 
 
 @dataclass(frozen=True)
@@ -286,8 +286,8 @@ class Weighting:
 class Resampler(ABC):
     """What the sampling loop asks of a strategy."""
 
+    # Records of T̂.
     n_train_pool: int
-    """Records of T̂."""
 
     @property
     @abstractmethod

@@ -33,11 +33,11 @@ from outofcluster.sampling.resamplers import Resampler
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.store import Checkpoint
 
+# Levels times units up to which units='auto' keeps the jackknife's sums (176 MB).
 _MAX_SUMS = 1_000_000
-"""Levels times units up to which units='auto' keeps the jackknife's sums (176 MB)."""
+# Records times columns up to which kernel='auto' uses a kernel. It works on copies that take several times the memory
+# of the records, and saves little where one fit takes long.
 _MOST_COMPILED = 5_000_000
-"""Records times columns up to which kernel='auto' uses a kernel. It works on copies that take several times the memory
-of the records, and saves little where one fit takes long."""
 
 Rows = NDArray[np.int64]
 UnitKind = Literal["clusters", "records"]

@@ -155,12 +155,12 @@ def sample_losses(
         return prepared.start(bar, n_jobs=n_jobs)[0]
 
 
+# What ``error_model=`` stands for.
 _RESAMPLERS: dict[str, Callable[[Task, Fold, Any, bool], Resampler]] = {
     "records": lambda task, fold, n_train, replace: DrawRecords.of(fold, n_train, replace=replace),
     "fragments": lambda task, fold, n_train, replace: CutPieces.of(fold, task.clusters, n_train),
     "second-fragments": lambda task, fold, n_train, replace: CutPieces.of(fold, task.clusters, n_train, second=True),
 }
-"""What ``error_model=`` stands for."""
 
 
 def _weights(task: Task, fold: Fold, discriminator: Any, seed: int | None) -> RatioWeights:

@@ -32,8 +32,8 @@ from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import data_frame
 
 _KIND, _FORMAT = "loss samples", 3
+# Columns of the jackknife's sums, in the order of the module's head.
 TRAIN_SUMS, VALIDATION_SUMS = 8, 14
-"""Columns of the jackknife's sums, in the order of the module's head."""
 
 Codes = NDArray[np.int64]
 
