@@ -40,7 +40,7 @@ def test_a_fold_without_some_records_trains_on_the_others():
         less = fold.without(left_out)
         assert sorted(less.train) == [0, 1, 5]
         assert less.n_train == 3
-    assert fold.once("sum", lambda: fold.train.sum()) == fold.once("sum", lambda: -1) == 8
+    assert fold.shared("sum", lambda: fold.train.sum()) == fold.shared("sum", lambda: -1) == 8
 
 
 def test_codes_are_numbered_again_as_numpy_does_it():

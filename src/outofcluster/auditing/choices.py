@@ -59,7 +59,7 @@ def read_choices(
         reason=reason,
         rates=rates,
         reverse=reverse,
-        curves=tuple(read_curve(curve, model, metric.range) for metric in task.losses),
+        curves=tuple(read_curve(curve, model, metric.range) for metric in task.metrics),
         units=choose_units(units, [task.clusters[fold.validation] for fold in folds], trained),
         units_asked=units,
         confidence_level=level,

@@ -323,8 +323,8 @@ def leakage_test(
     check_n_jobs(n_jobs)
     X, y, groups = named_columns(X, y, groups)
     task = Task.check(estimator, X, y, groups=groups, loss=loss, scoring=scoring, pos_label=pos_label, params=params)
-    if task.more_losses:
-        names = ", ".join(repr(each.facts.name) for each in task.losses)
+    if len(task.metrics) > 1:
+        names = ", ".join(repr(each.facts.name) for each in task.metrics)
         raise InputError(f"scoring must be a single metric for the test for a cluster effect, got {names}.")
     folds = make_folds(X, y, groups, cv)
     account = TableAccount.of(X, y, groups, classes=task.classifier, codes=task.clusters)
@@ -337,7 +337,7 @@ def leakage_test(
         if isinstance(sampled, str):
             raise InputError(sampled)
         losses = sampled
-    facts = task.loss.facts
+    facts = task.metrics[0].facts
     return evaluate_effect(losses, facts.name, alpha=level, greater_is_better=facts.greater_is_better)
 
 

@@ -18,8 +18,9 @@ from outofcluster.problem.problem import Task, digest
 from outofcluster.sampling.audit_samples import AuditSamples, EffectLosses, FoldSamples, RandomFolds, TrainLosses
 from outofcluster.sampling.baselines import fold_losses, random_fold_losses, train_losses, training_shares
 from outofcluster.sampling.effect import sample_effect
+from outofcluster.sampling.engine import package_versions
 from outofcluster.sampling.progress import Progress
-from outofcluster.sampling.run import PreparedRun, RunSettings, UnitKind, package_versions, prepare
+from outofcluster.sampling.run import PreparedRun, RunSettings, UnitKind, prepare
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.store import Store
 
@@ -87,7 +88,7 @@ class AuditPlan:
         for fold in self.folds:
             index = int(fold.fold.index)
             undefined = [
-                metric for metric, losses in zip(task.losses, own, strict=True) if not len(losses[index]["own"])
+                metric for metric, losses in zip(task.metrics, own, strict=True) if not len(losses[index]["own"])
             ]
             if undefined:
                 metric = undefined[0]
@@ -124,14 +125,14 @@ def plan_audit(
 
 def _check_metrics(task: Task, fold: Fold) -> None:
     labels = np.asarray(task.y)[fold.validation]
-    for metric in task.losses:
+    for metric in task.metrics:
         if why := metric.undefined(labels):
             raise InputError(f"{metric.facts.name} is not defined for its held-out part, since {why}.")
 
 
 def _stored_units(task: Task, folds: Sequence[Fold], choices: Choices) -> tuple[UnitKind, ...]:
     """The units that were chosen and, where memory and metrics that are computed anew allow, the others as well."""
-    if any(metric.recomputed for metric in task.losses):
+    if any(metric.recomputed for metric in task.metrics):
         return (choices.units,)
     levels = choices.model.n_levels(folds, choices, task)
     kinds: tuple[UnitKind, ...] = ("clusters", "records")
@@ -201,7 +202,7 @@ def fit_baselines(
     n_jobs: int | None,
 ) -> Baselines:
     """All baselines, those that a checkpoint holds from there."""
-    wanted, n_metrics = choices.model.baselines(choices), len(task.losses)
+    wanted, n_metrics = choices.model.baselines(choices), len(task.metrics)
 
     def fit_random() -> tuple[RandomFolds, ...]:
         return random_fold_losses(task, max(2, len(folds)), seed=seeds.stream("random"), n_jobs=n_jobs)
@@ -243,7 +244,7 @@ def fit_plan(
     n_jobs: int | None,
 ) -> tuple[AuditSamples, ...]:
     """The samples of every metric; a fold whose models fail is left out and named."""
-    by_metric: list[list[FoldSamples]] = [[] for _ in task.losses]
+    by_metric: list[list[FoldSamples]] = [[] for _ in task.metrics]
     left_out, failure, plans = dict(plan.left_out), None, list(plan.folds)
     del plan
     with bar:
@@ -275,7 +276,7 @@ def fit_plan(
             fold_sizes=tuple(len(fold.validation) for fold in folds),
             cluster_names=task.cluster_names if any(fold.sides or fold.entities for fold in samples) else (),
         )
-        for position, (metric, samples) in enumerate(zip(task.losses, by_metric, strict=True))
+        for position, (metric, samples) in enumerate(zip(task.metrics, by_metric, strict=True))
     )
 
 
@@ -297,7 +298,7 @@ def _fit_fold(
     for prepared in plan.runs:
         with nullcontext() if prepared.run.required else suppress(FitError):
             runs[prepared.run.role] = prepared.start(bar, n_jobs=n_jobs)
-    for position in range(len(task.losses)):
+    for position in range(len(task.metrics)):
         own = baselines.own[position][fold.index]
         trained = None
         if baselines.train:

@@ -326,7 +326,7 @@ class Pieces(ErrorModel):
                 pieces[fold.index] = likely
         enough = sum(len(likely.train_clusters) for likely in pieces.values()) >= _LEAST_PIECES
         # The records that lose a piece say nothing about a metric that is no mean over records.
-        means = all(metric.is_mean for metric in task.losses)
+        means = all(metric.is_mean for metric in task.metrics)
         return PiecesEvidence(suspects, pieces if enough and means else {})
 
     def runs(

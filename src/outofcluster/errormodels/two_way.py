@@ -223,7 +223,7 @@ def read_validation_leakage(validation_leakage: Any, model: ErrorModel, task: Ta
             f"validation_leakage must be None for error_model={model.name!r}, got {short(validation_leakage)}: it is "
             "for single records."
         )
-    if not all(metric.is_mean for metric in task.losses):
+    if not all(metric.is_mean for metric in task.metrics):
         raise InputError(
             "validation_leakage must be None for a metric that is no mean over records, got "
             f"{short(validation_leakage)}; use a loss per record."

@@ -133,8 +133,8 @@ def sample_losses(
     True
     """
     task = Task.check(estimator, X, y, groups=groups, loss=loss, scoring=scoring, params=params)
-    if task.more_losses:
-        raise InputError(f"scoring must be one metric here, got {len(task.losses)}; audit takes several.")
+    if len(task.metrics) > 1:
+        raise InputError(f"scoring must be one metric here, got {len(task.metrics)}; audit takes several.")
     check_choice("units", units, ("auto", "clusters", "records", "both", "none"))
     kinds: Any = {"both": ("clusters", "records"), "none": (), "auto": "auto"}.get(units, (units,))
     check_n_jobs(n_jobs)
