@@ -36,7 +36,7 @@ def test_the_summary_holds_what_the_audit_knows(result):
         assert at[a] == (pytest.approx(mean), pytest.approx(error))
     p0 = split.rate
     assert below.clean == pytest.approx(-p0 / (0.9 * (1 - p0)))
-    assert below.works == result.curve.unmixing_.works
+    assert below.works == result.curve.unmixing_.mass_probability
     assert summary.range == result.range
     assert summary.data_leakage == result.data_leakage
     assert summary.auc == result.samples.folds[0].sides.auc
