@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,10 +12,12 @@ from typing import Any
 
 from outofcluster._base.files import is_standard_output, write_whole
 from outofcluster._base.text import printable
+from outofcluster.auditing.beginning import Beginning
 from outofcluster.auditing.findings import Finding
+from outofcluster.auditing.models import model_in_words
 from outofcluster.auditing.summary import OPTIMISM, Summary
 from outofcluster.auditing.sweep import Sweep
-from outofcluster.cli._guard import REMEDIES as OF_TABLES
+from outofcluster.cli.options import Problem
 from outofcluster.inference.estimates import between, decimals, fixed, percent
 from outofcluster.present.report import headline
 
@@ -22,6 +25,30 @@ _WIDTH = 100
 _STYLES = {"severe": "bold red", "warning": "yellow", "info": "cyan"}
 _WORDS = {"severe": "Severe", "warning": "Warning", "info": "Note"}
 _RANK = {"note": 0, "info": 0, "warning": 1, "severe": 2, "never": 3}
+_LONG_FIT = 2.0
+"""Seconds of a first fit from which it is not timed again."""
+_QUICK = 10.0
+"""Seconds up to which an estimate says no more than that it is quick."""
+
+_OPTIONS = {
+    "cv": "--folds",
+    "groups_by_threshold": "--groups",
+    "n_fits": "--fits",
+    "n_jobs": "--jobs",
+    "ids": "--id",
+    "left": "--left",
+    "right": "--right",
+    "n_links": "--links",
+    "n_records": "--records",
+    "random_state": "--seed",
+    "rate": "--leakage",
+    "std": "--leakage-std",
+    "suspects()": "--suspects",
+}
+"""Options that are called otherwise than the arguments for which they stand."""
+_SAME_NAME = {"alpha", "checkpoint", "confidence_level", "drawn", "error_model", "leakage", "loss", "mates", "pool"}
+_SAME_NAME |= {"precision", "precision_std", "recall", "recall_std", "sampled", "scoring"}
+_OPTIONS |= {name: f"--{name.replace('_', '-')}" for name in _SAME_NAME}
 
 _REMEDIES = {
     "error-model": "Give --error-model if you know better.",
@@ -40,10 +67,37 @@ _REMEDIES = {
     "data.",
     "sides-alike": "Where nothing tells the sides apart, leaked records teach a model little as well; else look up "
     "some records: 'outofcluster leakage audited'.",
+    "singleton-clusters": "Check that --groups is the column of the clusters, and not one of record numbers.",
+    "id-like-feature": "Leave them out with --drop, unless they are meant.",
+    "target-among-features": "Leave them out with --drop if they are not known before the target is.",
+    "numbers-as-classes": "Use --task regression if they are amounts.",
     "curve-and-unmixing": "The curve cannot see a fall below the leakage rate; the range above needs no curve.",
     "lack-of-fit": "Raise --fits, or try another curve in Python: audit(curve=PolynomialCurve(3)).",
 }
 """What to do about findings whose own remedy names arguments of Python."""
+
+_REMARKS = {
+    "dropped records": "Left out: {}.",
+    "left out": "Left out: {}; --keep takes a column as a feature.",
+    "infinite values": "Infinite values: {}.",
+    "decimal commas": "Read as numbers with decimal commas: {}.",
+    "nearly numbers": "Taken as text, although nearly all values are numbers with decimal commas, because of others: "
+    "{}.",
+    "encoded": "Columns {}.",
+}
+"""What the account of a table says about how it was read."""
+
+
+def complain(message: str) -> None:
+    """Print a sentence about arguments as one about the options that stand for them."""
+    # Arguments come first, as in "loss and scoring must", or with their values, as in "error_model='fragments'".
+    sentence = re.sub(r"^\S+( and \w+)?", lambda m: " ".join(_OPTIONS.get(w, w) for w in m[0].split()), message)
+    sentence = re.sub(
+        r"(?<= )(\w+)=(['\"]?)([\w.]*)\2", lambda m: f"{_OPTIONS[m[1]]} {m[3]}" if m[1] in _OPTIONS else m[0], sentence
+    )
+    # Standard error may be closed, which is no reason to fail.
+    with suppress(OSError, ValueError):
+        print(f"outofcluster: {printable(sentence)}", file=sys.stderr, flush=True)
 
 
 def console(*, error: bool = False) -> Any:
@@ -82,8 +136,7 @@ def close_pipe(stream: Any) -> None:
 
 def in_options(summary: Summary) -> Summary:
     """The same summary with remedies that name options."""
-    remedies = _REMEDIES | OF_TABLES
-    findings = tuple(replace(f, remedy=remedies.get(f.code, f.remedy)) for f in summary.findings)
+    findings = tuple(replace(f, remedy=_REMEDIES.get(f.code, f.remedy)) for f in summary.findings)
     return replace(summary, findings=findings)
 
 
@@ -107,6 +160,59 @@ def write_json(path: str, text: str) -> None:
 def on_screen(*paths: str | None) -> bool:
     """Whether one of the outputs goes to standard output, which then holds nothing else."""
     return any(path is not None and (path == "-" or is_standard_output(path)) for path in paths)
+
+
+def show_account(out: Any, problem: Problem, beginning: Beginning, *, n_thresholds: int | None = None) -> None:
+    """Print what the table holds and about how long the fits will take, before they begin.
+
+    ``n_thresholds`` is the number of linkage thresholds of a sweep, whose clusters are in its own table.
+    """
+    records, account = problem.records, problem.records.account
+    about, (clusters, target, features) = records.about, account.lines
+    if n_thresholds is not None:
+        clusters = f"{account.n_records:,} records, with clusters by {n_thresholds} linkage thresholds."
+    target = target.removeprefix("The target has ").removeprefix("The target is ")
+    lines = [
+        f"{about['data'].partition(', ')[0]}: {clusters}",
+        f"Target {about['target'].partition(' (')[0]}: {target}",
+    ]
+    lines.append(features)
+    lines += [words.format(about[name]) for name, words in _REMARKS.items() if name in about]
+    if account.determining:
+        lines.append(f"These features give the target away: {', '.join(account.determining)}.")
+    if others := records.columns_like_clusters():
+        lines.append(f"These features look like clusters as well: {', '.join(others)}; --drop leaves a column out.")
+    if n_thresholds is None and account.n_single > account.n_clusters / 2:
+        lines.append("Most clusters have a single record: is --groups the right column?")
+    if account.numbers and account.n_classes > 2:
+        lines.append("Its numbers are taken as classes; --task regression takes them as amounts.")
+    for line in lines:
+        out.print(line, markup=False)
+    # The model may be fitted to see how long that takes, so the rest is on the screen by then.
+    time = _time(beginning, problem.arguments["n_jobs"], n_thresholds or 1)
+    out.print(f"Model: {model_in_words(beginning.task.estimator)}. {time}", markup=False)
+
+
+def _time(beginning: Beginning, n_jobs: int | None, n_thresholds: int) -> str:
+    """How many models will be fitted, and about how long that takes."""
+    seconds = beginning.seconds_per_fit()
+    if seconds < _LONG_FIT:
+        # The first fit also loads what the model needs.
+        seconds = min(seconds, beginning.seconds_per_fit())
+    n_workers = n_jobs or 1
+    if n_workers < 0:
+        n_workers = max((os.cpu_count() or 1) + 1 + n_workers, 1)
+    expected = n_thresholds * seconds * beginning.fits / n_workers
+    models = f"{beginning.fits + beginning.compiled_fits:,} models will be fitted"
+    if n_thresholds > 1:
+        models += f" at each of {n_thresholds} thresholds"
+    if expected < _QUICK:
+        return f"{models}, which takes some seconds."
+    if expected < 90:
+        return f"{models}, which takes about {round(expected, -1):.0f} seconds."
+    if expected < 5400:
+        return f"{models}, which takes about {expected / 60:.0f} minutes."
+    return f"{models}, which takes about {expected / 3600:.1f} hours."
 
 
 def show_audit(out: Any, summary: Summary, *, truth: float | None = None, explain: bool = False) -> None:
