@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -22,23 +21,17 @@ from outofcluster.cli.options import (
     read_rate,
     sampling_options,
 )
-from outofcluster.cli.printing import console, in_options, on_screen, show_account, show_audit, write_json
-from outofcluster.cli.running import FinishedWork, check_files, command_line, fitting, leave, write_files
+from outofcluster.cli.printing import as_json, console, exit_status, in_options, on_screen, show_account, show_audit
+from outofcluster.cli.running import FinishedWork, check_files, command_line, conclude, fitting
 from outofcluster.leakage.rate import Leakage
 from outofcluster.problem.folds import make_folds
-
-_ANNOUNCED = {
-    "--report": "The report is in {}.",
-    "--suspects": "The suspects are in {}, the likeliest first.",
-}
-"""What is said of files that were written."""
 
 _EPILOG = """\b
 Example:
   outofcluster audit visits.csv --target ill --groups patient --leakage 0.1 --report visits.html"""
 
 
-@click.command("audit", short_help="Correct a cross-validated loss.", epilog=_EPILOG)
+@click.command("audit", epilog=_EPILOG)
 @data_options()
 @click.option("--leakage", metavar="RATE", help="Share that leaks: 0.12, 12%, or data (from them).")
 @click.option("--leakage-std", metavar="STD", help="Standard error of that share.")
@@ -51,7 +44,6 @@ def command(
     file: str,
     leakage: str | None,
     leakage_std: str | None,
-    no_unmix: bool,
     explain: bool,
     report: str | None,
     suspects: str | None,
@@ -67,14 +59,13 @@ def command(
     rate = _read_leakage(leakage, leakage_std)
     files = {"--report": report, "--json": json_path, "--suspects": suspects}
     check_files(files, {"FILE": file}, checkpoint)
-    if suspects is not None and no_unmix and rate != "data":
+    if suspects is not None and not options["unmix"] and rate != "data":
         other = "" if options["error_model"] == "fragments" else ", or with --leakage data"
         raise InputError(f"--suspects must be given without --no-unmix{other}.")
-    options["unmix"] = False if no_unmix else "auto"
     problem = read_problem(file, **options)
     out, err = console(error=on_screen(*files.values())), console(error=True)
     if err.is_terminal:
-        err.print("Cross-validating, then fitting models to resamples, fold by fold.", markup=False)
+        err.print("Cross-validating, then fitting models to resamples, fold by fold.")
 
     def begin(beginning: Beginning) -> None:
         # Whatever else is wrong with the command has been refused by now.
@@ -85,10 +76,8 @@ def command(
     with fitting(problem, begin):
         work = FinishedWork.of(checkpoint, problem, file, options)
         result = work.run(lambda path: _audit(problem, rate, path))
-    # Whatever was asked for is in its file before anything is shown.
     summary = in_options(result.summary)
     about = problem.records.about | {"command": command_line()}
-    numbers = json.dumps(summary.to_dict() | {"about": about}, indent=2, allow_nan=False)
 
     def render_report() -> str:
         from outofcluster.present.report import render_html
@@ -96,21 +85,18 @@ def command(
         listed = None if summary.auc is None else _suspects(result, problem)
         return render_html(summary, title=f"Audit of {problem.records.name}", about=about, suspects=listed)
 
-    failures = write_files(
+    conclude(
+        out,
+        work,
         files,
         {
             "--report": render_report,
-            "--json": lambda: f"{numbers}\n",
+            "--json": lambda: as_json(summary.to_dict() | {"about": about}),
             "--suspects": lambda: printable(str(_suspects(result, problem).to_csv(index=False))),
         },
+        show=lambda: show_audit(out, summary, explain=explain),
+        status=exit_status(summary.findings, fail_on),
     )
-    show_audit(out, summary, explain=explain)
-    for option, sentence in _ANNOUNCED.items():
-        if failures.get(option) == "":
-            out.print(f"\n{sentence.format(files[option])}", markup=False)
-    if json_path == "-":
-        write_json("-", numbers)
-    leave(work, failures, summary.findings, fail_on)
 
 
 def _suspects(result: Any, problem: Problem) -> Any:

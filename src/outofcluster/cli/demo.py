@@ -7,7 +7,6 @@ and scored on many patients that none of them has seen.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 from outofcluster._base.arguments import check_integer
 from outofcluster.auditing.result import Audit
 from outofcluster.cli.options import explain_option, json_option
-from outofcluster.cli.printing import console, in_options, on_screen, show_audit, write_json
+from outofcluster.cli.printing import as_json, console, in_options, on_screen, show_audit, write_output
 from outofcluster.cli.running import check_files
 from outofcluster.datasets import Patients, make_patients
 from outofcluster.leakage.rate import Leakage
@@ -29,7 +28,7 @@ _SPLIT_SHARE = 0.35
 _FOLDS = 5
 
 
-@click.command("demo", short_help="See it work on simulated patients.")
+@click.command("demo")
 @click.option("--report", default="report.html", show_default=True, metavar="FILE", help="HTML report to write.")
 @json_option
 @explain_option
@@ -61,19 +60,18 @@ def command(report: str, json_path: str | None, explain: bool, fits: int, seed: 
         "The audit knows no more than that. Because this is a simulation, the truth can be shown beside it: the loss "
         "of models that saw no leaked record, on 3,000 new patients.",
     ):
-        out.print(line, markup=False)
+        out.print(line)
     show_audit(out, summary, truth=demo.truth, explain=explain)
     holds = "contains" if demo.covered else "misses, as one in twenty does,"
-    out.print(f"\nThe interval of the corrected loss {holds} the truth, {truth}.", markup=False, style="bold")
+    out.print(f"\nThe interval of the corrected loss {holds} the truth, {truth}.", style="bold")
     about = {
         "data": f"simulated with outofcluster.datasets.make_patients: {records} of {people} patients, {groups} groups",
         "truth": f"{truth}, of models without leaked records on 3,000 new patients",
         "command": f"outofcluster demo --fits {fits} --seed {seed}",
     }
     write_html(summary, report, title="Demonstration: simulated patients", about=about)
-    out.print(f"The report is in {report}; open it in a browser and move the slider.", markup=False)
-    if json_path is not None:
-        write_json(json_path, json.dumps(demo.to_dict(), indent=2, allow_nan=False))
+    out.print(f"The report is in {report}; open it in a browser and move the slider.")
+    write_output("--json", json_path, as_json(demo.to_dict()))
 
 
 @dataclass(frozen=True)

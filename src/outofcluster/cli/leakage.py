@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from outofcluster._base.arguments import check_integer
 from outofcluster._base.exceptions import InputError
 from outofcluster.auditing.choices import largest_rate
 from outofcluster.cli.options import SuggestingGroup, encoding_option, json_option
-from outofcluster.cli.printing import console, on_screen, write_json
+from outofcluster.cli.printing import as_json, console, on_screen, write_output
 from outofcluster.cli.running import check_files
 from outofcluster.cli.table import column, read_decimal_commas, read_table
 from outofcluster.leakage.rate import Leakage
@@ -27,7 +26,7 @@ _folds = click.option(
 )
 
 
-@click.group("leakage", cls=SuggestingGroup, short_help="Compute the leakage rate.")
+@click.group("leakage", cls=SuggestingGroup)
 def command() -> None:
     """Compute the leakage rate that 'outofcluster audit --leakage' asks for.
 
@@ -188,20 +187,16 @@ def _show(rate_of: Callable[[Any], Leakage], json_path: str | None, *, at_most: 
     words = {"records": "If single records leak", "fragments": "If pieces of clusters leak"}
     for error_model, leakage in rates.items():
         std = "" if leakage.std is None else f" --leakage-std {leakage.std:.3g}"
-        out.print(f"{words[error_model]}:\n    {'at most ' if at_most else ''}{leakage}", markup=False)
+        out.print(f"{words[error_model]}:\n    {'at most ' if at_most else ''}{leakage}")
         if leakage.rate > (most := largest_rate(error_model)):
-            out.print(f"    That is more than {100 * most:g} %. For such rates nothing can be told.", markup=False)
+            out.print(f"    That is more than {100 * most:g} %. For such rates nothing can be told.")
         else:
-            out.print(f"    audit with: --error-model {error_model} --leakage {leakage.rate:.3g}{std}", markup=False)
-    if json_path is not None:
-        bound = {"at_most": True} if at_most else {}
-        plain = {
-            name: {"rate": rate.rate, "std": rate.std, "of": rate.of}
-            | ({"at_least": True} if rate.at_least else {})
-            | bound
-            for name, rate in rates.items()
-        }
-        write_json(json_path, json.dumps(plain, indent=2, allow_nan=False))
+            out.print(f"    audit with: --error-model {error_model} --leakage {leakage.rate:.3g}{std}")
+    bound = {"at_most": True} if at_most else {}
+    numbers = {name: {"rate": rate.rate, "std": rate.std, "of": rate.of} | bound for name, rate in rates.items()}
+    for name, leakage in rates.items():
+        numbers[name] |= {"at_least": True} if leakage.at_least else {}
+    write_output("--json", json_path, as_json(numbers))
 
 
 def _marks(frame: Any, name: str) -> Any:
@@ -226,7 +221,7 @@ def _check_row_numbers(name: str, values: Any, frame: Any) -> None:
         wrong = str(values[outside][0])
         raise InputError(f"{name!r} must hold row numbers from 0 to {n_rows - 1}, got {wrong!r}; give {option}.")
     if named is not None and frame[named].tolist() != list(range(n_rows)):
-        console(error=True).print(f"{name!r} is taken as row numbers; {option} takes it as names.", markup=False)
+        console(error=True).print(f"{name!r} is taken as row numbers; {option} takes it as names.")
 
 
 def _has_once(values: Any, words: list[str]) -> bool:

@@ -9,6 +9,7 @@ import difflib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import click
@@ -119,7 +120,13 @@ def sampling_options(models: str) -> _Decorator:
         _ERROR_MODEL,
         _CONFIDENCE,
         click.option("--fits", "n_fits", type=int, metavar="N", help=f"{models}.  [{usual}]"),
-        click.option("--no-unmix", is_flag=True, help="Fit no models without the records that look leaked."),
+        click.option(
+            "--no-unmix",
+            "unmix",
+            is_flag=True,
+            callback=lambda _, __, off: False if off else "auto",
+            help="Fit no models without the records that look leaked.",
+        ),
     )
 
 
@@ -133,12 +140,7 @@ def output_options() -> _Decorator:
 
 
 def _together(*decorators: _Decorator) -> _Decorator:
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        for decorator in reversed(decorators):
-            command = decorator(command)
-        return command
-
-    return decorate
+    return lambda command: reduce(lambda decorated, decorator: decorator(decorated), reversed(decorators), command)
 
 
 def read_rate(words: str, option: str = "--leakage") -> float | str:

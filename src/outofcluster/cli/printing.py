@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -18,12 +19,11 @@ from outofcluster.auditing.models import model_in_words
 from outofcluster.auditing.summary import OPTIMISM, Summary
 from outofcluster.auditing.sweep import Sweep
 from outofcluster.cli.options import Problem
-from outofcluster.inference.estimates import between, decimals, fixed, percent
+from outofcluster.inference.estimates import Estimate, Sensitivity, between, decimals, fixed, percent
 from outofcluster.present.report import headline
 
 _WIDTH = 100
-_STYLES = {"severe": "bold red", "warning": "yellow", "info": "cyan"}
-_WORDS = {"severe": "Severe", "warning": "Warning", "info": "Note"}
+_SEVERITIES = {"severe": ("Severe", "bold red"), "warning": ("Warning", "yellow"), "info": ("Note", "cyan")}
 _RANK = {"note": 0, "info": 0, "warning": 1, "severe": 2, "never": 3}
 _LONG_FIT = 2.0
 """Seconds of a first fit from which it is not timed again."""
@@ -101,7 +101,7 @@ def complain(message: str) -> None:
 
 
 def console(*, error: bool = False) -> Any:
-    """A rich console. Text that goes to a file or a pipe has a fixed width."""
+    """A rich console that prints words as they are. Text that goes to a file or a pipe has a fixed width."""
     from rich.console import Console
     from rich.segment import Segment
 
@@ -120,15 +120,15 @@ def console(*, error: bool = False) -> Any:
 
         def on_broken_pipe(self) -> None:
             self.quiet = True
-            close_pipe(sys.stderr if error else sys.stdout)
+            _close_pipe(sys.stderr if error else sys.stdout)
 
-    made = Printing(stderr=error, highlight=False, soft_wrap=False)
+    made = Printing(stderr=error, markup=False, emoji=False, highlight=False)
     if not made.is_terminal:
-        made = Printing(stderr=error, highlight=False, width=_WIDTH)
+        made.width = _WIDTH
     return made
 
 
-def close_pipe(stream: Any) -> None:
+def _close_pipe(stream: Any) -> None:
     """Send what nobody reads any more nowhere, so that nothing complains about it at the end either."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
@@ -145,16 +145,23 @@ def exit_status(findings: Sequence[Finding], fail_on: str) -> int:
     return int(any(_RANK[finding.severity] >= _RANK[fail_on] for finding in findings))
 
 
-def write_json(path: str, text: str) -> None:
-    """Write JSON into a file, or on the screen for ``-``."""
+def write_output(option: str, path: str | None, content: str | bytes) -> None:
+    """Write a file that was asked for, or on the screen for ``-``."""
+    if path is None:
+        return
     if path != "-":
-        write_whole("--json", path, text + "\n")
+        write_whole(option, path, content)
         return
     try:
-        sys.stdout.write(text + "\n")
+        sys.stdout.write(str(content))
         sys.stdout.flush()
     except BrokenPipeError:
-        close_pipe(sys.stdout)
+        _close_pipe(sys.stdout)
+
+
+def as_json(numbers: dict[str, Any]) -> str:
+    """Numbers as JSON, on lines of their own."""
+    return json.dumps(numbers, indent=2, allow_nan=False) + "\n"
 
 
 def on_screen(*paths: str | None) -> bool:
@@ -187,10 +194,10 @@ def show_account(out: Any, problem: Problem, beginning: Beginning, *, n_threshol
     if account.numbers and account.n_classes > 2:
         lines.append("Its numbers are taken as classes; --task regression takes them as amounts.")
     for line in lines:
-        out.print(line, markup=False)
-    # The model may be fitted to see how long that takes, so the rest is on the screen by then.
+        out.print(line)
+    # The model is fitted to see how long that takes, so the rest is on the screen by then.
     time = _time(beginning, problem.arguments["n_jobs"], n_thresholds or 1)
-    out.print(f"Model: {model_in_words(beginning.task.estimator)}. {time}", markup=False)
+    out.print(f"Model: {model_in_words(beginning.task.estimator)}. {time}")
 
 
 def _time(beginning: Beginning, n_jobs: int | None, n_thresholds: int) -> str:
@@ -220,33 +227,28 @@ def show_audit(out: Any, summary: Summary, *, truth: float | None = None, explai
     from rich.padding import Padding
     from rich.text import Text
 
-    out.print()
-    out.print(Text(headline(summary), style="bold"))
-    out.print()
+    out.print(f"\n{headline(summary)}\n", style="bold")
     out.print(Padding(_numbers(summary, truth), (0, 0, 0, 2), expand=False))
     out.print()
     if summary.metrics:
         out.print(Padding(_metrics(summary), (0, 0, 1, 2), expand=False))
     for line in summary.answers:
-        out.print(Text(line))
+        out.print(line)
     if summary.corrected is None and summary.sensitivity is not None:
-        out.print(Padding(_rates(summary), (1, 0, 0, 2), expand=False))
+        out.print(Padding(_rates(summary, summary.sensitivity), (1, 0, 0, 2), expand=False))
     for finding in summary.findings if explain else summary.loud:
-        out.print()
-        word = _WORDS.get(finding.severity, finding.severity)
-        head = Text.assemble((word, _STYLES.get(finding.severity, "")), (f" {finding.code}: ", "bold"), finding.message)
-        out.print(head)
+        word, style = _SEVERITIES[finding.severity]
+        out.print(Text.assemble("\n", (word, style), (f" {finding.code}: ", "bold"), finding.message))
         if finding.remedy:
-            out.print(Padding(Text(f"What to do: {finding.remedy}"), (0, 0, 0, 4), expand=False))
-    out.print()
-    for line in (summary.title, *summary.sentences[1:]) if explain else (summary.title, summary.standing("--explain")):
-        out.print(Text(line))
+            out.print(Padding(f"What to do: {finding.remedy}", (0, 0, 0, 4), expand=False))
+    out.print(f"\n{summary.title}")
+    for line in summary.sentences[1:] if explain else [summary.standing("--explain")]:
+        out.print(line)
 
 
 def show_sweep(out: Any, sweep: Sweep) -> None:
     """Print the numbers of each threshold, the advice, and the findings."""
     from rich.padding import Padding
-    from rich.text import Text
 
     table = _plain_table("threshold", "leakage", "clusters", "largest", "as it is", "corrected", "optimism")
     for cells in sweep.cells:
@@ -254,27 +256,23 @@ def show_sweep(out: Any, sweep: Sweep) -> None:
         as_it_is, corrected, optimism = cells[4:]
         table.add_row(*cells[:4], as_it_is.partition(" (")[0], corrected, optimism.partition(" (")[0])
     better = "greater" if sweep.metric.greater_is_better else "smaller"
-    out.print()
-    out.print(Text(sweep.advice, style="bold"))
-    out.print()
-    out.print(Text(f"{sweep.metric.title}, {better} is better; largest: share of the records in the largest cluster."))
+    out.print(f"\n{sweep.advice}\n", style="bold")
+    out.print(f"{sweep.metric.title}, {better} is better; largest: share of the records in the largest cluster.")
     out.print(Padding(table, (1, 0, 1, 2), expand=False))
     for line in sweep.sentences[1:]:
-        out.print(Text(line))
+        out.print(line)
 
 
 def _numbers(summary: Summary, truth: float | None) -> Any:
     table = _plain_table(summary.metric.label, "value", f"{percent(summary.confidence_level)} interval")
-    named = summary.estimates
-    digits = decimals(*named.values())
-    for name, estimate in named.items():
-        bold = "bold" if estimate is summary.corrected else ""
-        table.add_row(name, fixed(estimate.value, digits), between(estimate, digits), style=bold)
+    digits = decimals(*summary.estimates.values())
+    for name, estimate in summary.estimates.items():
+        _add_row(table, name, estimate, digits, "bold" if estimate is summary.corrected else "")
     if truth is not None:
         table.add_row("the truth", fixed(truth, digits), "", style="bold green")
     if summary.optimism is not None:
         table.add_section()
-        table.add_row(OPTIMISM, fixed(summary.optimism.value, digits), between(summary.optimism, digits))
+        _add_row(table, OPTIMISM, summary.optimism, digits)
     return table
 
 
@@ -282,36 +280,36 @@ def _metrics(summary: Summary) -> Any:
     """All metrics of the same fits, with a line for each estimate, since three intervals do not fit into one."""
     table = _plain_table("metric", "value", f"{percent(summary.confidence_level)} interval")
     for one in summary.metrics:
+        digits = decimals(*(estimate for estimate in (one.naive, one.corrected) if estimate is not None))
         named = {"as it is": one.naive, "corrected": one.corrected, "optimism": one.optimism}
-        known = {name: estimate for name, estimate in named.items() if estimate is not None}
-        digits = decimals(*(estimate for name, estimate in known.items() if name != "optimism"))
-        for name, estimate in known.items():
-            bold = "bold" if name == "corrected" else ""
-            row = (f"{one.metric.label}, {name}", fixed(estimate.value, digits), between(estimate, digits))
-            table.add_row(*row, style=bold)
+        for name, estimate in named.items():
+            if estimate is not None:
+                _add_row(table, f"{one.metric.label}, {name}", estimate, digits, "bold" if name == "corrected" else "")
         table.add_section()
     return table
 
 
-def _rates(summary: Summary) -> Any:
-    over = summary.sensitivity
-    assert over is not None
+def _rates(summary: Summary, sensitivity: Sensitivity) -> Any:
     table = _plain_table("if the leakage rate is", "corrected", f"{percent(summary.confidence_level)} interval")
     digits = decimals(*summary.estimates.values())
     for rate in (0.02, 0.05, 0.1, 0.2):
-        place = int(abs(over.rates - rate).argmin())
-        interval = f"{fixed(over.low[place], digits)} to {fixed(over.high[place], digits)}"
-        table.add_row(f"{100 * over.rates[place]:g} %", fixed(over.values[place], digits), interval)
+        index = int(abs(sensitivity.rates - rate).argmin())
+        curves = (sensitivity.values, sensitivity.low, sensitivity.high)
+        value, low, high = (fixed(values[index], digits) for values in curves)
+        table.add_row(f"{100 * sensitivity.rates[index]:g} %", value, f"{low} to {high}")
     return table
+
+
+def _add_row(table: Any, name: str, estimate: Estimate, digits: int, style: str = "") -> None:
+    table.add_row(name, fixed(estimate.value, digits), between(estimate, digits), style=style)
 
 
 def _plain_table(first: str, second: str, *others: str) -> Any:
     from rich import box
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="")
-    table.add_column(Text(first))
+    table.add_column(first)
     table.add_column(second, justify="right")
     for name in others:
         table.add_column(name)

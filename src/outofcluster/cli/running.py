@@ -11,7 +11,7 @@ import shlex
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
@@ -20,13 +20,19 @@ from typing import Any, NoReturn
 import click
 
 from outofcluster._base.exceptions import CheckpointError, CheckpointWarning, InputError, MissingExtraError
-from outofcluster._base.files import check_outputs, write_whole
+from outofcluster._base.files import check_outputs
 from outofcluster._base.locks import FileLock
 from outofcluster._base.threads import one_thread
 from outofcluster.auditing.beginning import Beginning, before_fits
-from outofcluster.auditing.findings import Finding
 from outofcluster.cli.options import Problem
-from outofcluster.cli.printing import complain, console, exit_status
+from outofcluster.cli.printing import complain, console, write_output
+
+_ANNOUNCEMENTS = {
+    "--report": "The report is in {}.",
+    "--suspects": "The suspects are in {}, the likeliest first.",
+    "--plot": "The picture is in {}.",
+}
+"""What is said of files that were written."""
 
 
 @contextmanager
@@ -129,7 +135,7 @@ class FinishedWork:
         except KeyboardInterrupt:
             kept = "What was fitted is kept, and the same command goes on from there."
             words = f". {kept}" if self._exists else " before anything was fitted. The same command starts again."
-            console(error=True).print(f"\nStopped{words}", markup=False)
+            console(error=True).print(f"\nStopped{words}")
             sys.exit(130)
         finally:
             if not self._exists:
@@ -169,29 +175,35 @@ def command_line() -> str:
     return shlex.join(["outofcluster", *sys.argv[1:]])
 
 
-def write_files(outputs: dict[str, str | None], contents: dict[str, Callable[[], str | bytes]]) -> dict[str, str]:
-    """Write what was asked for into its files; for each option what went wrong, which is nothing if all is well."""
-    failures = dict[str, str]()
+def conclude(
+    out: Any,
+    work: FinishedWork,
+    outputs: dict[str, str | None],
+    contents: dict[str, Callable[[], str | bytes]],
+    show: Callable[[], None],
+    status: int,
+) -> NoReturn:
+    """Write what was asked for, show the answer, and leave.
+
+    Whatever was asked for is in its file before anything is shown. Where that fails, the work is kept, so that the same
+    command can write it without another fit.
+    """
+    failures, announcements = list[str](), list[str]()
     for option, path in outputs.items():
-        if path is None or path == "-":
-            continue
-        failures[option] = ""
         try:
-            write_whole(option, path, contents[option]())
+            if path is not None:
+                write_output(option, path, contents[option]())
+                announcements += [_ANNOUNCEMENTS[option].format(path)] if option in _ANNOUNCEMENTS else []
         except (InputError, MissingExtraError) as error:
-            failures[option] = str(error)
+            failures.append(str(error))
         except OSError as error:
-            failures[option] = f"{option} could not be written to {path!r}: {error.strerror or error}."
-    return failures
-
-
-def leave(work: FinishedWork, failures: dict[str, str], findings: Sequence[Finding], fail_on: str) -> NoReturn:
-    """End a command that has shown its answer, with the exit status that follows from it."""
-    failed = [sentence for sentence in failures.values() if sentence]
-    for sentence in failed:
+            failures.append(f"{option} could not be written to {path!r}: {error.strerror or error}.")
+    show()
+    for sentence in announcements:
+        out.print(f"\n{sentence}")
+    for sentence in failures:
         complain(sentence)
-    if failed:
-        # The work is kept, so that the same command can write them without another fit.
+    if failures:
         sys.exit(3)
     work.drop()
-    sys.exit(exit_status(findings, fail_on))
+    sys.exit(status)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,8 +12,8 @@ import click
 
 from outofcluster._base.exceptions import InputError, MissingExtraError
 from outofcluster.cli.options import Problem, data_options, output_options, read_problem, read_rate, sampling_options
-from outofcluster.cli.printing import console, on_screen, show_account, show_sweep, write_json
-from outofcluster.cli.running import FinishedWork, check_files, command_line, fitting, leave, write_files
+from outofcluster.cli.printing import as_json, console, exit_status, on_screen, show_account, show_sweep
+from outofcluster.cli.running import FinishedWork, check_files, command_line, conclude, fitting
 
 _PICTURES = (".png", ".svg", ".pdf")
 
@@ -24,7 +23,7 @@ Example:
       --leakage 0.5=0.02 --leakage 0.9=0.1 --plot visits.png"""
 
 
-@click.command("sweep", short_help="Audit at several linkage thresholds.", epilog=_EPILOG)
+@click.command("sweep", epilog=_EPILOG)
 @data_options(by_threshold=True)
 @click.option(
     "--leakage",
@@ -39,7 +38,6 @@ def command(
     file: str,
     groups: tuple[str, ...],
     leakage: tuple[str, ...],
-    no_unmix: bool,
     plot: str | None,
     json_path: str | None,
     checkpoint: str | None,
@@ -60,7 +58,6 @@ def command(
     files = {"--json": json_path, "--plot": plot}
     check_files(files, {"FILE": file}, checkpoint)
     first, *others = dict.fromkeys(columns.values())
-    options["unmix"] = False if no_unmix else "auto"
     problem = read_problem(file, groups=first, more_groups=tuple(others), **options)
     clusters = {first: problem.records.groups} | problem.records.more_groups
     by_threshold = {threshold: clusters[name] for threshold, name in columns.items()}
@@ -70,15 +67,14 @@ def command(
         result = work.run(lambda path: _sweep(problem, by_threshold, rates, path))
     about = problem.records.about | {"command": command_line(), "groups": ", ".join(groups)}
     about["data"] = about["data"].partition(" of ")[0]
-    # Whatever was asked for is in its file before anything is shown.
-    numbers = json.dumps(result.to_dict() | {"about": about}, indent=2, allow_nan=False)
-    failures = write_files(files, {"--json": lambda: f"{numbers}\n", "--plot": lambda: _picture(result, str(plot))})
-    show_sweep(out, result)
-    if failures.get("--plot") == "":
-        out.print(f"\nThe picture is in {plot}.", markup=False)
-    if json_path == "-":
-        write_json("-", numbers)
-    leave(work, failures, [finding for several in result.findings.values() for finding in several], fail_on)
+    conclude(
+        out,
+        work,
+        files,
+        {"--json": lambda: as_json(result.to_dict() | {"about": about}), "--plot": lambda: _picture(result, str(plot))},
+        show=lambda: show_sweep(out, result),
+        status=exit_status([finding for findings in result.findings.values() for finding in findings], fail_on),
+    )
 
 
 def _by_threshold(option: str, words: tuple[str, ...]) -> dict[float, str]:

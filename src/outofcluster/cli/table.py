@@ -20,7 +20,6 @@ import gzip
 import hashlib
 import importlib
 import io
-import sys
 import warnings
 import zipfile
 import zlib
@@ -131,8 +130,6 @@ def _read_bytes(path: str) -> bytes:
     file = Path(path)
     if file.suffix.lower() in _SPREADSHEETS:
         raise InputError(f"FILE must be a CSV or Parquet file, got the spreadsheet {path!r}; save it as CSV first.")
-    if path != "-" and file.is_dir():
-        raise InputError(f"FILE must be a CSV or Parquet file, got the folder {path!r}.")
     if path != "-" and not file.exists():
         near = list[str]()
         with suppress(OSError):
@@ -140,16 +137,13 @@ def _read_bytes(path: str) -> bytes:
         hint = f"; did you mean {str(file.with_name(near[0]))!r}?" if near else "."
         raise InputError(f"FILE must exist, got {path!r}{hint}")
     try:
-        if path == "-":
-            return sys.stdin.buffer.read()
-        if path == "/dev/stdin":
-            # Opening it again would wait for another writer where standard input is a named pipe.
+        if path in ("-", "/dev/stdin"):
+            # Opening it by its name would wait for another writer where standard input is a named pipe.
             with open(0, "rb", closefd=False) as opened:
                 return opened.read()
         return file.read_bytes()
-    except (OSError, AttributeError) as error:
-        reason = getattr(error, "strerror", None) or "there is no standard input"
-        raise InputError(f"FILE must be a file that can be read, got {path!r}: {reason}.") from None
+    except OSError as error:
+        raise InputError(f"FILE must be a file that can be read, got {path!r}: {error.strerror or error}.") from None
 
 
 def _unpack(content: bytes, path: str) -> bytes:
@@ -394,9 +388,10 @@ def read_records(
         )
     if ids:
         about["left out"] = f"{', '.join(ids)} ({'they look like ids' if len(ids) > 1 else 'it looks like an id'})"
+        features = features.drop(columns=ids)
+        account = TableAccount.of(features, y, clusters[groups], classes=classes)
     if drop:
         about = {"dropped": ", ".join(drop)} | about
-    account = _without_features(account, ids)
     named = "standard input" if path == "-" else Path(path).name
     names, labels = account.features, np.unique(y).tolist() if classes else []
     about = {
@@ -407,7 +402,9 @@ def read_records(
         "features": ", ".join(names[:30]) + (f" and {len(names) - 30} more" if len(names) > 30 else ""),
     } | about
     others = {name: clusters[name] for name in more_groups}
-    return Records(features.drop(columns=ids), y, clusters[groups], classes, about, named, rows, account, others)
+    # Copies of the target that are still there are meant.
+    account = replace(account, copies=())
+    return Records(features, y, clusters[groups], classes, about, named, rows, account, others)
 
 
 def _rows_with_target(frame: Any, target: str, *, drop: bool) -> NDArray[np.int64]:
@@ -497,17 +494,3 @@ def _check_slips(account: TableAccount, *, target: str, groups: str, keep: Seque
             f"FILE must not have the target among the features, got {copies[0]!r}, which is {target!r} in other words; "
             f"leave it out with --drop {quoted}, or say that it is meant with --keep {quoted}."
         )
-
-
-def _without_features(account: TableAccount, names: Sequence[str]) -> TableAccount:
-    """The account without some features, and without copies of the target, which are meant."""
-    features = tuple(name for name in account.features if name not in names)
-    return replace(
-        account,
-        features=features,
-        n_features=len(features),
-        gaps=tuple((name, count) for name, count in account.gaps if name not in names),
-        ids=tuple(name for name in account.ids if name not in names),
-        like_groups=tuple(name for name in account.like_groups if name not in names),
-        copies=(),
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from functools import partial
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import click
 
 from outofcluster.cli.options import data_options, json_option, read_problem
-from outofcluster.cli.printing import console, on_screen, show_account, write_json
+from outofcluster.cli.printing import as_json, console, on_screen, show_account, write_output
 from outofcluster.cli.running import check_files, fitting
 
 _EPILOG = """\b
@@ -18,7 +17,7 @@ Example:
   outofcluster test visits.csv --target ill --groups patient"""
 
 
-@click.command("test", short_help="Test for a cluster effect.", epilog=_EPILOG)
+@click.command("test", epilog=_EPILOG)
 @data_options()
 @click.option("--alpha", default=0.05, show_default=True, metavar="P", help="Level of the test.")
 @json_option
@@ -30,8 +29,6 @@ def command(file: str, alpha: float, json_path: str | None, fail_on_effect: bool
     leakage rate is needed, and the audit has the same p-value for the same seed.
     FILE is a CSV or Parquet file.
     """
-    from rich.text import Text
-
     from outofcluster.auditing.effect_test import leakage_test
 
     check_files({"--json": json_path}, {"FILE": file})
@@ -41,11 +38,9 @@ def command(file: str, alpha: float, json_path: str | None, fail_on_effect: bool
         result = leakage_test(
             problem.estimator, problem.X, records.target, groups=records.groups, alpha=alpha, **problem.arguments
         )
-    if json_path is not None:
-        plain = result.to_dict() | {"sentence": result.sentence, "about": records.about}
-        write_json(json_path, json.dumps(plain, indent=2, allow_nan=False))
-    out.print()
-    out.print(Text(result.outcome, style="bold"))
+    plain = result.to_dict() | {"sentence": result.sentence, "about": records.about}
+    write_output("--json", json_path, as_json(plain))
+    out.print(f"\n{result.outcome}", style="bold")
     for line in str(result).split("\n")[1:]:
-        out.print(Text(line))
+        out.print(line)
     sys.exit(int(fail_on_effect and result.rejected))
