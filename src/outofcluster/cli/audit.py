@@ -15,7 +15,9 @@ from outofcluster.auditing.jobs import _FITS_TO_UNMIX
 from outofcluster.cli.options import (
     Problem,
     data_options,
+    example,
     explain_option,
+    option,
     output_options,
     read_problem,
     read_rate,
@@ -26,19 +28,17 @@ from outofcluster.cli.running import FinishedWork, check_files, command_line, co
 from outofcluster.leakage.rate import Leakage
 from outofcluster.problem.folds import make_folds
 
-_EPILOG = """\b
-Example:
-  outofcluster audit visits.csv --target ill --groups patient --leakage 0.1 --report visits.html"""
+_EXAMPLE = example("audit visits.csv --target ill --groups patient --leakage 0.1 --report visits.html")
 
 
-@click.command("audit", epilog=_EPILOG)
+@click.command("audit", epilog=_EXAMPLE)
 @data_options()
-@click.option("--leakage", metavar="RATE", help="Share that leaks: 0.12, 12%, or data (from them).")
-@click.option("--leakage-std", metavar="STD", help="Standard error of that share.")
+@option("--leakage RATE", "Share that leaks: 0.12, 12%, or data (from them).")
+@option("--leakage-std STD", "Standard error of that share.")
 @sampling_options("Models to fit")
 @explain_option
-@click.option("--report", metavar="FILE", help="Write an HTML report.")
-@click.option("--suspects", metavar="FILE", help="Write what looks leaked as CSV; rows count from 0.")
+@option("--report FILE", "Write an HTML report.")
+@option("--suspects FILE", "Write what looks leaked as CSV; rows count from 0.")
 @output_options()
 def command(
     file: str,

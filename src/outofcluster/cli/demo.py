@@ -15,7 +15,7 @@ import numpy as np
 
 from outofcluster._base.arguments import check_integer
 from outofcluster.auditing.result import Audit
-from outofcluster.cli.options import explain_option, json_option
+from outofcluster.cli.options import explain_option, json_option, option
 from outofcluster.cli.printing import as_json, console, in_options, on_screen, show_audit, write_output
 from outofcluster.cli.running import check_files
 from outofcluster.datasets import Patients, make_patients
@@ -32,8 +32,8 @@ _FOLDS = 5
 @click.option("--report", default="report.html", show_default=True, metavar="FILE", help="HTML report to write.")
 @json_option
 @explain_option
-@click.option("--fits", default=200, show_default=True, metavar="N", help="Models to fit to resamples.")
-@click.option("--seed", default=0, show_default=True, metavar="N", help="Seed of the simulation.")
+@option("--fits N", "Models to fit to resamples.", default=200)
+@option("--seed N", "Seed of the simulation.", default=0)
 def command(report: str, json_path: str | None, explain: bool, fits: int, seed: int) -> None:
     """See it work on simulated patients, for whom the true loss is known. Nothing is downloaded.
 

@@ -12,7 +12,7 @@ import numpy as np
 from outofcluster._base.arguments import check_integer
 from outofcluster._base.exceptions import InputError
 from outofcluster.auditing.choices import largest_rate
-from outofcluster.cli.options import SuggestingGroup, encoding_option, json_option
+from outofcluster.cli.options import SuggestingGroup, encoding_option, example, json_option, option
 from outofcluster.cli.printing import as_json, console, on_screen, write_output
 from outofcluster.cli.running import check_files
 from outofcluster.cli.table import column, read_decimal_commas, read_table
@@ -21,9 +21,11 @@ from outofcluster.leakage.rate import Leakage
 _PAIRS = (("left", "right", "probability"), ("unique_id_l", "unique_id_r", "match_probability"))
 """Columns of a file of pairs; the second are those of splink."""
 
-_folds = click.option(
-    "--folds", "cv", default=5, show_default=True, metavar="N", help="Folds of the cross-validation to come."
-)
+_folds = option("--folds N", "Folds of the cross-validation to come.", "cv", default=5)
+_DRAWN = "What was drawn at random: entities (true clusters), records, or clusters (approximate ones).  [entities]"
+_SAMPLED = "Column of true and false: which records were drawn, the others being mates that were looked up."
+_AUDITED = "leakage audited sample.csv --true person --groups patient --drawn records \\\n      --sampled drawn"
+_PRECISION_RECALL = "leakage precision-recall --precision 0.95 --recall 0.9 --file v.csv --groups id"
 
 
 @click.group("leakage", cls=SuggestingGroup)
@@ -35,28 +37,12 @@ def command() -> None:
     """
 
 
-@command.command(
-    "audited",
-    epilog="""\b
-Example:
-  outofcluster leakage audited sample.csv --true person --groups patient --drawn records \\
-      --sampled drawn""",
-)
+@command.command("audited", epilog=example(_AUDITED))
 @click.argument("file", metavar="FILE")
-@click.option("--true", "true_column", required=True, metavar="COL", help="Column of the true clusters.")
-@click.option("--groups", required=True, metavar="COL", help="Column of the approximate clusters.")
-@click.option(
-    "--drawn",
-    type=click.Choice(["entities", "records", "clusters"]),
-    default="entities",
-    metavar="KIND",
-    help="What was drawn at random: entities (true clusters), records, or clusters (approximate ones).  [entities]",
-)
-@click.option(
-    "--sampled",
-    metavar="COL",
-    help="Column of true and false: which records were drawn, the others being mates that were looked up.",
-)
+@option("--true COL", "Column of the true clusters.", "true_column", required=True)
+@option("--groups COL", "Column of the approximate clusters.", required=True)
+@option("--drawn KIND", _DRAWN, choices=("entities", "records", "clusters"), default="entities")
+@option("--sampled COL", _SAMPLED)
 @_folds
 @encoding_option
 @json_option
@@ -78,21 +64,14 @@ def from_audited(
     _show(lambda side: Leakage.from_true_groups(true, approximate, of=side, **drawing), json_path)
 
 
-@command.command(
-    "pairs",
-    epilog="""\b
-Example:
-  outofcluster leakage pairs predictions.parquet visits.csv --groups patient --id visit""",
-)
+@command.command("pairs", epilog=example("leakage pairs predictions.parquet visits.csv --groups patient --id visit"))
 @click.argument("pairs", metavar="PAIRS")
 @click.argument("file", metavar="FILE")
-@click.option("--groups", required=True, metavar="COL", help="Column of FILE with the approximate clusters.")
-@click.option(
-    "--id", "id_column", metavar="COL", help="Column of FILE with the names of records in PAIRS.  [row numbers from 0]"
-)
-@click.option("--left", metavar="COL", help="Column of PAIRS: one record.")
-@click.option("--right", metavar="COL", help="Column of PAIRS: the other one.")
-@click.option("--probability", metavar="COL", help="Column of PAIRS: probability that both belong to one cluster.")
+@option("--groups COL", "Column of FILE with the approximate clusters.", required=True)
+@option("--id COL", "Column of FILE with the names of records in PAIRS.  [row numbers from 0]", "id_column")
+@option("--left COL", "Column of PAIRS: one record.")
+@option("--right COL", "Column of PAIRS: the other one.")
+@option("--probability COL", "Column of PAIRS: probability that both belong to one cluster.")
 @_folds
 @encoding_option
 @json_option
@@ -134,26 +113,16 @@ def from_pairs(
     _show(lambda side: Leakage.from_pair_probabilities(groups=approximate, cv=cv, of=side, **known), json_path)
 
 
-@command.command(
-    "precision-recall",
-    epilog="""\b
-Example:
-  outofcluster leakage precision-recall --precision 0.95 --recall 0.9 --file v.csv --groups id""",
-)
-@click.option("--precision", type=float, metavar="X", required=True, help="Share of the linked pairs that are true.")
-@click.option("--recall", type=float, metavar="X", required=True, help="Share of the true pairs that are linked.")
-@click.option("--precision-std", type=float, metavar="X", help="Standard error of the precision.")
-@click.option("--recall-std", type=float, metavar="X", help="Standard error of the recall.")
-@click.option("--links", "n_links", type=float, metavar="N", help="Number of linked pairs: all pairs inside clusters.")
-@click.option("--records", "n_records", type=int, metavar="N", help="Number of records.")
-@click.option("--file", metavar="FILE", help="Count links, records and mates in this table instead.")
-@click.option("--groups", metavar="COL", help="Its column of the approximate clusters.")
-@click.option(
-    "--mates",
-    type=float,
-    metavar="X",
-    help="Mates of a leaking record on the other side.  [by the sizes of --groups, else 1]",
-)
+@command.command("precision-recall", epilog=example(_PRECISION_RECALL))
+@option("--precision X", "Share of the linked pairs that are true.", type=float, required=True)
+@option("--recall X", "Share of the true pairs that are linked.", type=float, required=True)
+@option("--precision-std X", "Standard error of the precision.", type=float)
+@option("--recall-std X", "Standard error of the recall.", type=float)
+@option("--links N", "Number of linked pairs: all pairs inside clusters.", "n_links", type=float)
+@option("--records N", "Number of records.", "n_records", type=int)
+@option("--file FILE", "Count links, records and mates in this table instead.")
+@option("--groups COL", "Its column of the approximate clusters.")
+@option("--mates X", "Mates of a leaking record on the other side.  [by the sizes of --groups, else 1]", type=float)
 @_folds
 @encoding_option
 @json_option

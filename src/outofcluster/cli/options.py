@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -44,102 +44,82 @@ def _read_backend(context: click.Context, option: click.Parameter, backend: str)
 _OF_COLUMNS = ("target", "groups", "more_groups", "drop", "keep", "drop_missing_target", "encoding")
 """Options that say what the columns of a table are."""
 
-_Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-_GROUPS = click.option("--groups", required=True, metavar="COL", help="Column of the clusters, never a feature.")
-_GROUPS_BY_THRESHOLD = click.option(
-    "--groups",
-    required=True,
-    multiple=True,
-    metavar="THRESHOLD=COL",
-    help="Linkage threshold and column of its clusters, such as 0.9=tight; once for each threshold.",
-)
-_TASKS = click.Choice(["classification", "regression"])
-encoding_option = click.option("--encoding", default="utf-8", metavar="NAME", help="Encoding of a CSV file.  [utf-8]")
-json_option = click.option("--json", "json_path", metavar="FILE", help="Write the numbers as JSON; - for the screen.")
-explain_option = click.option("--explain", is_flag=True, help="Show in full what the answer rests on.")
-_CONFIDENCE = click.option(
-    "--confidence-level", default=0.95, show_default=True, metavar="P", help="Confidence level of the intervals."
-)
-_ERROR_MODEL = click.option(
-    "--error-model",
-    type=click.Choice(["auto", "records", "fragments"]),
-    default="auto",
-    metavar="KIND",
-    help="What leaks: records (RATE is a share of the training records) or fragments (of the held-out ones).  [auto]",
-)
-_FAIL_ON = click.option(
-    "--fail-on",
-    type=click.Choice(["note", "info", "warning", "severe", "never"]),
-    default="severe",
-    metavar="LEVEL",
-    help="Exit 1 from note, warning, severe or never.  [severe]",
-)
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def data_options(*, by_threshold: bool = False) -> _Decorator:
-    """The options that say what is modelled, with one clustering, or with one for each linkage threshold."""
-    option = click.option
+def option(words: str, text: str, name: str = "", *, choices: Sequence[str] = (), **settings: Any) -> Decorator:
+    """An option such as "--folds N" with its help; one without a second word is switched on.
+
+    ``name`` is the argument for which it stands, where that is called otherwise, and ``choices`` are its values.
+    """
+    flag, _, metavar = words.partition(" ")
+    if choices:
+        settings["type"] = click.Choice(choices)
+    settings["show_default"] = isinstance(settings.get("default"), int | float)
+    names = [flag, name] if name else [flag]
+    return click.option(*names, metavar=metavar or None, is_flag=None if metavar else True, help=text, **settings)
+
+
+def example(words: str) -> str:
+    """The end of a help text: an example."""
+    return f"\b\nExample:\n  outofcluster {words}"
+
+
+encoding_option = option("--encoding NAME", "Encoding of a CSV file.  [utf-8]", default="utf-8")
+json_option = option("--json FILE", "Write the numbers as JSON; - for the screen.", "json_path")
+explain_option = option("--explain", "Show in full what the answer rests on.")
+_GROUPS = option("--groups COL", "Column of the clusters, never a feature.", required=True)
+
+
+def data_options(groups: Decorator = _GROUPS) -> Decorator:
+    """The options that say what is modelled; ``groups`` is the one that names the clusters."""
+    backends = "local, dask://HOST:PORT or ray://HOST:PORT.  [local]"
+    tasks = ("classification", "regression")
     return _together(
         click.argument("file", metavar="FILE"),
-        option("--target", required=True, metavar="COL", help="Column to predict."),
-        _GROUPS_BY_THRESHOLD if by_threshold else _GROUPS,
-        option("--drop", multiple=True, metavar="COL", help="Column to leave out; may be repeated."),
-        option("--keep", multiple=True, metavar="COL", help="Feature that is no id although it looks like one."),
-        option("--drop-missing-target", is_flag=True, help="Leave out records without a target."),
+        option("--target COL", "Column to predict.", required=True),
+        groups,
+        option("--drop COL", "Column to leave out; may be repeated.", multiple=True),
+        option("--keep COL", "Feature that is no id although it looks like one.", multiple=True),
+        option("--drop-missing-target", "Leave out records without a target."),
         encoding_option,
-        option("--task", type=_TASKS, metavar="KIND", help="classification or regression.  [by the target]"),
-        option("--model", metavar="NAME", help=f"{', '.join(MODELS)}, or module:object.  [by the task]"),
-        option("--loss", metavar="NAME", help="Loss, such as zero_one, squared_error or brier."),
-        option("--scoring", multiple=True, metavar="NAME", help="Metrics of scikit-learn by commas: roc_auc,f1."),
-        option("--folds", "cv", default=5, show_default=True, metavar="N", help="Folds of the cross-validation."),
-        option(
-            "--seed",
-            "random_state",
-            default=0,
-            show_default=True,
-            metavar="N",
-            help="The same seed gives the same numbers.",
-        ),
-        option("--jobs", "n_jobs", type=int, metavar="N", help="Workers, -1 for all.  [1 for linear models, else -1]"),
-        option(
-            "--backend",
-            default="local",
-            callback=_read_backend,
-            metavar="WHERE",
-            help="local, dask://HOST:PORT or ray://HOST:PORT.  [local]",
-        ),
+        option("--task KIND", "classification or regression.  [by the target]", choices=tasks),
+        option("--model NAME", f"{', '.join(MODELS)}, or module:object.  [by the task]"),
+        option("--loss NAME", "Loss, such as zero_one, squared_error or brier."),
+        option("--scoring NAME", "Metrics of scikit-learn by commas: roc_auc,f1.", multiple=True),
+        option("--folds N", "Folds of the cross-validation.", "cv", default=5),
+        option("--seed N", "The same seed gives the same numbers.", "random_state", default=0),
+        option("--jobs N", "Workers, -1 for all.  [1 for linear models, else -1]", "n_jobs", type=int),
+        option("--backend WHERE", backends, default="local", callback=_read_backend),
     )
 
 
-def sampling_options(models: str) -> _Decorator:
+def sampling_options(models: str) -> Decorator:
     """The options that say how an audit samples; ``models`` says in words what is counted by --fits."""
     # A third of the fits for records is added below the leakage rate, and some for fragments without likely pieces.
     usual = f"records: {_FITS['records'] * 4 // 3}, fragments: {_FITS['fragments'] + _FITS_OF_PIECES}"
+    kinds = "records (RATE is a share of the training records) or fragments (of the held-out ones).  [auto]"
+    unmix = "Fit no models without the records that look leaked."
     return _together(
-        _ERROR_MODEL,
-        _CONFIDENCE,
-        click.option("--fits", "n_fits", type=int, metavar="N", help=f"{models}.  [{usual}]"),
-        click.option(
-            "--no-unmix",
-            "unmix",
-            is_flag=True,
-            callback=lambda _, __, off: False if off else "auto",
-            help="Fit no models without the records that look leaked.",
-        ),
+        option("--error-model KIND", f"What leaks: {kinds}", choices=("auto", "records", "fragments"), default="auto"),
+        option("--confidence-level P", "Confidence level of the intervals.", default=0.95),
+        option("--fits N", f"{models}.  [{usual}]", "n_fits", type=int),
+        option("--no-unmix", unmix, "unmix", callback=lambda _, __, off: False if off else "auto"),
     )
 
 
-def output_options() -> _Decorator:
+def output_options() -> Decorator:
     """The options that say what becomes of the numbers and of finished work."""
+    levels = ("note", "info", "warning", "severe", "never")
+    failing = "Exit 1 from note, warning, severe or never.  [severe]"
     return _together(
         json_option,
-        click.option("--checkpoint", metavar="FILE", help="Keep finished work here.  [a cache, until it is done]"),
-        _FAIL_ON,
+        option("--checkpoint FILE", "Keep finished work here.  [a cache, until it is done]"),
+        option("--fail-on LEVEL", failing, choices=levels, default="severe"),
     )
 
 
-def _together(*decorators: _Decorator) -> _Decorator:
+def _together(*decorators: Decorator) -> Decorator:
     return lambda command: reduce(lambda decorated, decorator: decorator(decorated), reversed(decorators), command)
 
 

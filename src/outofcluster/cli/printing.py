@@ -36,8 +36,6 @@ _OPTIONS = {
     "n_fits": "--fits",
     "n_jobs": "--jobs",
     "ids": "--id",
-    "left": "--left",
-    "right": "--right",
     "n_links": "--links",
     "n_records": "--records",
     "random_state": "--seed",
@@ -46,8 +44,19 @@ _OPTIONS = {
     "suspects()": "--suspects",
 }
 """Options that are called otherwise than the arguments for which they stand."""
-_SAME_NAME = {"alpha", "checkpoint", "confidence_level", "drawn", "error_model", "leakage", "loss", "mates", "pool"}
-_SAME_NAME |= {"precision", "precision_std", "recall", "recall_std", "sampled", "scoring"}
+_SAME_NAME = {
+    "alpha",
+    "checkpoint",
+    "confidence_level",
+    "drawn",
+    "error_model",
+    "leakage",
+    "left",
+    "loss",
+    "mates",
+    "pool",
+}
+_SAME_NAME |= {"precision", "precision_std", "recall", "recall_std", "right", "sampled", "scoring"}
 _OPTIONS |= {name: f"--{name.replace('_', '-')}" for name in _SAME_NAME}
 
 _REMEDIES = {

@@ -11,28 +11,32 @@ from typing import Any
 import click
 
 from outofcluster._base.exceptions import InputError, MissingExtraError
-from outofcluster.cli.options import Problem, data_options, output_options, read_problem, read_rate, sampling_options
+from outofcluster.cli.options import (
+    Problem,
+    data_options,
+    example,
+    option,
+    output_options,
+    read_problem,
+    read_rate,
+    sampling_options,
+)
 from outofcluster.cli.printing import as_json, console, exit_status, on_screen, show_account, show_sweep
 from outofcluster.cli.running import FinishedWork, check_files, command_line, conclude, fitting
 
 _PICTURES = (".png", ".svg", ".pdf")
+_GROUPS = "Linkage threshold and column of its clusters, such as 0.9=tight; once for each threshold."
+_LEAKAGE = "Share that leaks at a threshold, once for each of them; a RATE alone holds for all."
 
-_EPILOG = """\b
-Example:
-  outofcluster sweep visits.csv --target ill --groups 0.5=loose --groups 0.9=tight \\
+_EXAMPLE = """sweep visits.csv --target ill --groups 0.5=loose --groups 0.9=tight \\
       --leakage 0.5=0.02 --leakage 0.9=0.1 --plot visits.png"""
 
 
-@click.command("sweep", epilog=_EPILOG)
-@data_options(by_threshold=True)
-@click.option(
-    "--leakage",
-    multiple=True,
-    metavar="[THRESHOLD=]RATE",
-    help="Share that leaks at a threshold, once for each of them; a RATE alone holds for all.",
-)
+@click.command("sweep", epilog=example(_EXAMPLE))
+@data_options(option("--groups THRESHOLD=COL", _GROUPS, required=True, multiple=True))
+@option("--leakage [THRESHOLD=]RATE", _LEAKAGE, multiple=True)
 @sampling_options("Models to fit at each threshold")
-@click.option("--plot", metavar="FILE", help="Draw the answer: PNG, SVG or PDF.")
+@option("--plot FILE", "Draw the answer: PNG, SVG or PDF.")
 @output_options()
 def command(
     file: str,

@@ -8,20 +8,16 @@ from typing import Any
 
 import click
 
-from outofcluster.cli.options import data_options, json_option, read_problem
+from outofcluster.cli.options import data_options, example, json_option, option, read_problem
 from outofcluster.cli.printing import as_json, console, on_screen, show_account, write_output
 from outofcluster.cli.running import check_files, fitting
 
-_EPILOG = """\b
-Example:
-  outofcluster test visits.csv --target ill --groups patient"""
 
-
-@click.command("test", epilog=_EPILOG)
+@click.command("test", epilog=example("test visits.csv --target ill --groups patient"))
 @data_options()
-@click.option("--alpha", default=0.05, show_default=True, metavar="P", help="Level of the test.")
+@option("--alpha P", "Level of the test.", default=0.05)
 @json_option
-@click.option("--fail-on-effect", is_flag=True, help="Exit with 1 if an effect was found.")
+@option("--fail-on-effect", "Exit with 1 if an effect was found.")
 def command(file: str, alpha: float, json_path: str | None, fail_on_effect: bool, **options: Any) -> None:
     """Test whether training on records of the held-out clusters makes the model better on them.
 
