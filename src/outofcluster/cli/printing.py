@@ -44,18 +44,7 @@ _OPTIONS = {
     "suspects()": "--suspects",
 }
 """Options that are called otherwise than the arguments for which they stand."""
-_SAME_NAME = {
-    "alpha",
-    "checkpoint",
-    "confidence_level",
-    "drawn",
-    "error_model",
-    "leakage",
-    "left",
-    "loss",
-    "mates",
-    "pool",
-}
+_SAME_NAME = {"alpha", "checkpoint", "confidence_level", "drawn", "error_model", "leakage", "left", "loss", "mates"}
 _SAME_NAME |= {"precision", "precision_std", "recall", "recall_std", "right", "sampled", "scoring"}
 _OPTIONS |= {name: f"--{name.replace('_', '-')}" for name in _SAME_NAME}
 
