@@ -1,11 +1,16 @@
 """A table of visits, a command that runs in this process, and one audit that many tests show and write."""
 
+import contextlib
+import io
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import outofcluster as ooc
+import outofcluster.auditing.run
 import outofcluster.cli.audit as audit_command
 from outofcluster.cli import main
 
@@ -61,23 +66,39 @@ def run(folder, main_of):
 
 @pytest.fixture(scope="session")
 def audited(tmp_path_factory):
-    """What the command has fitted for records.csv at a rate of 10 %."""
-    kept = []
-    real = audit_command._audit
+    """One audit by the command, with a report: its result, the arguments of `audit`, what was said, and its folder."""
+    calls = []
+    real = ooc.auditing.run.audit
+
+    def audit(*arguments, **options):
+        calls.append((arguments, options, real(*arguments, **options)))
+        return calls[0][2]
+
+    folder, out, err = tmp_path_factory.mktemp("audited"), io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("audited"))
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        patch.setattr(audit_command, "_audit", lambda *given: kept.append(real(*given)) or kept[0])
+        patch.chdir(folder)
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        patch.setattr("outofcluster.auditing.run.audit", audit)
         visits().to_csv("records.csv", index=False)
-        words = ("audit", "records.csv", *PLAIN, "--leakage", "0.1", "--leakage-std", "0.02", "--fits", "60")
-        patch.setattr(sys, "argv", ["outofcluster", *words, "--folds", "3", "--json", "out.json"])
-        with pytest.raises(SystemExit):
+        words = ("audit", "records.csv", *PLAIN, "--leakage", "10%", "--leakage-std", "0.02", "--fits", "60")
+        words += ("--folds", "3", "--seed", "3", "--json", "out.json", "--report", "out.html")
+        patch.setattr(sys, "argv", ["outofcluster", *words])
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as left:
             main()
-    return kept[0]
+    arguments, options, result = calls[0]
+    return SimpleNamespace(
+        status=left.value.code,
+        out=out.getvalue(),
+        err=err.getvalue(),
+        folder=folder,
+        arguments=arguments,
+        options=options,
+        result=result.at_leakage(ooc.Leakage(0.1, 0.02, "validation")),
+    )
 
 
 @pytest.fixture
 def shown(monkeypatch, audited, run):
     """Run the audit with other options, and without a fit."""
-    monkeypatch.setattr(audit_command, "_audit", lambda *_: audited)
+    monkeypatch.setattr(audit_command, "_audit", lambda *_: audited.result)
     return lambda *words: run("audit", "records.csv", *PLAIN, *words)

@@ -3,6 +3,8 @@
 import json
 import re
 import sys
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,11 +15,11 @@ from sklearn.preprocessing import StandardScaler
 
 import outofcluster as ooc
 import outofcluster.cli.audit as audit_command
-from outofcluster.auditing.beginning import Beginning
+from outofcluster.auditing.beginning import Beginning, announce
 from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.summary import Summary
-from outofcluster.cli.printing import exit_status
+from outofcluster.cli.printing import _time, exit_status
 from outofcluster.inference.estimates import decimals, fixed
 
 PLAIN = ("--target", "ill", "--groups", "patient")
@@ -32,19 +34,36 @@ def numbers(path):
 # --- the answer ---------------------------------------------------------------------------------------
 
 
-def test_the_numbers_are_those_of_python(run, folder, frame):
-    options = ("--leakage", "10%", "--leakage-std", "0.02", "--fits", "60", "--folds", "3", "--seed", "3")
-    status, out, err = run("audit", "records.csv", *PLAIN, *options, "--json", "out.json", "--report", "out.html")
-    assert (status, err) == (0, "")
-    summary, data = numbers(folder / "out.json")
-    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-    leakage = ooc.Leakage(0.1, 0.02, of="validation")
-    rest = {"groups": frame["patient"].to_numpy(), "leakage": leakage, "n_fits": 60, "random_state": 3, "cv": 3}
-    expected = ooc.audit(model, frame[["age", "dose"]].to_numpy(), frame["ill"].to_numpy(), **rest)
+def test_the_options_are_the_arguments_of_python(audited, frame):
+    (model, X, y), options = audited.arguments, audited.options
+    assert str(model) == str(make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)))
+    assert np.array_equal(X, frame[["age", "dose"]].to_numpy())
+    assert np.array_equal(y, frame["ill"].to_numpy(dtype=str))
+    assert np.array_equal(options.pop("groups"), frame["patient"].to_numpy())
+    assert options.pop("checkpoint").endswith("fits")
+    assert options == {
+        "leakage": 0.1,
+        "cv": 3,
+        "n_fits": 60,
+        "random_state": 3,
+        "error_model": "auto",
+        "unmix": "auto",
+        "confidence_level": 0.95,
+        "loss": None,
+        "scoring": None,
+        "n_jobs": None,
+        "progress": True,
+    }
+
+
+def test_the_answer_is_that_of_python(audited):
+    assert (audited.status, audited.err) == (0, "")
+    summary, data = numbers(audited.folder / "out.json")
+    expected = audited.result
     assert summary.naive == expected.naive
     assert summary.corrected == expected.corrected
     assert summary.test == expected.summary.test
-    said = " ".join(out.split())
+    said = " ".join(audited.out.split())
     for words in (
         "records.csv: 90 records of 30 clusters, 3 records in a typical cluster.",
         "Target ill: 2 classes: ",
@@ -60,10 +79,10 @@ def test_the_numbers_are_those_of_python(run, folder, frame):
     assert data["about"]["features"] == "age, dose"
     assert data["about"]["groups"] == "patient"
     assert "--leakage-std 0.02" in data["about"]["command"]
-    html = (folder / "out.html").read_text(encoding="utf-8")
+    html = (audited.folder / "out.html").read_text(encoding="utf-8")
     assert "Audit of records.csv" in html
     assert data["about"]["sha256"] in html
-    assert not list((folder / "cache").rglob("*fold*"))
+    assert not list((audited.folder / "cache").rglob("*fold*"))
 
 
 @pytest.mark.slow
@@ -102,11 +121,12 @@ def test_the_rate_and_the_suspects_come_from_the_records(run, folder):
     assert numbers(folder / "plain.json")[0].unmixed is None
 
 
-def test_features_that_tell_no_clusters_apart_leave_no_suspects_but_all_else(run, folder, frame):
-    rng = np.random.default_rng(2)
-    frame[["patient"]].assign(noise=rng.standard_normal(90), ill=rng.choice(["yes", "no"], 90)).to_csv("n.csv")
-    words = (*PLAIN, "--leakage", "0.1", "--fits", "60", "--folds", "3", "--suspects", "s.csv", "--json", "out.json")
-    status, out, err = run("audit", "n.csv", *words)
+def test_features_that_tell_no_clusters_apart_leave_no_suspects_but_all_else(shown, folder, monkeypatch):
+    def refuse(_):
+        raise ooc.InputError("suspects() needs features that tell entities apart, which these records do not have.")
+
+    monkeypatch.setattr(Audit, "suspects", refuse)
+    status, out, err = shown("--suspects", "s.csv", "--json", "out.json")
     assert (status, err.count("\n")) == (3, 1)
     assert err.startswith("outofcluster: --suspects needs features that tell entities apart")
     assert (folder / "out.json").exists()
@@ -144,6 +164,7 @@ def test_a_cluster_gives_the_numbers_of_this_machine(run, folder):
     assert numbers(folder / "there.json")[0].corrected == numbers(folder / "here.json")[0].corrected
 
 
+@pytest.mark.slow
 def test_metrics_in_lines_of_their_own(run, folder):
     words = ("--folds", "3", "--fits", "60", "--leakage", "0.1", "--json", "out.json", "--confidence-level", "0.8")
     scoring = ("--scoring", "roc_auc, neg_brier_score", "--scoring", "f1")
@@ -168,7 +189,7 @@ def test_metrics_in_lines_of_their_own(run, folder):
 @pytest.mark.parametrize("model", ["ridge", "forest", "boosting"])
 def test_other_models_and_targets(run, folder, model, target):
     words = ("--target", target, "--groups", "patient", "--model", model, "--fits", "60", "--json", "out.json")
-    status, out, err = run("audit", "records.csv", *words)
+    status, _, err = run("audit", "records.csv", *words)
     assert status == 0, err
     summary, _ = numbers(folder / "out.json")
     assert summary.loss == ("zero_one" if target == "ill" else "squared_error")
@@ -242,38 +263,38 @@ SAID = {
 
 
 @pytest.mark.parametrize("name", SAID)
-def test_what_may_be_meant_is_said_before_any_fit(run, frame, monkeypatch, name):
+def test_what_may_be_meant_is_said_before_any_fit(main_of, folder, frame, monkeypatch, name):
     words, columns, sentence = SAID[name]
 
-    def stop(_):
+    def begin(problem, *_):
+        task = SimpleNamespace(estimator=problem.estimator)
+        monkeypatch.setattr(Beginning, "seconds_per_fit", lambda _: 0.0)
+        announce(lambda: Beginning(task, None, None, 1))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Beginning, "seconds_per_fit", stop)
+    monkeypatch.setattr(audit_command, "_audit", begin)
     if name == "a giveaway":
         columns = {"sick": frame["ill"], "kind": np.where(frame["ill"] == "yes", np.arange(90) % 2, 2).astype(str)}
         words += ("--drop", "ill")
     frame.assign(**columns).to_csv("records.csv", index=False)
-    status, out, _ = run("audit", "records.csv", *PLAIN, *words)
+    status, out, _ = main_of("audit", "records.csv", *PLAIN, *words)
     assert status == 130
     assert sentence in " ".join(out.split())
 
 
-def test_the_account_estimates_the_time(run, monkeypatch):
-    class Enough(Exception):
-        pass
-
-    def audit(problem, *_):
-        for seconds, words in ((0.001, "some seconds"), (0.2, "about 40 seconds"), (9, "about 30 minutes")):
-            monkeypatch.setattr(Beginning, "seconds_per_fit", lambda _, s=seconds: s)
-            from outofcluster.cli.printing import _time
-
-            begun = Beginning(None, None, None, 200, 50)
-            assert _time(begun, None, 1) == f"250 models will be fitted, which takes {words}."
-        assert "at each of 3 thresholds, which takes about 1.5 hours." in _time(begun, 1, 3)
-        raise ooc.InputError("done")
-
-    monkeypatch.setattr(audit_command, "_audit", audit)
-    assert run("audit", "records.csv", *PLAIN)[2] == "outofcluster: done\n"
+@pytest.mark.parametrize(
+    ("seconds", "n_thresholds", "words"),
+    [
+        (0.001, 1, "fitted, which takes some seconds."),
+        (0.2, 1, "fitted, which takes about 40 seconds."),
+        (9, 1, "fitted, which takes about 30 minutes."),
+        (9, 3, "fitted at each of 3 thresholds, which takes about 1.5 hours."),
+    ],
+)
+def test_the_account_estimates_the_time(monkeypatch, seconds, n_thresholds, words):
+    monkeypatch.setattr(Beginning, "seconds_per_fit", lambda _: seconds)
+    beginning = Beginning(None, None, None, fits=200, compiled_fits=50)
+    assert _time(beginning, None, n_thresholds) == f"250 models will be {words}"
 
 
 # --- findings -----------------------------------------------------------------------------------------
@@ -289,12 +310,12 @@ def test_the_exit_status_follows_fail_on():
     assert [exit_status([finding], "note") for finding in findings.values()] == [1, 1, 1]
 
 
-def test_findings_speak_of_options_and_severe_ones_fail(shown, monkeypatch):
+def test_findings_speak_of_options_and_severe_ones_fail(shown, audited, monkeypatch):
     findings = (
         Finding("out-of-range", "severe", "It is [bold]bad[/bold].", "Stop."),
         Finding("error-model", "info", "Fragments.", "Give error_model= if you know better."),
     )
-    monkeypatch.setattr(Audit, "findings", findings)
+    monkeypatch.setitem(vars(audited.result), "summary", replace(audited.result.summary, findings=findings))
     status, out, _ = shown()
     assert status == 1
     assert "Severe out-of-range: It is [bold]bad[/bold].\n    What to do: Stop." in out
@@ -351,7 +372,7 @@ REFUSED = {
         "--leakage must be at most 0.5, beyond which nothing can be told, got 0.6",
     ),
     "the data's rate of fragments": (
-        ("--leakage", "data", "--drop", "ratio"),
+        ("--leakage", "data", "--error-model", "fragments", "--drop", "ratio"),
         "--leakage must be a rate for --error-model fragments, got 'data', which works for records only.",
     ),
     "a loss and a metric": (
@@ -403,31 +424,30 @@ def test_a_model_that_fails_is_one_sentence(run, folder, monkeypatch):
 # --- the test -----------------------------------------------------------------------------------------
 
 
-def test_the_test_on_a_table(run, folder, frame):
-    words = ("test", "records.csv", *PLAIN, "--folds", "3")
-    status, out, err = run(*words, "--json", "test.json")
-    assert (status, err) == (0, "")
-    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-    X, y = frame[["age", "dose"]].to_numpy(), frame["ill"].to_numpy()
-    expected = ooc.leakage_test(model, X, y, groups=frame["patient"].to_numpy(), cv=3, random_state=0)
+def test_the_test_on_a_table(run, folder, frame, monkeypatch):
+    calls = []
+
+    def watch(*arguments, **options):
+        calls.append((options, ooc.leakage_test(*arguments, **options)))
+        return calls[-1][1]
+
+    monkeypatch.setattr("outofcluster.auditing.effect_test.leakage_test", watch)
+    words = ("test", "records.csv", *PLAIN, "--folds", "3", "--fail-on-effect")
+    status, out, err = run(*words, "--alpha", "0.5", "--json", "test.json")
+    ((options, expected),) = calls
+    assert (status, err) == (int(expected.rejected), "")
+    assert np.array_equal(options.pop("groups"), frame["patient"].to_numpy())
+    assert options == {"cv": 3, "alpha": 0.5, "random_state": 0, "n_jobs": None, "loss": None, "scoring": None}
     data = json.loads((folder / "test.json").read_text())
     assert ooc.LeakageTest.from_dict(data) == expected
     assert data["sentence"] == expected.sentence
     assert f"p = {expected.pvalue:.2g}" in out
     assert "records.csv: 90 records of 30 clusters" in out
-
-
-def test_an_effect_can_fail_a_pipeline(run):
-    rng = np.random.default_rng(0)
-    ward = np.repeat(np.arange(4), 60)
-    X = rng.standard_normal((240, 3))
-    ill = (X * (3 * rng.standard_normal((4, 3)))[ward]).sum(axis=1) > 0
-    pd.DataFrame(X, columns=list("abc")).assign(ward=ward, ill=ill).to_csv("wards.csv", index=False)
-    words = ("test", "wards.csv", "--target", "ill", "--groups", "ward", "--folds", "4", "--fail-on-effect")
-    status, out, _ = run(*words)
-    assert status == 1
-    assert "A cluster effect was found (p = " in out
-    status, out, err = run(*words, "--alpha", "1e-300", "--json", "-")
+    # An effect fails a pipeline only where that is asked for.
+    found = replace(expected, pvalue=1e-9)
+    monkeypatch.setattr("outofcluster.auditing.effect_test.leakage_test", lambda *_, **__: found)
+    assert run(*words)[0] == 1
+    status, out, err = run(*words[:-1], "--json", "-")
     assert status == 0
-    assert json.loads(out)["rejected"] is False
-    assert err.count("No cluster effect was found (p = ") == 1
+    assert json.loads(out)["rejected"] is True
+    assert err.count("A cluster effect was found (p = ") == 1

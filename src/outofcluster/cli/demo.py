@@ -114,17 +114,7 @@ class Demo:
 
 
 def run_demo(*, n_fits: int = 200, seed: int = 0) -> Demo:
-    """Simulate patients and audit a nearest-neighbour model on them.
-
-    Examples
-    --------
-    >>> from outofcluster.cli.demo import run_demo
-    >>> demo = run_demo(n_fits=60, seed=1)
-    >>> demo.audit.naive.value < demo.audit.corrected.value
-    True
-    >>> demo.audit.naive.interval[1] < demo.truth
-    True
-    """
+    """Simulate patients and audit a nearest-neighbour model on them."""
     from sklearn.neighbors import KNeighborsClassifier
 
     from outofcluster.auditing.run import audit

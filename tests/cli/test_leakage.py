@@ -1,0 +1,203 @@
+"""``outofcluster leakage``: the three ways to a rate, each as in Python, for both error models."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from outofcluster.leakage.rate import Leakage
+
+AUDITED = ("audited", "visits.csv", "--true", "person", "--groups", "patient")
+OF_TABLE = ("precision-recall", "--precision", "1", "--recall", "0.9", "--file", "visits.csv", "--groups", "patient")
+PAIRS = ("pairs", "visits.csv", "visits.csv", "--groups", "patient", "--probability", "half")
+LINKS = ("--links", "9", "--records", "9")
+
+
+@pytest.fixture
+def run(main_of, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    return lambda *words: main_of("leakage", *words)
+
+
+@pytest.fixture
+def linked(tmp_path):
+    rng = np.random.default_rng(0)
+    person = np.repeat(np.arange(200), 4)
+    patient = np.where(rng.random(800) < 0.1, 1000 + person, person)
+    frame = pd.DataFrame({"visit": [f"v{i}" for i in range(800)], "person": person, "patient": patient})
+    frame.assign(first=np.arange(800) % 4 == 0).to_csv(tmp_path / "visits.csv", index=False)
+    return frame
+
+
+def check(out, path, rate):
+    """The printed and the written rates are those that Python gives."""
+    data = json.loads(path.read_text())
+    for errors, of in (("records", "train"), ("fragments", "validation")):
+        expected = rate(of)
+        assert Leakage(**data[errors]) == expected
+        assert str(expected) in out
+        std = "" if expected.std is None else f" --leakage-std {expected.std:.3g}"
+        assert f"audit with: --error-model {errors} --leakage {expected.rate:.3g}{std}\n" in out
+
+
+def test_from_audited_records(run, tmp_path, linked):
+    words = ("--true", "person", "--groups", "patient", "--folds", "4", "--json", "o.json")
+    status, out, err = run("audited", "visits.csv", *words)
+    assert (status, err) == (0, "")
+    true, groups = linked["person"].to_numpy(), linked["patient"].to_numpy()
+    check(out, tmp_path / "o.json", lambda of: Leakage.from_true_groups(true, groups, cv=4, of=of))
+    assert out.startswith("If single records leak:\n    ")
+
+
+@pytest.mark.parametrize(("yes", "no"), [(True, False), (1, 0), ("yes", "no")])
+def test_from_drawn_records_and_their_mates(run, tmp_path, linked, yes, no):
+    rng = np.random.default_rng(2)
+    hit = rng.choice(800, 60, replace=False)
+    sample = linked[linked["person"].isin(linked["person"].to_numpy()[hit])]
+    mask = sample.index.isin(hit)
+    sample.assign(drawn=np.where(mask, yes, no)).to_csv(tmp_path / "sample.csv", index=False)
+    words = ("sample.csv", "--true", "person", "--groups", "patient", "--json", "o.json", "--drawn", "records")
+    true, groups = sample["person"].to_numpy(), sample["patient"].to_numpy()
+    for more, sampled in (((), None), (("--sampled", "drawn"), mask)):
+        status, out, err = run("audited", *words, *more)
+        assert (status, err) == (0, "")
+        rate = lambda of, s=sampled: Leakage.from_true_groups(true, groups, of=of, drawn="records", sampled=s)  # noqa: E731
+        check(out, tmp_path / "o.json", rate)
+    status, out, err = run("audited", *words[:-1], "clusters")
+    assert out.count("at least") == 2
+
+
+@pytest.mark.parametrize("how", ["rows", "ids", "splink", "named", "decimal commas"])
+def test_from_pairs(run, tmp_path, linked, how):
+    rng = np.random.default_rng(1)
+    left, right, m = rng.integers(0, 800, 300), rng.integers(0, 800, 300), rng.random(300) ** 3
+    names, words = ["left", "right", "probability"], []
+    one, two = left, right
+    if how not in ("rows", "decimal commas"):
+        words = ["--id", "visit"]
+        one, two = (linked["visit"].to_numpy()[rows] for rows in (left, right))
+    if how == "splink":
+        names = ["unique_id_l", "unique_id_r", "match_probability"]
+    if how == "named":
+        names = ["a", "b", "p"]
+        words += ["--left", "a", "--right", "b", "--probability", "p"]
+    form = {"sep": ";", "decimal": ","} if how == "decimal commas" else {}
+    pd.DataFrame(dict(zip(names, (one, two, m), strict=True))).to_csv(tmp_path / "pairs.csv", index=False, **form)
+    status, out, err = run("pairs", "pairs.csv", "visits.csv", "--groups", "patient", *words, "--json", "o.json")
+    assert (status, err) == (0, "")
+    groups = linked["patient"].to_numpy()
+    rate = lambda of: Leakage.from_pair_probabilities(left, right, m, groups=groups, cv=5, of=of)  # noqa: E731
+    check(out, tmp_path / "o.json", rate)
+
+
+@pytest.mark.usefixtures("linked")
+def test_from_precision_and_recall(run, tmp_path, linked):
+    numbers = ("--precision", "0.95", "--recall", "0.9", "--recall-std", "0.02", "--json", "o.json")
+    sizes = linked["patient"].value_counts().to_numpy()
+    links = float((sizes * (sizes - 1) / 2).sum())
+
+    counts, of_table = ("--links", str(links), "--records", "800"), ("--file", "visits.csv", "--groups", "patient")
+    counted = {"n_links": links, "n_records": 800}
+    clusters = {"groups": linked["patient"].to_numpy()}
+    for words, given in (
+        (counts, counted),
+        (of_table, clusters),
+        ((*counts, "--mates", "1.5"), counted | {"mates": 1.5}),
+        ((*of_table, "--mates", "1.5"), clusters | {"mates": 1.5}),
+    ):
+        status, out, err = run("precision-recall", *numbers, *words)
+        assert (status, err) == (0, "")
+        # Only where nothing is known about mates are the rates upper bounds.
+        at_most = words == counts
+        assert out.count("    at most ") == 2 * at_most
+        written = json.loads((tmp_path / "o.json").read_text())
+        assert all(rate.pop("at_most", False) == at_most for rate in written.values())
+        (tmp_path / "o.json").write_text(json.dumps(written))
+
+        def rate(of, given=given):
+            return Leakage.from_precision_recall(0.95, 0.9, of=of, validation_share=0.2, recall_std=0.02, **given)
+
+        check(out, tmp_path / "o.json", rate)
+
+
+def test_json_on_the_screen_and_rates_beyond_use(run):
+    words = ("--precision", "1", "--recall", "0.7", "--links", "1000", "--records", "1000", "--json", "-")
+    status, out, err = run("precision-recall", *words)
+    assert status == 0
+    assert 0.5 < json.loads(out)["fragments"]["rate"] < 0.9
+    assert "--error-model fragments --leakage 0.686" in err
+    status, out, err = run("precision-recall", *words[:3], "0.63", *words[4:])
+    assert json.loads(out)["fragments"]["rate"] > 0.9
+    assert "That is more than 90 %. For such rates nothing can be told." in err
+    assert json.loads(out)["records"]["std"] is None
+
+
+COUNTED = ("precision-recall", "--precision", "1", "--recall", "0.9")
+
+REFUSED = {
+    "a misspelt column": (
+        ("audited", "visits.csv", "--true", "persn", "--groups", "patient"),
+        "--true must be a column",
+    ),
+    "one column for both": (("audited", "visits.csv", "--true", "person", "--groups", "person"), "different columns"),
+    "drawn entities that are marked": (
+        (*AUDITED, "--sampled", "first"),
+        "--sampled must be None for --drawn entities, where all records of drawn entities are audited.",
+    ),
+    "no marks": (
+        (*AUDITED, "--drawn", "records", "--sampled", "visit"),
+        "--sampled must be a column of true and false, got 'v0' in column 'visit'.",
+    ),
+    "one fold": ((*AUDITED, "--folds", "1"), "--folds must be a whole number at least 2, got 1."),
+    "no columns of pairs": (
+        ("pairs", "visits.csv", "visits.csv", "--groups", "patient"),
+        "--left must be a column of PA",
+    ),
+    "names without --id": (
+        (*PAIRS, "--left", "visit", "--right", "visit"),
+        "'visit' must hold row numbers from 0 to 799, got 'v0'; give --id visit.",
+    ),
+    "rows outside": (
+        (*PAIRS, "--left", "patient", "--right", "patient"),
+        "'patient' must hold row numbers from 0 to 799, got '1000'; give --id COL, the column of FILE that has these",
+    ),
+    "names that are repeated": (
+        (*PAIRS, "--left", "visit", "--right", "visit", "--id", "person"),
+        "--id must name every record once, got",
+    ),
+    "names that are unknown": (
+        (*PAIRS, "--left", "patient", "--right", "visit", "--id", "visit"),
+        "--left must name records of ids, got '0', which is not one.",
+    ),
+    "one pipe for two tables": (
+        ("pairs", "-", "-", "--groups", "patient"),
+        "PAIRS and FILE must be different files, got '-' for both, which can be read once.",
+    ),
+    "a precision above 1": (("precision-recall", "--precision", "1.2", *COUNTED[3:], *LINKS), "--precision must lie"),
+    "nothing to count": (COUNTED, "--links must be a number, or groups given, from which it is counted, got None"),
+    "a file alone": ((*COUNTED, "--file", "visits.csv"), "--groups must be given along with --file."),
+    "clusters alone": ((*COUNTED, "--groups", "patient"), "--file must be given along with --groups."),
+    "counted twice": ((*OF_TABLE, "--links", "9"), "--links must be left out with --file, which is counted instead."),
+    "one fold to count in": ((*COUNTED, *LINKS, "--folds", "1"), "--folds must be a whole number at least 2, got 1."),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals_are_one_sentence(run, linked, name):
+    words, message = REFUSED[name]
+    linked.assign(half=0.5, first=np.arange(800) % 4 == 0).to_csv("visits.csv", index=False)
+    status, out, err = run(*words)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("outofcluster: ")
+    assert message in err
+
+
+def test_row_numbers_that_may_be_names_are_said_to_be_row_numbers(run, linked):
+    linked.assign(number=np.arange(800)[::-1]).to_csv("visits.csv", index=False)
+    pd.DataFrame({"left": [1, 9], "right": [2, 30], "probability": 0.3}).to_csv("pairs.csv", index=False)
+    status, _, err = run("pairs", "pairs.csv", "visits.csv", "--groups", "patient")
+    assert status == 0
+    assert err == "'left' is taken as row numbers; --id number takes it as names.\n" + (
+        "'right' is taken as row numbers; --id number takes it as names.\n"
+    )
