@@ -20,6 +20,7 @@ from outofcluster.leakage.rate import Leakage
 
 _PAIRS = (("left", "right", "probability"), ("unique_id_l", "unique_id_r", "match_probability"))
 """Columns of a file of pairs; the second are those of splink."""
+_MARKS = {"true": True, "1": True, "1.0": True, "yes": True, "false": False, "0": False, "0.0": False, "no": False}
 
 _folds = option("--folds N", "Folds of the cross-validation to come.", "cv", default=5)
 _DRAWN = "What was drawn at random: entities (true clusters), records, or clusters (approximate ones).  [entities]"
@@ -80,12 +81,10 @@ def from_pairs(
     file: str,
     groups: str,
     id_column: str | None,
-    left: str | None,
-    right: str | None,
-    probability: str | None,
     cv: int,
     encoding: str,
     json_path: str | None,
+    **chosen: str | None,
 ) -> None:
     """Compute the rate from the match probabilities of a linkage tool, one pair of records per line.
 
@@ -97,9 +96,8 @@ def from_pairs(
         raise InputError(f"PAIRS and FILE must be different files, got {file!r} for both, which can be read once.")
     table, frame = read_table(pairs, encoding=encoding).frame, read_table(file, encoding=encoding).frame
     usual = next((names for names in _PAIRS if set(names) <= set(table.columns)), _PAIRS[0])
-    names = [chosen or name for chosen, name in zip((left, right, probability), usual, strict=True)]
-    options = ("--left", "--right", "--probability")
-    one, two, m = (column(table, name, option, "PAIRS") for name, option in zip(names, options, strict=True))
+    names = [chosen[role] or name for role, name in zip(_PAIRS[0], usual, strict=True)]
+    one, two, m = (column(table, name, f"--{role}", "PAIRS") for role, name in zip(_PAIRS[0], names, strict=True))
     numbers, _ = read_decimal_commas(table[names[2]])
     known: dict[str, Any] = {"left": one, "right": two, "probability": m if numbers is None else numbers.to_numpy()}
     approximate = column(frame, groups, "--groups")
@@ -170,13 +168,11 @@ def _show(rate_of: Callable[[Any], Leakage], json_path: str | None, *, at_most: 
 
 def _marks(frame: Any, name: str) -> Any:
     """A column of true and false, also as 1 and 0 or as yes and no."""
-    values = column(frame, name, "--sampled")
-    words = np.array([word.strip().lower() for word in _as_text(values)])
-    marked, unmarked = np.isin(words, ("true", "1", "1.0", "yes")), np.isin(words, ("false", "0", "0.0", "no"))
-    if not (marked | unmarked).all():
-        wrong = str(values[~(marked | unmarked)][0])
+    words = _as_text(column(frame, name, "--sampled"))
+    wrong = next((word for word in words if word.strip().lower() not in _MARKS), None)
+    if wrong is not None:
         raise InputError(f"--sampled must be a column of true and false, got {wrong!r} in column {name!r}.")
-    return marked
+    return np.array([_MARKS[word.strip().lower()] for word in words])
 
 
 def _check_row_numbers(name: str, values: Any, frame: Any) -> None:

@@ -313,31 +313,21 @@ class Records:
 
     def columns_like_clusters(self) -> list[str]:
         """Features that may be clusters of another linkage: they split or join these clusters, and are as many."""
-        import pandas as pd
-
-        clusterings = [_codes(labels) for labels in (self.groups, *self.more_groups.values())]
-        similar = list[str]()
-        for name, values in self.frame.items():
-            if values.dtype.kind not in "iuO" or values.isna().any() or pd.api.types.is_bool_dtype(values.dtype):
-                continue
-            codes = _codes(values.to_numpy())
-            if any(_is_nested(codes, other) or _is_nested(other, codes) for other in clusterings):
-                similar.append(str(name))
-        return similar
+        clusterings = (self.groups, *self.more_groups.values())
+        labels = {name: each.to_numpy() for name, each in self.frame.items() if each.dtype.kind in "iuO"}
+        whole = {name: values for name, values in labels.items() if not self.frame[name].isna().any()}
+        return [name for name, values in whole.items() if any(_are_nested(values, other) for other in clusterings)]
 
 
-def _codes(labels: NDArray[Any]) -> NDArray[np.int64]:
-    return np.unique(labels.astype(str) if labels.dtype.kind == "O" else labels, return_inverse=True)[1].reshape(-1)
+def _are_nested(one: NDArray[Any], two: NDArray[Any]) -> bool:
+    """Whether one of two clusterings refines the other, with many clusters in both and several records in some."""
+    import pandas as pd
 
-
-def _is_nested(inner: NDArray[np.int64], outer: NDArray[np.int64]) -> bool:
-    """Whether each of many inner clusters, some of them of several records, lies inside one of many outer ones."""
-    n_inner, n_outer = int(inner.max()) + 1, int(outer.max()) + 1
-    if n_outer < max(_LEAST_CLUSTERS, n_inner / 2) or len(inner) - n_inner < _LEAST_CLUSTERS:
-        return False
-    outer_of = np.zeros(n_inner, dtype=np.int64)
-    outer_of[inner] = outer
-    return bool((outer_of[inner] == outer).all())
+    pairs = pd.DataFrame({"one": one, "two": two}).drop_duplicates()
+    n_coarse, n_fine = sorted((pairs["one"].nunique(), pairs["two"].nunique()))
+    shared = len(one) - n_fine
+    # Each cluster of the finer one is in a single pair.
+    return bool(len(pairs) == n_fine and n_coarse >= max(_LEAST_CLUSTERS, n_fine / 2) and shared >= _LEAST_CLUSTERS)
 
 
 def read_records(
