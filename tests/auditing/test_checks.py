@@ -1,16 +1,19 @@
 """Every pitfall has a finding, and a sound audit has none that alarms."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 import outofcluster as ooc
 from outofcluster._base.exceptions import InputError
-from outofcluster.auditing.findings import CODES
-from outofcluster.inference.pooled import Pooled
+from outofcluster.auditing.checks import CHECKS, CODES
+from outofcluster.auditing.checks.base import Remark, check
+from outofcluster.problem.account import TableAccount
 
 rng = np.random.default_rng(0)
 clusters = np.repeat(np.arange(40), 25)
@@ -21,24 +24,67 @@ plain_target = X[:, 0] + 0.5 * rng.standard_normal(1000)
 small = np.repeat(np.arange(250), 4)
 
 
-def codes(estimator=None, y=target, **options):
-    given = {"groups": clusters, "leakage": 0.05, "n_fits": 300, "random_state": 0} | options
-    result = ooc.audit(Ridge() if estimator is None else estimator, X, y, **given)
+def by_code(result):
     return {finding.code: finding for finding in result.findings}
 
 
+def codes(estimator=None, y=target, **options):
+    given = {"groups": clusters, "leakage": 0.05, "n_fits": 300, "random_state": 0} | options
+    return by_code(ooc.audit(Ridge() if estimator is None else estimator, X, y, **given))
+
+
+@pytest.fixture(scope="module")
+def plain_audit():
+    options = {"groups": clusters, "leakage": 0.05, "n_fits": 60, "unmix": False, "random_state": 0}
+    return ooc.audit(Ridge(), X, target, **options)
+
+
+def with_samples(result, **changes):
+    return replace(result, pooled=replace(result.pooled, samples=replace(result.samples, **changes)))
+
+
+def test_every_check_has_a_code_of_its_own_and_says_what_it_stands_for():
+    assert len(CODES) == len(CHECKS)
+    assert all(text.endswith(".") for text in CODES.values())
+
+
+@pytest.mark.parametrize(
+    ("options", "error_model", "leakage", "looks"),
+    [
+        ({}, "fragments", (), True),
+        ({"only": "records"}, "records", (), True),
+        ({"only": "records"}, "fragments", (), False),
+        ({"needs_rate": True}, "records", (), False),
+        ({"needs_rate": True}, "records", (ooc.Leakage(0.1),), True),
+    ],
+)
+def test_a_check_looks_only_at_audits_that_it_is_for(options, error_model, leakage, looks):
+    seen = check("odd", **options)(lambda context: iter([Remark("info", "It is odd.")]))
+    context = SimpleNamespace(samples=SimpleNamespace(error_model=error_model), leakage=leakage)
+    assert seen.findings(context) == ([ooc.Finding("odd", "info", "It is odd.", "")] if looks else [])
+
+
+def test_the_most_severe_findings_come_first_and_keep_the_order_of_the_checks(plain_audit):
+    changed = with_samples(plain_audit, left_out={7: "it is empty", 8: "it is full"}, fold_sizes=(510, 100, 200, 190))
+    found = [(finding.severity, finding.code) for finding in changed.findings]
+    assert found[:4] == [
+        ("severe", "fold-left-out"),
+        ("severe", "fold-left-out"),
+        ("warning", "unbalanced-folds"),
+        ("warning", "data-variance"),
+    ]
+
+
 def test_a_sound_audit_has_nothing_that_alarms():
-    found = codes(y=plain_target, leakage=ooc.Leakage(0.05, std=0.01), n_fits=700)
+    found = codes(y=plain_target, leakage=ooc.Leakage(0.05, std=0.01), n_fits=300, unmix=False)
     assert {finding.severity for finding in found.values()} == {"info"}
     assert set(found) >= {"error-model", "leaked-like-the-rest"}
     assert "exact-rate" not in found
 
 
-def test_what_the_answer_rests_on_is_said():
-    found = codes()
-    assert "taken to be exact" in found["exact-rate"].message
-    assert "like the rest of their clusters" in found["leaked-like-the-rest"].message
-    assert not {"exact-rate", "leaked-like-the-rest"} & set(codes(leakage=0.0))
+def test_what_the_answer_rests_on_is_said(plain_audit):
+    assert {"exact-rate", "leaked-like-the-rest"} <= set(by_code(plain_audit))
+    assert not {"exact-rate", "leaked-like-the-rest"} & set(by_code(plain_audit.at_leakage(0.0)))
 
 
 @pytest.mark.slow
@@ -51,13 +97,13 @@ def test_single_records_of_many_small_clusters():
     assert {"fragments-likely", "error-model"} <= set(by_rate)
 
 
-def test_few_clusters_and_what_the_interval_is_about():
-    few = np.arange(1000) // 200
-    assert "these clusters only" in codes(groups=few)["few-clusters"].message
-    asked = codes(groups=few, units="clusters")["few-clusters"]
+def test_few_clusters_and_what_the_interval_is_about(plain_audit):
+    few = ooc.audit(Ridge(), X, target, groups=np.arange(1000) // 200, n_fits=60, unmix=False, random_state=0)
+    assert "these clusters only" in by_code(few)["few-clusters"].message
+    asked = by_code(few.with_units("clusters"))["few-clusters"]
     assert asked.severity == "warning"
     assert "itself uncertain" in asked.message
-    assert codes(units="records")["few-clusters"].severity == "info"
+    assert by_code(plain_audit.with_units("records"))["few-clusters"].severity == "info"
     one = np.where(np.arange(1000) < 800, clusters, 99)
     with pytest.raises(InputError, match="a single cluster is held out"):
         codes(groups=one, units="clusters", cv=[(np.arange(800), np.arange(800, 1000))])
@@ -72,7 +118,7 @@ def test_a_rate_that_is_a_lower_bound_says_so_everywhere(tmp_path):
     bounded = estimated.at_leakage(least)
     bounded.save(tmp_path / "bounded")
     for result in (bounded, ooc.Audit.load(tmp_path / "bounded"), bounded.with_confidence(0.9)):
-        found = {finding.code: finding for finding in result.findings}
+        found = by_code(result)
         assert found["rate-is-a-lower-bound"].severity == "warning"
         assert "10.0% is a lower bound" in found["rate-is-a-lower-bound"].message
         assert "blocking_recall=" in found["rate-is-a-lower-bound"].remedy
@@ -97,20 +143,19 @@ def test_the_fold_with_the_largest_rate_is_named():
     assert same["rate-above-bound"].endswith("and 45.0% was assumed.")
 
 
-def test_a_rate_that_counts_whole_entities(tmp_path):
+def test_a_rate_that_counts_whole_entities(tmp_path, plain_audit):
     draw = np.random.default_rng(1)
     filed = np.where(draw.random(1000) < 0.02, draw.integers(0, 40, 1000), clusters)
     audited = ooc.Leakage.from_true_groups(clusters, filed, cv=5)
     misplaced = audited.linkage_errors.misplaced
     assert audited.train.rate > 10 * misplaced
-    options = {"groups": filed, "error_model": "records", "n_fits": 300, "random_state": 0}
-    right = ooc.audit(Ridge(), X, target, leakage=misplaced, **options)
+    right = plain_audit.at_leakage(misplaced)
     assert "rate-counts-whole-entities" not in {finding.code for finding in right.findings}
     for given in (audited, audited.train):
         result = right.at_leakage(given)
         result.save(tmp_path / "audit")
         for one in (result, ooc.Audit.load(tmp_path / "audit")):
-            found = {finding.code: finding for finding in one.findings}["rate-counts-whole-entities"]
+            found = by_code(one)["rate-counts-whole-entities"]
             assert found.severity == "warning"
             assert f"{audited.train.rate:.1%} counts whole entities" in found.message
             assert f"leakage={misplaced:.3g}" in found.remedy
@@ -123,9 +168,9 @@ def test_a_rate_that_counts_whole_entities(tmp_path):
     assert "rate-counts-whole-entities" not in {finding.code for finding in right.at_leakage(pairs).findings}
 
 
-def test_far_extrapolation():
-    assert "far-extrapolation" in codes(leakage=0.45, curve=ooc.PolynomialCurve(2))
-    assert "far-extrapolation" not in codes(leakage=0.02)
+def test_far_extrapolation(plain_audit):
+    assert "far-extrapolation" in by_code(plain_audit.with_curve(ooc.PolynomialCurve(2)).at_leakage(0.45))
+    assert "far-extrapolation" not in by_code(plain_audit.at_leakage(0.02))
 
 
 @pytest.mark.slow
@@ -159,21 +204,19 @@ class Confused(KNeighborsRegressor):
 def test_losses_that_rise_with_leakage():
     shifted = np.where(clusters >= 20, 3.0, 0.0) + plain_target
     split = [(np.flatnonzero(clusters < 20), np.flatnonzero(clusters >= 20))]
-    found = codes(Confused(3), shifted, cv=split, n_train=60, n_fits=600, error_model="records")
+    found = codes(Confused(3), shifted, cv=split, n_train=60, n_fits=200, unmix=False, error_model="records")
     assert found["not-decreasing"].severity == "warning"
 
 
-def test_every_code_can_be_muted_and_is_described():
-    assert set(codes(mute="exact-rate")) == set(codes()) - {"exact-rate"}
-    assert set(codes(mute=tuple(CODES))) == set()
-    assert all(text.endswith(".") for text in CODES.values())
+def test_every_code_can_be_muted(plain_audit):
+    assert set(by_code(replace(plain_audit, mute=("exact-rate",)))) == set(by_code(plain_audit)) - {"exact-rate"}
+    assert replace(plain_audit, mute=tuple(CODES)).findings == ()
 
 
-def test_no_rate_and_no_test():
-    assert "no-rate" in codes(leakage=None)
-    pairs = np.arange(1000) // 2
-    found = codes(groups=pairs, cv=[(np.arange(996), np.arange(996, 1000))], error_model="records", n_train=50)
-    assert "could not be run" in found["no-test"].message
+def test_no_rate_and_no_test(plain_audit):
+    assert "no-rate" in by_code(replace(plain_audit, leakage=None))
+    found = by_code(with_samples(plain_audit, effect=None, effect_problem="there are too few."))
+    assert found["no-test"].message == "The test for a cluster effect could not be run: there are too few."
 
 
 # --- sizes of clusters and folds ------------------------------------------------------------------------
@@ -193,12 +236,6 @@ def test_a_giant_cluster_and_folds_that_are_left_out():
     )
     assert found["unbalanced-folds"].severity == "warning"
     assert "between 8 and 960 records, and one of them 96% of all" in found["unbalanced-folds"].message
-    assert "giant-cluster" not in codes(**options, mute=["giant-cluster"])
-
-
-@pytest.fixture(scope="module")
-def plain_audit():
-    return ooc.audit(Ridge(), X, target, groups=clusters, n_fits=60, random_state=0)
 
 
 def test_ordinary_clusters_and_folds_have_no_such_findings(plain_audit, tmp_path):
@@ -216,9 +253,7 @@ def test_ordinary_clusters_and_folds_have_no_such_findings(plain_audit, tmp_path
     [((399, 100, 250, 251), None), ((400, 100, 250, 250), "info"), ((510, 100, 200, 190), "warning"), ((1000,), None)],
 )
 def test_folds_of_different_sizes_are_noted_and_matter_where_one_dominates(plain_audit, held_out, severity):
-    samples = replace(plain_audit.samples, fold_sizes=held_out)
-    findings = replace(plain_audit, pooled=Pooled(samples, plain_audit.units)).findings
-    found = {finding.code: finding for finding in findings}.get("unbalanced-folds")
+    found = by_code(with_samples(plain_audit, fold_sizes=held_out)).get("unbalanced-folds")
     assert severity == (None if found is None else found.severity)
     if found is not None:
         assert f"between {min(held_out)} and {max(held_out)} records" in found.message
@@ -234,3 +269,39 @@ def test_a_comparison_and_a_sweep_say_it_as_well():
     assert "mostly-left-out (0.1)" in swept._repr_html_()
     assert "giant-cluster" not in [finding.code for finding in swept.findings[0.9]]
     assert swept.to_frame()["scored"].tolist() == [40, 1000]
+
+
+# --- the table ---------------------------------------------------------------------------------------------
+
+
+def test_ids_and_single_records(plain_audit, tmp_path):
+    frame = pd.DataFrame({"visit": rng.permutation(1000), "dose": X[:, 0], "who": clusters})
+    groups = np.where(np.arange(1000) < 800, 1000 + np.arange(1000), clusters)
+    single = TableAccount.of(frame, target, groups, classes=False)
+    result = replace(plain_audit, table=single)
+    found = by_code(result)
+    assert "'visit'" in found["id-like-feature"].message
+    assert "800 of 808 clusters have a single record" in found["singleton-clusters"].message
+    assert not {"target-among-features", "perfect-score", "numbers-as-classes"} & set(found)
+    result.save(tmp_path / "audit")
+    assert ooc.Audit.load(tmp_path / "audit").findings == result.findings
+    assert ooc.Summary.from_json(result.to_json()).table == single
+    same = by_code(replace(plain_audit, table=TableAccount.of(frame, target, clusters, classes=False)))
+    assert "'who'" in same["id-like-feature"].message
+
+
+def test_the_target_among_the_features_and_numbers_as_classes(plain_audit):
+    label = np.arange(1000) % 3
+    frame = pd.DataFrame({"noise": X[:, 0], "same": 2 * label - 1})
+    found = by_code(replace(plain_audit, table=TableAccount.of(frame, label, clusters, classes=True)))
+    assert "'same'" in found["target-among-features"].message
+    assert "The 3 different whole numbers" in found["numbers-as-classes"].message
+
+
+def test_a_perfect_score():
+    options = {"groups": clusters, "n_fits": 60, "unmix": False, "random_state": 0}
+    right = ooc.audit(Ridge(alpha=1e-9), X, 2 * X[:, 0] - 1, **options)
+    assert "perfect-score" in by_code(right)
+    label = np.where(X[:, 0] > 0, 1, 0)
+    certain = ooc.audit(KNeighborsClassifier(1), label[:, None], label, scoring="accuracy", **options)
+    assert by_code(certain)["perfect-score"].message == "The cross-validated accuracy is as good as it can be (1)."

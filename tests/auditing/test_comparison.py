@@ -1,6 +1,8 @@
 """Several models on the same resamples: paired intervals, the ranking, and what is refused."""
 
+import inspect
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +13,8 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 import outofcluster as ooc
 from outofcluster._base.exceptions import FitError, InputError
-from outofcluster.auditing.comparison import chance_of_change
+from outofcluster.auditing.comparison import Comparison, chance_of_change
+from outofcluster.auditing.options import AuditOptions
 from outofcluster.inference.estimates import chance_in_words
 
 rng = np.random.default_rng(0)
@@ -23,8 +26,8 @@ target = (level @ [1.0, 0.5, 0.0] + rng.standard_normal(60))[groups] + 0.3 * rng
 
 
 def compare(models, y=target, **options):
-    given = {"groups": groups, "leakage": 0.1, "error_model": "records", "n_fits": 300, "random_state": 0} | options
-    return ooc.compare(models, X, y, **given)
+    given = {"groups": groups, "leakage": 0.1, "error_model": "records", "n_fits": 120, "unmix": False} | options
+    return ooc.compare(models, X, y, **{"random_state": 0} | given)
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +36,8 @@ def ridges():
 
 
 def test_every_model_gets_the_audit_it_would_get_alone(ridges):
-    alone = ooc.audit(
-        Ridge(30.0), X, target, groups=groups, leakage=0.1, error_model="records", n_fits=300, random_state=0
-    )
+    options = {"leakage": 0.1, "error_model": "records", "n_fits": 120, "unmix": False, "random_state": 0}
+    alone = ooc.audit(Ridge(30.0), X, target, groups=groups, **options)
     assert ridges.audits["heavy"].corrected == alone.corrected
     assert ridges.audits["heavy"].naive == alone.naive
 
@@ -60,7 +62,7 @@ def test_pairing_narrows_the_interval(ridges):
 
 
 def test_a_model_does_not_differ_from_itself():
-    twins = compare({"a": LinearRegression(), "b": LinearRegression()})
+    twins = compare({"a": LinearRegression(), "b": LinearRegression()}, n_fits=60)
     difference = twins.difference("a", "b")
     for estimate in (difference.naive, difference.corrected):
         assert estimate.value == pytest.approx(0, abs=1e-12)
@@ -113,7 +115,8 @@ def test_correcting_may_change_the_ranking():
         leakage=0.48,
         error_model="fragments",
         cv=GroupKFold(5, shuffle=True, random_state=0),
-        n_fits=200,
+        n_fits=60,
+        unmix=False,
         random_state=0,
     )
     rate = found.tipping_point("neighbour", "linear")
@@ -125,6 +128,20 @@ def test_correcting_may_change_the_ranking():
     at_rate = [found.audits[name].at_leakage(rate).corrected.value for name in models]
     assert at_rate[0] == pytest.approx(at_rate[1], abs=1e-4)
     assert "Correcting changes the ranking." in str(found)
+
+
+def test_the_tipping_point_is_looked_for_up_to_the_largest_rate_of_the_error_model():
+    """For pieces up to 0.9: the differences of two lines change their sign where these cross."""
+
+    def crossing(error_model, rate):
+        lines = {"light": lambda share: share - rate, "heavy": lambda share: 0.0}
+        audits = {name: SimpleNamespace(error_model=error_model, value_at=line) for name, line in lines.items()}
+        return Comparison(audits, {}).tipping_point("light", "heavy")
+
+    assert crossing("records", 0.45) == pytest.approx(0.45)
+    assert crossing("records", 0.7) is None
+    assert crossing("fragments", 0.7) == pytest.approx(0.7)
+    assert crossing("fragments", 0.95) is None
 
 
 # --- the chance that the order changes ------------------------------------------------------------------
@@ -194,7 +211,7 @@ def test_the_chance_of_two_models_is_that_of_their_difference(ridges):
 @pytest.fixture(scope="module")
 def scored():
     models = {"linear": LogisticRegression(), "neighbours": KNeighborsClassifier(5), "twin": LogisticRegression()}
-    options = {"scoring": ["roc_auc", "neg_brier_score"], "n_fits": 120, "unmix": False}
+    options = {"scoring": ["roc_auc", "neg_brier_score"], "n_fits": 60, "unmix": False}
     return compare(models, label, **options)
 
 
@@ -241,7 +258,32 @@ def test_what_is_written(ridges):
     frame = ridges.to_frame()
     assert frame.columns.tolist() == ["model", "naive", "corrected", "low", "high"]
     assert frame["model"].tolist() == list(ridges.ranking)
-    assert "light less heavy" in str(ridges) or "heavy less light" in str(ridges)
+
+
+# --- the options of an audit -------------------------------------------------------------------------------
+
+
+def test_options_are_those_of_an_audit():
+    parameters = set(inspect.signature(ooc.audit).parameters) - {"estimator", "X", "y", "groups"}
+    assert AuditOptions.__optional_keys__ == parameters
+    with pytest.raises(InputError) as caught:
+        compare({"a": Ridge(), "b": Ridge(30.0)}, n_fit=60)
+    assert str(caught.value) == "compare() got an unexpected option 'n_fit'; did you mean 'n_fits'?"
+    with pytest.raises(InputError) as caught:
+        ooc.sweep(Ridge(), X, target, {0.5: groups}, zebra=1)
+    assert str(caught.value) == "sweep() got an unexpected option 'zebra'; its options are those of audit()."
+
+
+def test_both_directions_of_errors():
+    options = {"n_fits": 72, "validation_leakage": 0.05}
+    found = compare({"a": Ridge(), "b": Ridge(30.0), "c": Ridge()}, **options)
+    assert found.audits["a"].validation_leakage == 0.05
+    difference, twins = found.difference("a", "b").corrected, found.difference("a", "c").corrected
+    assert difference.value == pytest.approx(found.audits["a"].corrected.value - found.audits["b"].corrected.value)
+    assert (twins.value, twins.se_data) == pytest.approx((0, 0), abs=1e-9)
+    given = {"leakage": 0.1, "error_model": "records", "unmix": False, "random_state": 0} | options
+    swept = ooc.sweep(Ridge(), X, target, {0.5: groups}, **given)
+    assert swept.corrected[0.5] == found.audits["a"].corrected
 
 
 def test_in_a_notebook_names_are_text():
@@ -261,7 +303,7 @@ def test_uncertainty_of_the_rate_counts_only_where_models_differ():
 
 
 def test_without_a_rate_only_the_losses_as_they_are():
-    found = compare({"a": Ridge(), "b": Ridge(30.0)}, leakage=None)
+    found = compare({"a": Ridge(), "b": Ridge(30.0)}, leakage=None, n_fits=60)
     assert found.differences[0].corrected is None
     assert not found.ranking_changes
     assert "no leakage rate given" in str(found)

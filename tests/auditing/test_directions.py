@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 from joblib import parallel_backend
+from outofcluster.inference.directions import Both, rescaled_masses
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import outofcluster as ooc
-from outofcluster.inference.directions import Both, rescaled_masses
 from outofcluster.problem.folds import Fold
 from outofcluster.problem.problem import Task
 from outofcluster.sampling.baselines import train_losses

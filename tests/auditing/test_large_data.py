@@ -16,7 +16,7 @@ from outofcluster.evidence.entities import likely_pieces, match_clusters
 from outofcluster.problem import folds
 from outofcluster.problem.folds import Fold, make_folds, renumbered, some_records
 from outofcluster.problem.problem import Task
-from outofcluster.sampling import effect, prepare, training_variation
+from outofcluster.sampling import baselines, effect, run
 from outofcluster.sampling.resamplers import make_injection
 
 
@@ -72,7 +72,7 @@ def test_training_clusters_are_varied_in_a_part(monkeypatch):
     X, y, groups = patients(120)
     options = {"groups": groups, "leakage": 0.1, "error_model": "fragments", "n_fits": 60, "random_state": 0}
     whole = ooc.audit(KNeighborsRegressor(3), X, y.astype(float), unmix=False, **options)
-    monkeypatch.setattr(training_variation, "_MOST_RECORDS", 300)
+    monkeypatch.setattr(baselines, "_MOST_RECORDS", 300)
     monkeypatch.setattr(folds, "_WHOLE_CLUSTERS", 20)
     part = ooc.audit(KNeighborsRegressor(3), X, y.astype(float), unmix=False, **options)
     assert part.samples.training_share != whole.samples.training_share
@@ -130,7 +130,7 @@ def test_more_folds_than_fit_into_memory_are_refused_with_what_they_would_take()
 
 
 def test_no_copy_in_double_precision_is_made_where_no_kernel_is_used(monkeypatch):
-    monkeypatch.setattr(prepare, "_MOST_COMPILED", 100)
+    monkeypatch.setattr(run, "_MOST_COMPILED", 100)
     monkeypatch.setattr(Task, "dense", property(lambda task: pytest.fail("a copy was made")))
     rng = np.random.default_rng(0)
     X, groups = rng.standard_normal((200, 4)).astype(np.float32), np.repeat(np.arange(20), 10)

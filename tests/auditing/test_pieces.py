@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from outofcluster.inference.pooled import Pooled
 from sklearn.neighbors import KNeighborsClassifier
 
 import outofcluster as ooc
 from outofcluster._base.exceptions import InputError
-from outofcluster.inference.pooled import Pooled
 from outofcluster.problem.folds import make_folds
 
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+from outofcluster.auditing.suspects import entity_suspects_frame, nearest_clusters
 from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsClassifier
 
 import outofcluster as ooc
 from outofcluster.auditing import suspects
-from outofcluster.auditing.suspects import entity_suspects_frame, nearest_clusters
 from outofcluster.datasets import make_patients
 from outofcluster.evidence.entities import EntitySuspects, entity_suspects, match_clusters
 from outofcluster.problem.folds import Fold, make_folds

@@ -61,7 +61,7 @@ def test_a_data_frame_and_one_rate_for_all_do_as_well(result):
     again = swept(frame, leakage=0.3)
     assert again.corrected[0.9] == result.corrected[0.9]
     assert again.leakage == {0.5: 0.3, 0.9: 0.3}
-    nothing = swept(frame, leakage=None)
+    nothing = swept({0.5: entity}, leakage=None)
     assert nothing.corrected == nothing.optimism == {}
     assert nothing.to_frame()["leakage"].isna().all()
     assert "not given" in str(nothing)
@@ -163,8 +163,7 @@ class NeverFits(ClassifierMixin, BaseEstimator):
         ({"groups_by_threshold": {0.5: entity[:9], 0.9: tight[:9]}}, "one label for each of the 240 records"),
         ({"cv": [(np.arange(200), np.arange(198, 240))]}, r"both sides .* \(at threshold 0.5\)"),
         ({"n_fits": 3}, "n_fits must be a whole number at least"),
-        ({"loss": "magic"}, "loss"),
-        ({"mute": ("all",)}, "mute must hold codes"),
+        ({"checkpoint": 3}, "checkpoint must be the path of a file, got 3"),
     ],
 )
 def test_bad_input_before_any_fit(changes, message):

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from outofcluster.inference.pooled import Pooled
+from outofcluster.inference.ranges import loss_range
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
 import outofcluster as ooc
-from outofcluster.inference.pooled import Pooled
-from outofcluster.inference.ranges import loss_range
 from outofcluster.metrics.facts import MetricFacts
 
 

@@ -10,7 +10,6 @@ import pytest
 
 import outofcluster.cli.audit as audit_command
 import outofcluster.cli.printing as printing
-from outofcluster._base.locks import FileLock
 from outofcluster.auditing.summary import Summary
 
 PLAIN = ("--target", "ill", "--groups", "patient")
@@ -176,7 +175,7 @@ def test_a_checkpoint_of_ones_own_stays(run, folder):
 
 
 def test_two_of_the_same_command_do_not_share_their_work(shown, monkeypatch):
-    monkeypatch.setattr(FileLock, "acquire", lambda _: False)
+    monkeypatch.setattr("outofcluster.cli.running.take_lock", lambda _: None)
     status, _, err = shown()
     assert status == 0
     assert err == "outofcluster: The same command is running already, so this one keeps no finished work.\n"

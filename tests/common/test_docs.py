@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import inspect
 import json
 import os
 import re
@@ -16,7 +17,7 @@ import calibration as study
 import outofcluster as ooc
 from outofcluster import cli
 from outofcluster import reproduction as paper
-from outofcluster.auditing import findings
+from outofcluster.auditing import checks
 from outofcluster.present import display
 
 ROOT = Path(__file__).parents[2]
@@ -42,20 +43,19 @@ def named(page):
 
 def test_every_finding_has_a_section_with_what_it_means_and_what_to_do():
     sections = {title: text for title, text in named("findings.md").items() if "**Severity:**" in text}
-    assert sections.keys() == findings.CODES.keys()
+    assert sections.keys() == checks.CODES.keys()
     for code, text in sections.items():
-        assert findings.CODES[code] in " ".join(text.split()), code
+        assert checks.CODES[code] in " ".join(text.split()), code
         assert "*What to do.*" in text, code
 
 
 def test_findings_have_the_severities_that_the_page_says():
     raised = {}
-    for path in Path(ooc.__file__).parent.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Finding" and len(node.args) == 4:
-                code, severity = node.args[:2]
-                said = {part.value for part in ast.walk(severity) if isinstance(part, ast.Constant)} & SEVERITIES
-                raised.setdefault(code.value, set()).update(said)
+    for each in checks.CHECKS:
+        for node in ast.walk(ast.parse(inspect.getsource(each.look))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Remark":
+                said = {part.value for part in ast.walk(node.args[0]) if isinstance(part, ast.Constant)} & SEVERITIES
+                raised.setdefault(each.code, set()).update(said)
     for code, text in named("findings.md").items():
         if "**Severity:**" in text:
             said = " ".join(text.split()).partition("**Severity:**")[2].partition(". ")[0]

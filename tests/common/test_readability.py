@@ -26,9 +26,9 @@ def test_pages_for_users_are_easy_to_read(page):
 
 
 def told(path):
-    """The words of messages in a module: of findings and of errors, with a number for every value in them."""
+    """The words of messages in a module: of remarks of checks and of errors, with a number for every value in them."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Finding", "InputError", "FitError"):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Remark", "InputError", "FitError"):
             for argument in node.args:
                 words = re.sub(r"\s+", " ", _literal(argument))
                 if words.count(" ") > 3:

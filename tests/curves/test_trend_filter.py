@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 import outofcluster as ooc
 from outofcluster._base.exceptions import InputError, SolverError
-from outofcluster.curves import trend_filter
+from outofcluster.curves.paper import trend_filter
 from outofcluster.curves.paper.solvers import minimise_norms_bounded, minimise_norms_conic, minimise_norms_free
 from references import cvxpy_chained, cvxpy_trend
 
@@ -186,7 +186,8 @@ def test_too_few_levels_and_negative_losses():
 
 def test_a_solver_that_does_not_converge_raises_with_its_status(monkeypatch):
     import clarabel
-    from outofcluster.curves._solvers import cone
+
+    from outofcluster.curves.paper import solvers as cone
 
     def hurried(_):
         settings = clarabel.DefaultSettings()

@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 
 import outofcluster as ooc
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.plain import plain
+from outofcluster._base.plain import plain, read
 from outofcluster.evidence.laws import PieceLaw
 from outofcluster.leakage.audited import LinkageErrors
 from outofcluster.leakage.rate import Leakage
@@ -168,11 +168,9 @@ def test_files_keep_everything_but_the_groups(tmp_path):
     assert again.pieces == leakage.pieces
     assert again.linkage_errors == leakage.linkage_errors
     assert (again.at_least, again.train) == (True, leakage.train)
-    # Saved results hold the plain data of a rate, and read them as arguments.
-    assert Leakage(**plain(leakage)) == leakage
     assert plain(Leakage(0.1)) == {"rate": 0.1, "std": None, "of": "train", "bound": None}
     singles = Leakage.from_true_groups([1, 2, 3], [1, 2, 3])
-    errors = LinkageErrors.from_dict(json.loads(json.dumps(plain(singles.linkage_errors))))
+    errors = read(LinkageErrors, json.loads(json.dumps(plain(singles.linkage_errors))), "linkage errors")
     assert np.isnan(errors.split_rate)
 
 
@@ -238,15 +236,6 @@ def test_misplaced_records_by_how_they_were_drawn():
             audited = Leakage.from_true_groups(entity[rows], groups[rows], drawn=drawn, sampled=sampled)
             found.append(audited.linkage_errors.misplaced)
         assert np.mean(found) == pytest.approx(whole, abs=4 * np.std(found) / np.sqrt(60)), drawn
-
-
-def test_errors_of_earlier_files_have_no_misplaced_records():
-    errors = Leakage.from_true_groups([1, 1, 2], ["a", "b", "b"]).linkage_errors
-    data = plain(errors)
-    assert LinkageErrors.from_dict(data) == errors
-    del data["misplaced"]
-    assert np.isnan(LinkageErrors.from_dict(data).misplaced)
-    assert "misplaced" not in str(LinkageErrors.from_dict(data))
 
 
 def test_the_split_rate_of_drawn_records_is_that_of_the_population():

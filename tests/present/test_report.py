@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from outofcluster.inference.pooled import Pooled
 from scipy.special import ndtri
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import get_scorer
@@ -21,7 +22,6 @@ from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.summary import Summary
 from outofcluster.auditing.summary_parts import MetricSummary
 from outofcluster.inference.estimates import Estimate, Sensitivity
-from outofcluster.inference.pooled import Pooled
 from outofcluster.metrics.facts import MetricFacts, known_facts
 from outofcluster.present.report import check_destination, headline, render_html, write_html
 from outofcluster.present.report.chart import curve_chart, sensitivity_chart, slider_end

@@ -9,7 +9,7 @@ from sklearn.linear_model import ElasticNet, Lasso, LinearRegression, Ridge, Rid
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from outofcluster._base import memory
+from outofcluster._base import threads as memory
 from outofcluster._base.rows import bytes_per_row
 from outofcluster.sampling.fitting import fit_clone
 

@@ -67,16 +67,13 @@ def _of_fold(fold: Any) -> Iterator[tuple[str, np.ndarray]]:
     if fold.entities is not None:
         yield "entities/probability", fold.entities.probability
         yield "entities/held_out_clusters", fold.entities.held_out_clusters
-    runs = {"main": fold.samples, "second": fold.second, "unmixed": fold.unmixed, "without_pieces": fold.without_pieces}
-    runs |= {f"size{run.size}": run for run in fold.smaller}
-    if fold.train_scores is not None:
-        yield "trained/losses", fold.train_scores.losses
-        full, *smaller = fold.train_scores.runs
-        runs |= {"exchanged": full} | {f"exchanged{run.size}": run for run in smaller}
-    for role, run in runs.items():
-        if run is not None:
-            for name, array in loss_arrays(run):
-                yield f"{role}/{name}", array
+    if fold.train_losses is not None:
+        yield "trained/losses", fold.train_losses.losses
+    for role, run in fold.runs.items():
+        key = role.replace("size ", "size").replace("second piece", "second").replace(" ", "_")
+        key = key.replace("exchanged,_size", "exchanged")
+        for name, array in loss_arrays(run):
+            yield f"{key}/{name}", array
 
 
 def loss_arrays(run: ooc.LossSamples) -> Iterator[tuple[str, np.ndarray]]:

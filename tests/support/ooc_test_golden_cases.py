@@ -264,7 +264,7 @@ def pieces_auc():
 
 @case
 def pieces_two_metrics():
-    return pieces(GaussianNB(), scoring=["neg_brier_score", "roc_auc"], unmix="auto", n_fits=200)
+    return pieces(GaussianNB(), scoring=["neg_brier_score", "accuracy"], unmix="auto", n_fits=200)
 
 
 @case

@@ -54,8 +54,8 @@ class Patients(NamedTuple):
 def patients(seed: int = 0, count: int = 60, each: int = 6) -> Patients:
     rng = np.random.default_rng(seed)
     true = np.repeat(np.arange(count), each)
-    profile = 2 * rng.standard_normal((count, 5))
-    X = profile[true] + rng.standard_normal((len(true), 5))
+    profile = 2 * rng.standard_normal((count, 12))
+    X = profile[true] + rng.standard_normal((len(true), 12))
     y = rng.standard_normal(count)[true] + 0.3 * rng.standard_normal(len(true))
     groups = true.copy()
     for new, entity in enumerate(rng.choice(count, count // 3, replace=False)):

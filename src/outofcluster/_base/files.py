@@ -2,21 +2,30 @@
 
 An ordinary file is written beside its place and put there in one step. A symbolic link stays one: the file that it
 leads to is replaced. What is no ordinary file (a device, a pipe, the standard output) is written through as it is.
+
+A lock is a file that one process at a time can hold. The system ends it with its process, so that a killed one never
+stands in the way. Some network disks know no locks; whoever writes there must be safe without one.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
+from errno import ENOLCK, ENOTSUP
 from pathlib import Path
-from typing import Any
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
 
 from outofcluster._base.arguments import short
 from outofcluster._base.exceptions import InputError, one_line
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 _LONGEST_PATH = 300
 """Characters of a path that messages show."""
@@ -62,25 +71,20 @@ def check_destination(name: str, path: str | os.PathLike[str]) -> Path:
         kind = _kind(path)
         if kind is not None and stat.S_ISDIR(kind):
             raise InputError(f"{name} must be a file, got the folder {shown_path(path)}.")
+        if kind is not None and (stat.S_ISSOCK(kind) or not os.access(path, os.W_OK)):
+            raise PermissionError(13, "Permission denied")
         if kind is not None and (is_standard_output(path) or not stat.S_ISREG(kind)):
-            if stat.S_ISSOCK(kind) or not os.access(path, os.W_OK):
-                raise PermissionError(13, "Permission denied")
             return Path(path)
         target = Path(os.path.realpath(path))
         if not target.parent.is_dir():
             raise InputError(f"{name} must lie in a folder that exists, got {shown_path(path)}.")
-        if kind is not None and not os.access(target, os.W_OK):
-            raise PermissionError(13, "Permission denied")
-        if not _in_place(target, kind):
-            # Asking for permission is not enough: a full disk or a read-only one says yes.
-            with tempfile.TemporaryFile(dir=target.parent) as file:
-                file.write(b"1")
-    except OSError as error:
-        raise InputError(f"{must}: {error.strerror or error}.") from None
+        # Asking for permission is not enough: a full disk or a read-only one says yes.
+        with tempfile.TemporaryFile(dir=target.parent) as file:
+            file.write(b"1")
     except InputError:
         raise
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{must}: {error}.") from None
+    except (OSError, TypeError, ValueError) as error:
+        raise InputError(f"{must}: {getattr(error, 'strerror', None) or error}.") from None
     return target
 
 
@@ -100,11 +104,9 @@ def check_outputs(outputs: Mapping[str, str | os.PathLike[str] | None], inputs: 
 def _same(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
     """Whether two names lead to one file; a device such as /dev/null can be named as often as one likes."""
     try:
-        if os.path.samefile(one, other):
-            return not stat.S_ISCHR(os.stat(one).st_mode)
+        return os.path.samefile(one, other) and not stat.S_ISCHR(os.stat(one).st_mode)
     except (OSError, ValueError):
-        pass
-    return os.path.normcase(os.path.realpath(one)) == os.path.normcase(os.path.realpath(other))
+        return os.path.normcase(os.path.realpath(one)) == os.path.normcase(os.path.realpath(other))
 
 
 def is_standard_output(path: str | os.PathLike[str]) -> bool:
@@ -128,35 +130,26 @@ def replace_file(target: Path, content: bytes) -> None:
     """Write a file under another name beside its place, and put it there in one step; errors are those of the disk."""
     kind = _kind(target)
     if is_standard_output(target):
-        # Opening it again would start at its beginning where it is redirected to a file.
+        # Opening it by its name would start at its beginning where it is redirected to a file.
         sys.stdout.flush()
-        _write_all(sys.stdout.fileno(), content)
-    elif kind is not None and (not stat.S_ISREG(kind) or _in_place(target, kind)):
-        with open(target, "wb") as file:
+        with open(sys.stdout.fileno(), "wb", closefd=False) as file:
             file.write(content)
+    elif kind is not None and not stat.S_ISREG(kind):
+        target.write_bytes(content)
     else:
-        _replace(target, content)
-
-
-def _replace(target: Path, content: bytes) -> None:
-    descriptor, beside = tempfile.mkstemp(dir=target.parent, prefix=".outofcluster.")
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(beside, _mode(target))
-        os.replace(beside, target)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(beside)
-        raise
-
-
-def _write_all(descriptor: int, content: bytes) -> None:
-    left = memoryview(content)
-    while left:
-        left = left[os.write(descriptor, left) :]
+        beside = target.with_name(f".outofcluster.{token_hex(8)}")
+        try:
+            with open(beside, "xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            if kind is not None:
+                shutil.copymode(target, beside)
+            os.replace(beside, target)
+        except BaseException:
+            with suppress(OSError):
+                beside.unlink()
+            raise
 
 
 def _kind(path: str | os.PathLike[str]) -> int | None:
@@ -167,15 +160,23 @@ def _kind(path: str | os.PathLike[str]) -> int | None:
         return None
 
 
-def _in_place(target: Path, kind: int | None) -> bool:
-    """Whether a file may be written but not its folder, so that it can only be overwritten where it is."""
-    return kind is not None and not os.access(target.parent, os.W_OK)
+def take_lock(path: str | os.PathLike[str]) -> BaseFileLock | None:
+    """Take a lock without waiting; None where somebody else has it. Errors are those of the disk."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path, thread_local=False)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        return None
+    except OSError as error:
+        if error.errno not in (ENOLCK, ENOTSUP):
+            raise
+    return lock
 
 
-def _mode(target: Path) -> int:
-    """Permissions as an ordinary new file has them, or as they were."""
-    if target.exists():
-        return target.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
+def release_lock(lock: BaseFileLock) -> None:
+    """Give a lock back. Its file is removed while it is held: whoever has just opened it sees that, and tries again."""
+    with suppress(OSError):
+        os.unlink(lock.lock_file)
+    lock.release()

@@ -1,56 +1,183 @@
-"""Results as plain data and back: the numbers, strings, lists and dicts that strict JSON can hold.
+"""Results as plain data or as arrays, and back: one codec, driven by the types of the fields of dataclasses.
 
-Numbers that are not finite become None, since JSON has no word for them, and None is read as "not known". Floats keep
-all their bits both ways. Reading trusts nothing: a value that is missing or of another kind is refused in one sentence.
+`plain` gives the numbers, strings, lists and dicts that strict JSON can hold. Numbers that are not finite become None,
+since JSON has no word for them, and None is read as "not known". Floats keep all their bits both ways. `read` trusts
+nothing: a value that is missing, or is of another kind than its field, is refused in one sentence.
 
-Results on disk: a zip of arrays and JSON in which nothing is ever unpickled, and which is read whole or refused.
-
-The zip holds ``about.json``, one ``TYPE.npy`` for each type of numbers, in which all arrays of that type lie one after
-the other (``about.json`` has their names and shapes: opening hundreds of small entries would take most of the time),
-and ``digest.txt``, the SHA-256 digest of all of them. A file that was cut short, damaged or edited does not match its
-digest and is refused by name, as is a file of another kind or of another format.
+`to_arrays` gives the same with every array kept as it is, under the path of names that leads to it, which stands in the
+array's place in the plain data. There all numbers stay what they are. `from_arrays` reads both
+(:mod:`outofcluster._base.archive` writes them to a file).
 """
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
 import math
-import os
-import zipfile
-import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import fields, is_dataclass
-from typing import Any
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.arguments import short
+from outofcluster._base.arguments import Array, short
 from outofcluster._base.exceptions import InputError, MissingExtraError, one_line
-from outofcluster._base.files import check_path, shown_path, write_whole
+
+Kind = TypeVar("Kind")
+Arrays = Mapping[str, NDArray[Any]]
 
 
 def plain(value: Any) -> Any:
-    """Dataclasses become dicts, arrays and tuples become lists, and numbers that are not finite become None."""
-    if hasattr(value, "__plain__") and not isinstance(value, type):  # It says itself which of its fields matter.
-        return plain(value.__plain__())
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
+    """Dataclasses become dicts, arrays and tuples become lists, and numbers that are not finite become None.
+
+    A class with a method ``__plain__`` says itself which of its fields matter; the others are at their defaults. The
+    method ``__read__`` of a class has the last word when it is read: it checks how the fields go together.
+    """
+    return _plain(value, "", None)
+
+
+def to_arrays(value: Any) -> tuple[Any, dict[str, NDArray[Any]]]:
+    """Plain data that hold the path of every array in its place, and the arrays by these paths."""
+    arrays = dict[str, NDArray[Any]]()
+    return _plain(value, "", arrays), arrays
+
+
+def _plain(value: Any, path: str, arrays: dict[str, NDArray[Any]] | None) -> Any:
+    if isinstance(value, type):
+        return value
+    if hasattr(value, "__plain__"):
+        value = value.__plain__()
+    elif is_dataclass(value):
+        value = {field.name: getattr(value, field.name) for field in fields(value)}
+    elif isinstance(value, np.ndarray) and arrays is not None:
+        arrays[path] = value
+        return path
+    elif isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    inside = f"{path}/" if path else ""
     if isinstance(value, Mapping):
-        return {str(key): plain(inner) for key, inner in value.items()}
+        return {str(name): _plain(part, f"{inside}{name}", arrays) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(inner) for inner in value]
-    if isinstance(value, float):
+        return [_plain(part, f"{inside}{index}", arrays) for index, part in enumerate(value)]
+    if isinstance(value, float) and arrays is None:
         return value if math.isfinite(value) else None
     return value
 
 
-def read_json(written: Any) -> dict[str, Any]:
+def read(kind: type[Kind], data: Any, what: str) -> Kind:
+    """The value of a type whose plain data these are; ``what`` names it where the data are something else."""
+    with reading(what):
+        value: Kind = _read(kind, data, None)
+        return value
+
+
+def from_arrays(kind: type[Kind], about: Any, arrays: Arrays) -> Kind:
+    """The value that `to_arrays` was called on; what does not fit is a KeyError, a TypeError or a ValueError."""
+    value: Kind = _read(kind, about, arrays)
+    return value
+
+
+def _read(hint: Any, data: Any, arrays: Arrays | None) -> Any:
+    origin, parts = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return data
+    if hint in _SIMPLE:
+        return _read_simple(hint, data)
+    if is_dataclass(hint):
+        with reading(hint._what) if hasattr(hint, "_what") else nullcontext():
+            return _read_fields(hint, data, arrays)
+    if origin is Annotated:
+        value = _read(parts[0], data, arrays)
+        for check in parts[1:]:
+            check(value)
+        return value
+    if origin in (Union, UnionType):
+        (known,) = (part for part in parts if part is not NoneType)
+        return None if data is None else _read(known, data, arrays)
+    if origin is np.ndarray:
+        return np.array(_numbers(data)) if arrays is None else arrays[data]
+    if origin is Literal:
+        if data not in parts:
+            raise ValueError(f"{short(data)} is none of {', '.join(map(repr, parts))}")
+        return data
+    if origin is tuple:
+        return _read_tuple(parts, data, arrays)
+    return {parts[0](name): _read(parts[1], part, arrays) for name, part in _object(data).items()}
+
+
+def _read_fields(kind: Any, data: Any, arrays: Arrays | None) -> Any:
+    """A dataclass; every field must be there, unless the class says itself which ones it writes."""
+    data, hints, chosen = _object(data), _hints(kind), hasattr(kind, "__plain__")
+    names = [field.name for field in fields(kind) if field.name in data or not chosen]
+    if chosen and (others := sorted(data.keys() - set(names))):
+        raise TypeError(f"it has no {short(others[0])}")
+    value = kind(**{name: _read(hints[name], data[name], arrays) for name in names})
+    return value.__read__() if hasattr(kind, "__read__") else value
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=True)
+
+
+def _read_tuple(hints: tuple[Any, ...], data: Any, arrays: Arrays | None) -> tuple[Any, ...]:
+    if not isinstance(data, list | tuple):
+        raise TypeError(f"{short(data)} is not a list")
+    if hints[-1] is Ellipsis:
+        hints = hints[:1] * len(data)
+    if len(data) != len(hints):
+        raise ValueError(f"a list must have {len(hints)} values, and has {len(data)}")
+    return tuple(_read(hint, part, arrays) for hint, part in zip(hints, data, strict=True))
+
+
+def _object(data: Any) -> Mapping[str, Any]:
+    if not isinstance(data, Mapping):
+        raise TypeError(f"{short(data)} is not an object")
+    return data
+
+
+def _read_simple(kind: Any, value: Any) -> Any:
+    if kind is float and value is None:
+        return math.nan
+    wanted = int | float if kind is float else kind
+    if not isinstance(value, wanted) or (isinstance(value, bool) and kind is not bool):
+        raise TypeError(f"{short(value)} is not {_SIMPLE[kind]}")
+    return kind(value)
+
+
+_SIMPLE = {float: "a number", int: "a whole number", str: "a string", bool: "true or false"}
+
+
+def _numbers(data: Any) -> Any:
+    return [_numbers(part) for part in data] if isinstance(data, list | tuple) else _read_simple(float, data)
+
+
+def _finite(value: float) -> None:
+    if not math.isfinite(value):
+        raise ValueError(f"a number is {'not known' if math.isnan(value) else 'infinite'}")
+
+
+def _within_one(value: float) -> None:
+    if value < 0 or value > 1:
+        raise ValueError(f"{value:g} does not lie in [0, 1]")
+
+
+def _has_rows(array: Array) -> None:
+    if array.ndim != 2:
+        raise ValueError("a table must be a list of rows of the same length")
+
+
+Finite = Annotated[float, _finite]
+Chance = Annotated[float, _within_one]
+"""A float between 0 and 1, or NaN."""
+KnownChance = Annotated[Finite, _within_one]
+Matrix = Annotated[Array, _has_rows]
+
+
+def _read_json(written: Any) -> dict[str, Any]:
     """The object that a text in JSON holds, as a dict."""
     try:
         data = json.loads(written, parse_constant=_not_strict)
@@ -66,7 +193,7 @@ def _not_strict(token: str) -> Any:
     raise ValueError(f"{token} is not JSON")
 
 
-def check_schema(data: Any, known: int) -> None:
+def _check_schema(data: Any, known: int) -> None:
     """Refuse data of another schema in a message that names the versions."""
     from outofcluster._base.version import __version__
 
@@ -95,57 +222,106 @@ def reading(what: str) -> Iterator[None]:
         raise InputError(f"data of {what} must be as to_dict gives it, but a value does not fit: {reason}.") from None
 
 
-def number(value: Any) -> float:
-    """A float; NaN for None."""
-    if value is None:
-        return math.nan
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{short(value)} is not a number")
-    return float(value)
+class PlainData:
+    """A dataclass that becomes plain data and is read back; two are equal when all that they would write is equal."""
+
+    _what: ClassVar[str]
+
+    def __init_subclass__(cls, *, what: str) -> None:
+        cls._what = what
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data that JSON can hold; numbers that are not finite are None.
+
+        Returns
+        -------
+        dict
+            The attributes by their names.
+        """
+        return dict(plain(self))
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """What `to_dict` was called on.
+
+        Parameters
+        ----------
+        data : dict
+            What `to_dict` returned.
+
+        Returns
+        -------
+        object of this class
+            An equal one.
+        """
+        value: Self = _read(cls, data, None)
+        return value
+
+    def __eq__(self, other: object) -> bool:
+        return self.to_dict() == other.to_dict() if isinstance(other, type(self)) else NotImplemented
 
 
-def numbers(values: Any) -> tuple[float, ...]:
-    """Floats."""
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise TypeError(f"{short(values)} is not a list of numbers")
-    return tuple(number(value) for value in values)
+class JsonData(PlainData, what=""):
+    """A result that is written as JSON with the number of its schema; one of another number is not read."""
 
+    _schema: ClassVar[int]
 
-def share(value: Any) -> float:
-    """A float between 0 and 1."""
-    part = number(value)
-    if not 0 <= part <= 1:
-        raise ValueError(f"{short(value)} does not lie in [0, 1]")
-    return part
+    def __init_subclass__(cls, *, what: str, schema: int) -> None:
+        super().__init_subclass__(what=what)
+        cls._schema = schema
 
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data that JSON can hold; numbers that are not finite are None.
 
-def finite(value: Any) -> float:
-    """A float that is neither infinite nor unknown."""
-    amount = number(value)
-    if not math.isfinite(amount):
-        raise ValueError(f"{short(value)} is not finite")
-    return amount
+        Returns
+        -------
+        dict
+            What `to_json` writes.
+        """
+        return {"schema": self._schema, **super().to_dict()}
 
+    def to_json(self) -> str:
+        """Everything as JSON.
 
-def whole(value: Any) -> int:
-    """An int."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{short(value)} is not a whole number")
-    return value
+        Returns
+        -------
+        str
+            The JSON text.
+        """
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """What `to_dict` was called on.
 
-def text(value: Any) -> str:
-    """A string."""
-    if not isinstance(value, str):
-        raise TypeError(f"{short(value)} is not a string")
-    return value
+        Parameters
+        ----------
+        data : dict
+            What `to_dict` returned.
 
+        Returns
+        -------
+        object of this class
+            An equal one.
+        """
+        _check_schema(data, cls._schema)
+        return super().from_dict(data)
 
-def flag(value: Any) -> bool:
-    """True or False."""
-    if not isinstance(value, bool):
-        raise TypeError(f"{short(value)} is not true or false")
-    return value
+    @classmethod
+    def from_json(cls, written: str) -> Self:
+        """What `to_json` was called on.
+
+        Parameters
+        ----------
+        written : str
+            What `to_json` returned.
+
+        Returns
+        -------
+        object of this class
+            An equal one.
+        """
+        return cls.from_dict(_read_json(written))
 
 
 def data_frame(columns: Any, *, asked: str = "to_frame()") -> Any:
@@ -155,82 +331,3 @@ def data_frame(columns: Any, *, asked: str = "to_frame()") -> Any:
     except ImportError:
         raise MissingExtraError(f"{asked} needs pandas: pip install 'outofcluster[pandas]'.") from None
     return pd.DataFrame(columns)
-
-
-_ABOUT, _DIGEST, _ARRAY = "about.json", "digest.txt", ".npy"
-_EARLIEST = (1980, 1, 1, 0, 0, 0)
-"""The date of every entry, so that the same content gives the same file."""
-
-
-def write_archive(
-    path: str | os.PathLike[str],
-    kind: str,
-    format_number: int,
-    about: Mapping[str, Any],
-    arrays: Mapping[str, NDArray[Any]],
-) -> None:
-    """Write arrays and plain data to a file, which is complete or not there at all."""
-    by_type = dict[str, list[tuple[str, NDArray[Any]]]]()
-    for name, array in arrays.items():
-        by_type.setdefault(array.dtype.str.lstrip("<|=>"), []).append((name, array))
-    shapes = {type_name: [(name, array.shape) for name, array in named] for type_name, named in by_type.items()}
-    head = {"kind": kind, "format": format_number, "about": about, "arrays": shapes}
-    entries = {_ABOUT: json.dumps(head).encode()}
-    for type_name, named in by_type.items():
-        buffer = io.BytesIO()
-        np.save(buffer, np.concatenate([array.ravel() for _, array in named]), allow_pickle=False)
-        entries[type_name + _ARRAY] = buffer.getvalue()
-    entries[_DIGEST] = _digest(entries).encode()
-    whole = io.BytesIO()
-    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
-        for name, content in entries.items():
-            file.writestr(zipfile.ZipInfo(name, _EARLIEST), content, zipfile.ZIP_DEFLATED)
-    write_whole("path", path, whole.getvalue())
-
-
-def read_archive(
-    path: str | os.PathLike[str], kind: str, format_number: int
-) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The plain data and the arrays that `write_archive` wrote."""
-    must = f"path must be a file of {kind}"
-    check_path("path", path)
-    try:
-        with zipfile.ZipFile(path) as file:
-            entries = {name: file.read(name) for name in file.namelist()}
-    except FileNotFoundError:
-        raise InputError(f"{must}, got {shown_path(path)}, which does not exist.") from None
-    except (OSError, zipfile.BadZipFile, EOFError, ValueError, RuntimeError, NotImplementedError, zlib.error):
-        raise InputError(f"{must}, got {shown_path(path)}, which is not one or was cut short.") from None
-    digest = entries.pop(_DIGEST, b"").decode(errors="replace")
-    if _ABOUT not in entries or not digest:
-        raise InputError(f"{must}, got {shown_path(path)}, which is not one.")
-    if digest != _digest(entries):
-        raise InputError(f"{must} as it was written, got {shown_path(path)}, which was altered.")
-    try:
-        head = json.loads(entries.pop(_ABOUT))
-        own_kind, own_format, about = head["kind"], head["format"], dict(head["about"])
-        arrays = dict[str, NDArray[Any]]()
-        for type_name, shapes in head["arrays"].items():
-            numbers = np.load(io.BytesIO(entries[type_name + _ARRAY]), allow_pickle=False)
-            ends = np.cumsum([math.prod(shape) for _, shape in shapes])
-            parts = zip(shapes, np.split(numbers, ends[:-1]), strict=True)
-            arrays |= {name: part.reshape(shape) for (name, shape), part in parts}
-    except (KeyError, TypeError, ValueError, EOFError):
-        raise InputError(f"{must}, got {shown_path(path)}, which is not one.") from None
-    if own_kind != kind:
-        raise InputError(f"{must}, got {shown_path(path)}, which is a file of {own_kind}.")
-    if own_format != format_number:
-        raise InputError(f"{must} of format {format_number}, got {shown_path(path)}, which has format {own_format!r}.")
-    return about, arrays
-
-
-def starting_with(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    """The arrays whose names start with a prefix, by the rest of their names."""
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
-def _digest(entries: Mapping[str, bytes]) -> str:
-    total = hashlib.sha256()
-    for name in sorted(entries):
-        total.update(f"{name} {len(entries[name])}\n".encode() + entries[name])
-    return total.hexdigest()

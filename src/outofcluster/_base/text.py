@@ -16,7 +16,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 from html import escape
+from importlib.resources import files
 from typing import Any
 
 from outofcluster._base.arguments import Array
@@ -49,37 +51,6 @@ def printable_data(value: Any) -> Any:
     return value
 
 
-_LIGHT = "--ooc-accent:#0b61c4;--ooc-severe:#c1272d;--ooc-warning:#a86200;--ooc-info:#5b6b7b"
-_DARK = "--ooc-accent:#7ab8ff;--ooc-severe:#ff7b7b;--ooc-warning:#f0b24a;--ooc-info:#9db0c3"
-_DARK_THEMES = ("[data-theme=dark]", ".jp-mod-dark", "[data-jp-theme-light=false]", ".vscode-dark")
-_LIGHT_THEMES = ("[data-theme=light]", "[data-jp-theme-light=true]", ".vscode-light")
-
-
-def _themed(themes: Iterable[str], colours: str) -> str:
-    return ",".join(f"{theme} .outofcluster" for theme in themes) + "{" + colours + "}"
-
-
-_STYLE = "".join(
-    [
-        ".outofcluster{color:inherit;font-size:.95em;line-height:1.45;max-width:52em;" + _LIGHT + "}",
-        "@media (prefers-color-scheme:dark){.outofcluster{" + _DARK + "}}",
-        _themed(_LIGHT_THEMES, _LIGHT),
-        _themed(_DARK_THEMES, _DARK),
-        ".outofcluster p{margin:.4em 0}",
-        ".outofcluster table{border-collapse:collapse;margin:.5em 0;font-variant-numeric:tabular-nums}",
-        ".outofcluster th,.outofcluster td{padding:.25em .8em .25em 0;text-align:left;background:none;color:inherit;"
-        "border-bottom:1px solid rgba(128,128,128,.35)}",
-        ".outofcluster th{font-weight:600}",
-        ".outofcluster .finding{margin:.4em 0;padding:.3em .7em;background:rgba(128,128,128,.1);"
-        "border-left:4px solid var(--ooc-info)}",
-        ".outofcluster .severe{border-color:var(--ooc-severe)}",
-        ".outofcluster .warning{border-color:var(--ooc-warning)}",
-        ".outofcluster svg{vertical-align:middle}",
-        ".outofcluster .accent{color:var(--ooc-accent)}",
-    ]
-)
-
-
 class Markup(str):
     """HTML that is safe to show as it is; every other string is escaped."""
 
@@ -88,7 +59,13 @@ class Markup(str):
 
 def fragment(*parts: str) -> str:
     """A styled block of HTML that holds the parts."""
-    return f'<div class="outofcluster"><style>{_STYLE}</style>{_joined(parts)}</div>'
+    return f'<div class="outofcluster"><style>{_style()}</style>{_joined(parts)}</div>'
+
+
+@cache
+def _style() -> str:
+    rules = files("outofcluster._base").joinpath("notebook.css").read_text(encoding="utf-8")
+    return "".join(rules.splitlines())
 
 
 def element(tag: str, *parts: str, css: str = "") -> Markup:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from outofcluster._base.rows import take_rows
-from outofcluster.auditing.account import TableAccount
+from outofcluster.auditing.fits import MODELS_OF_THE_TEST, AuditPlan
+from outofcluster.problem.account import TableAccount
 from outofcluster.problem.folds import Fold
 from outofcluster.problem.problem import Task
 
@@ -42,6 +43,13 @@ class Beginning:
     account: TableAccount
     fits: int
     compiled_fits: int = 0
+
+    @classmethod
+    def of(cls, task: Task, plan: AuditPlan, account: TableAccount) -> Beginning:
+        """What an audit is about to fit."""
+        others = 2 * len(plan.folds) + MODELS_OF_THE_TEST
+        fits = plan.budget - plan.compiled_fits + others
+        return cls(task, plan.folds[0].fold, account, fits, plan.compiled_fits)
 
     def seconds_per_fit(self) -> float:
         """Fit and score one model, as the audit will, and say how long it took; 0 where that fails."""

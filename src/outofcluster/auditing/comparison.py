@@ -27,72 +27,36 @@ way round.
 
 from __future__ import annotations
 
-import json
 import math
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise
-from typing import Any, Literal
+from typing import Any, Unpack
 
 import numpy as np
 from scipy.special import ndtr
 
 from outofcluster._base.arguments import Array, short, shown
 from outofcluster._base.exceptions import FitError, InputError
-from outofcluster._base.files import check_path
 from outofcluster._base.plain import data_frame, plain
-from outofcluster._base.seeds import RandomState, seed_of
-from outofcluster._base.text import element, fragment, printable, table
-from outofcluster.auditing.choices import LARGEST_RATE
-from outofcluster.auditing.findings import Finding, in_words
+from outofcluster.auditing.options import AuditOptions, check_options, checkpoint_of_part, common_seed
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit
-from outofcluster.curves.base import Curve
+from outofcluster.auditing.several import SeveralAudits, value_and_ends
+from outofcluster.auditing.solution import first_crossing
 from outofcluster.inference.estimates import Estimate, chance_in_words
-from outofcluster.inference.intervals import Confidence, paired_uncertainty
-from outofcluster.inference.solution import first_crossing
 from outofcluster.metrics.facts import SOME_LOSS, MetricFacts
 from outofcluster.metrics.resolve import resolve_loss, resolve_scoring
 from outofcluster.problem.columns import named_columns
 from outofcluster.problem.folds import make_folds
 from outofcluster.problem.problem import check_cloneable
-from outofcluster.sampling.store import Place
 
-_SCHEMA = 3
 _DRAWS = 2**16
-_OF_FOLDS = ("fold-left-out", "giant-cluster", "mostly-left-out", "unbalanced-folds")
-"""Findings about folds, which the models share; the others are those of a model."""
 
 
 def compare(
-    estimators: Mapping[str, Any],
-    X: Any,
-    y: Any,
-    *,
-    groups: Any,
-    leakage: Any = None,
-    error_model: Literal["auto", "records", "fragments"] = "auto",
-    cv: Any = None,
-    loss: Any = None,
-    scoring: Any = None,
-    pool: Literal["records", "folds"] | None = None,
-    pos_label: Any = None,
-    score_weight: Any = None,
-    curve: Literal["auto"] | Curve = "auto",
-    n_fits: int | None = None,
-    n_train: int | None = None,
-    units: Literal["auto", "clusters", "records"] = "auto",
-    params: dict[str, Any] | None = None,
-    unmix: Any = "auto",
-    confidence_level: float = 0.95,
-    mute: Sequence[str] = (),
-    kernel: bool | Literal["auto"] = "auto",
-    n_jobs: int | None = None,
-    random_state: RandomState = None,
-    progress: bool = False,
-    checkpoint: str | os.PathLike[str] | None = None,
+    estimators: Mapping[str, Any], X: Any, y: Any, *, groups: Any, **options: Unpack[AuditOptions]
 ) -> Comparison:
     """Audit several models on the same resamples.
 
@@ -104,49 +68,11 @@ def compare(
         Records and targets, or the name of the column of the targets where X is a data frame.
     groups : array or str
         Approximate cluster of every record, or the name of its column. A column that is named is no feature.
-    leakage : float, Leakage, or one for each fold, optional
-        The leakage rate, as in `audit`.
-    error_model : {"auto", "records", "fragments"}
-        How clustering errors happen, as in `audit`.
-    cv : int, splitter or iterable, optional
-        Folds that keep every approximate cluster on one side; 5 group folds by default.
-    loss : str or callable, optional
-        As in `sample_losses`, the same for all models.
-    scoring : str, scorer, callable, or a list or dict of these, optional
-        Metrics in the place of a loss, as in `audit`. Of several, the comparison is about the first one, and
-        ``comparison.metrics`` has one for each.
-    pool : {"records", "folds"}, optional
-        How a metric is pooled over folds, as in `audit`.
-    pos_label : label, optional
-        The positive one of two classes, as in `audit`.
-    score_weight : array, optional
-        Weight of every record in scoring, as in `audit`.
-    curve : Curve, optional
-        Curve method, as in `audit`.
-    n_fits : int, optional
-        Models to fit for each estimator, over all folds, as in `audit`.
-    n_train : int, optional
-        Size of a resample, by default that of the smallest training set.
-    units : {"auto", "clusters", "records"}
-        What the intervals are about: new clusters of the population, or these held-out clusters.
-    params : dict, optional
-        Parameters of ``fit``, the same for all models.
-    unmix : {"auto", False} or classifier
-        Whether some models are fitted without the training records that look leaked, as in `audit`.
-    confidence_level : float, default=0.95
-        Confidence level of the intervals.
-    mute : sequence of str
-        Codes of findings to leave out.
-    kernel : {"auto", True, False}
-        Whether a compiled kernel is used where there is one, as in `sample_losses`.
-    n_jobs : int, optional
-        Workers, as in joblib. The result does not depend on it.
-    random_state : int, RandomState or Generator, optional
-        Seed, or where to draw one from.
-    progress : bool, default=False
-        Show a bar, on a terminal or in a notebook.
-    checkpoint : path, optional
-        As in `audit`; the place of a model in ``estimators`` is added to the names of its files.
+    **options : dict
+        The options of `audit`, such as ``leakage``, ``scoring``, ``n_fits`` and ``random_state``, the same for all
+        models. ``n_fits`` is the number of models to fit for each estimator. Of several metrics, the comparison is
+        about the first one, and ``comparison.metrics`` has one for each. The position of a model in ``estimators``
+        is added to the names of its files of a ``checkpoint``.
 
     Returns
     -------
@@ -168,41 +94,16 @@ def compare(
     >>> comparison.ranking
     ('linear', 'neighbour')
     """
+    check_options("compare", options)
     X, y, groups = named_columns(X, y, groups)
-    measured = {"loss": loss, "scoring": scoring, "pool": pool, "pos_label": pos_label, "score_weight": score_weight}
-    models = _check_models(estimators, loss, scoring, y)
-    if checkpoint is not None:
-        check_path("checkpoint", checkpoint)
-    pairs = [(fold.train, fold.validation) for fold in make_folds(X, y, groups, cv)]
-    seed = seed_of(random_state)
-    if seed is None:
-        seed = int(np.random.SeedSequence().generate_state(1)[0])
+    models = _check_models(estimators, options.get("loss"), options.get("scoring"), y)
+    pairs = [(fold.train, fold.validation) for fold in make_folds(X, y, groups, options.get("cv"))]
+    shared: AuditOptions = {**options, "cv": pairs, "random_state": common_seed(options.get("random_state"))}
     audits, left_out = dict[str, Audit](), dict[str, str]()
-    for place, (name, estimator) in enumerate(models.items()):
+    for index, (name, estimator) in enumerate(models.items()):
+        shared["checkpoint"] = checkpoint_of_part(options, f".model{index}")
         try:
-            audits[name] = audit(
-                estimator,
-                X,
-                y,
-                groups=groups,
-                leakage=leakage,
-                error_model=error_model,
-                cv=pairs,
-                **measured,
-                curve=curve,
-                n_fits=n_fits,
-                n_train=n_train,
-                units=units,
-                params=params,
-                unmix=unmix,
-                confidence_level=confidence_level,
-                mute=mute,
-                kernel=kernel,
-                n_jobs=n_jobs,
-                random_state=seed,
-                progress=progress,
-                checkpoint=None if checkpoint is None else f"{Place(checkpoint).path}.model{place}",
-            )
+            audits[name] = audit(estimator, X, y, groups=groups, **shared)
         except FitError as error:
             left_out[name] = str(error)
     folds = {name: tuple(fold.index for fold in result.samples.folds) for name, result in audits.items()}
@@ -289,7 +190,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(SeveralAudits[str]):
     """Audits of several models on the same resamples.
 
     Attributes
@@ -300,24 +201,10 @@ class Comparison:
         Models that could not be fitted, and why.
     """
 
-    audits: dict[str, Audit]
-    left_out: dict[str, str]
-
-    @property
-    def metric(self) -> MetricFacts:
-        """What is measured."""
-        return next(iter(self.audits.values())).metric
-
-    @property
-    def metrics(self) -> dict[str, Comparison]:
-        """The comparison by each metric, by its name, this one first."""
-        names = next(iter(self.audits.values())).metrics
-        return {name: replace(self, audits={m: a.metrics[name] for m, a in self.audits.items()}) for name in names}
-
-    @property
-    def findings(self) -> dict[str, tuple[Finding, ...]]:
-        """The findings of each audit by the name of its model, the most severe first."""
-        return {name: result.findings for name, result in self.audits.items()}
+    _schema = 3
+    _codes_shown = ("fold-left-out", "giant-cluster", "mostly-left-out", "unbalanced-folds")
+    """Findings about folds, which the models share; the others are those of a model."""
+    _header = ("model", "as it is", "corrected")
 
     @property
     def naive_ranking(self) -> tuple[str, ...]:
@@ -375,13 +262,13 @@ class Comparison:
             As it is and corrected.
         """
         a, b = self._audit(first), self._audit(second)
-        naive = _difference(a, b, corrected=False)
-        has_rate = a.leakage is not None and b.leakage is not None
-        corrected = _difference(a, b, corrected=True) if has_rate else None
-        return Difference(first, second, naive, corrected, a.metric)
+        corrected = None if a.leakage is None else _difference(a, b, corrected=True)
+        return Difference(first, second, _difference(a, b, corrected=False), corrected, a.metric)
 
     def tipping_point(self, first: str, second: str) -> float | None:
-        """The smallest leakage rate up to 0.5 from which on the model that looks better is the worse one.
+        """The smallest leakage rate from which on the model that looks better is the worse one.
+
+        Rates up to 0.5 are looked at, or up to 0.9 for fragments.
 
         Parameters
         ----------
@@ -394,46 +281,7 @@ class Comparison:
             None where the order stays the same.
         """
         a, b = self._audit(first), self._audit(second)
-        grid = np.linspace(0, LARGEST_RATE, 51)
-        return first_crossing(lambda rate: a.value_at(rate) - b.value_at(rate), grid)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The numbers as plain data.
-
-        Returns
-        -------
-        dict
-            What `to_json` writes.
-        """
-        data: dict[str, Any] = plain(
-            {
-                "schema": _SCHEMA,
-                "models": {name: result.to_dict() for name, result in self.audits.items()},
-                "left_out": self.left_out,
-                "naive_ranking": self.naive_ranking,
-                "ranking": self.ranking,
-                "ranking_changes": self.ranking_changes,
-                "chance_of_change": self.chance_of_change,
-                "metric": self.metric.to_dict(),
-                "differences": [
-                    {**plain(difference), "chance_of_change": difference.chance_of_change}
-                    for difference in self.differences
-                ],
-            }
-        )
-        if len(self.metrics) > 1:
-            data["metrics"] = {name: one.to_dict() for name, one in self.metrics.items() if name != self.metric.name}
-        return data
-
-    def to_json(self) -> str:
-        """The numbers as JSON.
-
-        Returns
-        -------
-        str
-            The JSON text.
-        """
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+        return first_crossing(lambda rate: a.value_at(rate) - b.value_at(rate), a.rate_grid[::2])
 
     def to_frame(self) -> Any:
         """The losses or metrics as a table.
@@ -443,7 +291,11 @@ class Comparison:
         pandas.DataFrame
             One row per model, in the order of the ranking.
         """
-        return data_frame([_row(name, self.audits[name]) for name in self.ranking])
+        columns = ("model", "naive", "corrected", "low", "high")
+        rows = [
+            (name, self.audits[name].naive.value, *value_and_ends(self.audits[name].corrected)) for name in self.ranking
+        ]
+        return data_frame([dict(zip(columns, row, strict=True)) for row in rows])
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the values of all models, as they are and corrected; needs matplotlib.
@@ -461,24 +313,32 @@ class Comparison:
 
         return ComparisonDisplay.from_comparison(self).plot(ax)
 
-    def __str__(self) -> str:
-        width = max(len(name) for name in self.audits)
-        lines = [f"{self.metric.title}, {'greater' if self.metric.greater_is_better else 'smaller'} is better"]
-        lines.append(f"{'':{width}}  as it is                     corrected")
-        for name in self.ranking:
-            result = self.audits[name]
-            lines.append(f"{name:{width}}  {result.naive!s:27}  {result.corrected or 'no leakage rate given'}")
-        return printable("\n".join([*lines, *self._sentences]))
-
-    def _repr_html_(self) -> str:
-        rows = [(name, str(self.audits[name].naive), str(self.audits[name].corrected or "")) for name in self.ranking]
-        sentences = [element("p", line) for line in self._sentences]
-        label = self.metric.label
-        return fragment(table(("model", f"{label} as it is", f"corrected {label}"), rows), *sentences)
+    @property
+    def _content(self) -> dict[str, Any]:
+        differences = [{**plain(each), "chance_of_change": each.chance_of_change} for each in self.differences]
+        return {
+            "models": {name: result.to_dict() for name, result in self.audits.items()},
+            "left_out": self.left_out,
+            "naive_ranking": self.naive_ranking,
+            "ranking": self.ranking,
+            "ranking_changes": self.ranking_changes,
+            "chance_of_change": self.chance_of_change,
+            "metric": self.metric,
+            "differences": differences,
+        }
 
     @property
-    def _sentences(self) -> list[str]:
-        """The sentences below the table."""
+    def cells(self) -> list[tuple[str, ...]]:
+        """One row of words per model, the best first: its name, the value as it is, and the corrected one."""
+        return [(name, str(self.audits[name].naive), str(self.audits[name].corrected or "")) for name in self.ranking]
+
+    @property
+    def _printed(self) -> list[Sequence[str]]:
+        rows = [(name, f"{naive:27}", corrected or "no leakage rate given") for name, naive, corrected in self.cells]
+        return [("", *self._header[1:]), *rows]
+
+    @property
+    def _answers(self) -> list[str]:
         sentences = []
         if self.audits[self.ranking[0]].corrected is not None:
             sentences.append(f"Correcting {'changes' if self.ranking_changes else 'does not change'} the ranking.")
@@ -487,14 +347,13 @@ class Comparison:
             sentences.append(f"The chance that the true order is not the one that cross-validation shows is {chance}.")
         sentences += [str(difference) for difference in self.differences]
         for one in list(self.metrics.values())[1:]:
-            order = " before ".join(one.naive_ranking)
             doubt = ""
             if one.chance_of_change is not None:
                 chance = chance_in_words(one.chance_of_change)
                 doubt = f"; the chance that this is not the true order is {chance}"
+            order = " before ".join(one.naive_ranking)
             sentences.append(f"By {one.metric.label}, cross-validation puts {order}{doubt}.")
-        sentences += in_words(self.findings, _OF_FOLDS)
-        return sentences + [f"{name} was left out: {reason}" for name, reason in self.left_out.items()]
+        return sentences
 
     def _audit(self, name: str) -> Audit:
         if name not in self.audits:
@@ -502,27 +361,11 @@ class Comparison:
         return self.audits[name]
 
 
-def _row(name: str, result: Audit) -> dict[str, Any]:
-    corrected = result.corrected
-    low, high = (math.nan, math.nan) if corrected is None else corrected.interval
-    return {
-        "model": name,
-        "naive": result.naive.value,
-        "corrected": math.nan if corrected is None else corrected.value,
-        "low": low,
-        "high": high,
-    }
-
-
 def _difference(a: Audit, b: Audit, *, corrected: bool) -> Estimate:
     """The difference of two losses; audits without the same folds are refused, since they are not paired."""
     if not np.array_equal(a.pooled.units, b.pooled.units) or a.pooled.n_folds != b.pooled.n_folds:
         raise InputError("Models can be compared on the same folds only, and some fold of one could not be audited.")
-    parts = [result.correction if corrected else (result.pooled.no_correction(), 0.0) for result in (a, b)]
-    (of_a, moved_a), (of_b, moved_b) = parts
-    value = a.pooled.naive + of_a.value - b.pooled.naive - of_b.value
-    source = paired_uncertainty((a.pooled, of_a), (b.pooled, of_b), rate_effect=moved_a - moved_b)
-    return Confidence(a.confidence_level, a.pooled.n_scored).linear(value, source).shown_as(a.metric)
+    return a.solution.less(b.solution, corrected=corrected).shown_as(a.metric)
 
 
 def _variance(estimate: Estimate) -> float:

@@ -18,57 +18,44 @@ e(1) rejects when
 which is Welch's test for K = 1. (The paper's null hypothesis is to be read as e_0 = e(p0).) It fits few models to
 small disjoint folds, so that its power is low; the power against the effect that it measured is printed beside its
 p-value.
-"
 
-What `leakage_test` returns: the numbers, and words that claim no more than the test has shown.
+What `leakage_test` returns has words that claim no more than the test has shown.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from math import comb, copysign, inf, isfinite, nan, sqrt
+from dataclasses import dataclass, replace
+from math import comb, copysign, inf, isfinite, isnan, nan, sqrt
 from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.special import nctdtr, nctdtrinc, stdtr, stdtrit
 
-from outofcluster._base.arguments import Array, check_choice, check_integer, check_number
+from outofcluster._base.arguments import check_choice, check_number
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.plain import (
-    check_schema,
-    data_frame,
-    finite,
-    flag,
-    number,
-    numbers,
-    plain,
-    read_json,
-    reading,
-    share,
-    text,
-    whole,
-)
+from outofcluster._base.plain import Chance, Finite, JsonData, KnownChance, Matrix, data_frame
 from outofcluster._base.seeds import RandomState, seed_of
 from outofcluster._base.text import element, fragment, printable, table
-from outofcluster.auditing.account import TableAccount
 from outofcluster.auditing.beginning import Beginning, announce
 from outofcluster.inference.estimates import percent
 from outofcluster.metrics.facts import known_facts
+from outofcluster.problem.account import TableAccount
 from outofcluster.problem.columns import named_columns
 from outofcluster.problem.folds import make_folds
 from outofcluster.problem.problem import Task, check_n_jobs
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
 from outofcluster.sampling.effect import sample_disjoint_folds, sample_effect
 
-_SCHEMA = 2
-
+_MODELS = 60
+"""Models that the paired test fits, two for each of its drawings."""
+ALPHA = 0.05
+"""Level of the test by default."""
 POWER = 0.8
 """Probability with which a detectable effect is found."""
 
 
 @dataclass(frozen=True, eq=False)
-class LeakageTest:
+class LeakageTest(JsonData, what="a leakage test", schema=2):
     """Result of `leakage_test`; ``print`` it to see what was shown and what was not.
 
     Two results are equal when all their numbers are equal.
@@ -104,29 +91,31 @@ class LeakageTest:
 
     statistic: float
     df: float
-    pvalue: float
+    pvalue: KnownChance
     rejected: bool
-    alpha: float
-    difference: float
+    alpha: KnownChance
+    difference: Finite
     detectable: float
-    losses_train: Array
-    losses_validation: Array
+    losses_train: Matrix
+    losses_validation: Matrix
     sizes: FoldSizes
     n_folds: int
     loss: str
     method: str = "paired"
     units: str = "clusters"
     n_units: int = 0
-    power: float = nan
+    power: Chance = nan
     greater_is_better: bool = False
 
     @property
     def _chance(self) -> str:
         """The p-value, and the power of the paper's test beside it."""
-        power = (
-            f", power {100 * self.power:.0f} % against the effect that was measured" if self.method == "welch" else ""
-        )
+        power = "" if self._paired else f", power {100 * self.power:.0f} % against the effect that was measured"
         return f"p = {self.pvalue:.2g}{power}"
+
+    @property
+    def _paired(self) -> bool:
+        return self.method == "paired"
 
     @property
     def outcome(self) -> str:
@@ -145,79 +134,11 @@ class LeakageTest:
             f"with a probability of {percent(POWER)}."
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain data that JSON can hold; numbers that are not finite are None.
-
-        Returns
-        -------
-        dict
-            What `to_json` writes.
-        """
-        return {"schema": _SCHEMA, **plain(self)}
-
-    def to_json(self) -> str:
-        """Everything as JSON.
-
-        Returns
-        -------
-        str
-            The JSON text.
-        """
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The test that `to_dict` was called on.
-
-        Parameters
-        ----------
-        data : dict
-            What `to_dict` returned.
-
-        Returns
-        -------
-        LeakageTest
-            An equal test.
-        """
-        check_schema(data, _SCHEMA)
-        with reading("a leakage test"):
-            difference = finite(data["difference"])
-            statistic = data["statistic"]
-            return cls(
-                statistic=copysign(inf, difference) if statistic is None else number(statistic),
-                df=number(data["df"]),
-                pvalue=share(data["pvalue"]),
-                rejected=flag(data["rejected"]),
-                alpha=share(data["alpha"]),
-                difference=difference,
-                detectable=number(data["detectable"]),
-                losses_train=np.array([numbers(row) for row in data["losses_train"]]),
-                losses_validation=np.array([numbers(row) for row in data["losses_validation"]]),
-                sizes=FoldSizes(**{name: whole(size) for name, size in data["sizes"].items()}),
-                n_folds=whole(data["n_folds"]),
-                loss=text(data["loss"]),
-                method=text(data["method"]),
-                units=text(data["units"]),
-                n_units=whole(data["n_units"]),
-                power=nan if data["power"] is None else share(data["power"]),
-                greater_is_better=flag(data["greater_is_better"]),
-            )
-
-    @classmethod
-    def from_json(cls, written: str) -> Self:
-        """The test that `to_json` was called on.
-
-        Parameters
-        ----------
-        written : str
-            What `to_json` returned.
-
-        Returns
-        -------
-        LeakageTest
-            An equal test.
-        """
-        return cls.from_dict(read_json(written))
+    def __read__(self) -> Self:
+        if not isnan(self.statistic):
+            return self
+        # Losses that do not vary: a statistic that is infinite, which plain data do not hold.
+        return replace(self, statistic=copysign(inf, self.difference))
 
     def to_frame(self) -> Any:
         """The losses of all models as a table.
@@ -228,13 +149,14 @@ class LeakageTest:
             One row per model, with the columns split, trained_on and loss.
         """
         kinds = {"other clusters": self.losses_train, "the same clusters": self.losses_validation}
-        rows = [
-            (split, kind, float(loss))
-            for kind, losses in kinds.items()
-            for split, of_split in enumerate(losses)
-            for loss in of_split
-        ]
-        return data_frame(dict(zip(("split", "trained_on", "loss"), zip(*rows, strict=True), strict=True)))
+        return data_frame(
+            [
+                {"split": split, "trained_on": kind, "loss": float(loss)}
+                for kind, losses in kinds.items()
+                for split, of_split in enumerate(losses)
+                for loss in of_split
+            ]
+        )
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the losses of the models by what they were trained on; needs matplotlib.
@@ -252,9 +174,6 @@ class LeakageTest:
 
         return LeakageTestDisplay.from_test(self).plot(ax)
 
-    def __eq__(self, other: object) -> bool:
-        return self.to_dict() == other.to_dict() if isinstance(other, LeakageTest) else NotImplemented
-
     @property
     def _label(self) -> str:
         known = known_facts(self.loss)
@@ -269,9 +188,6 @@ class LeakageTest:
     @property
     def _lines(self) -> tuple[str, str, str, str]:
         """The verdict, what it does not show, the losses, and the numbers of the test."""
-        power = f"an effect of {self.detectable:.3g} would have been found with a probability of {percent(POWER)}"
-        if not isfinite(self.detectable):
-            power = "the losses do not vary, which leaves unknown what effect would have been found"
         if self.rejected:
             verdict = "A cluster effect was found: models are better on clusters that they were trained on."
             limit = (
@@ -279,46 +195,47 @@ class LeakageTest:
                 "depends on the errors of the clustering, and the optimism of an audit says by how much."
             )
         else:
+            power = f"an effect of {self.detectable:.3g} would have been found with a probability of {percent(POWER)}"
+            if not isfinite(self.detectable):
+                power = "the losses do not vary, which leaves unknown what effect would have been found"
             verdict = (
                 "No cluster effect was found: models are not better on clusters that they were trained on, by more "
                 "than chance explains."
             )
             limit = f"This does not show that there is none: with these records {power}."
-        other, own = self._means
+        of_others, of_same = self._means
         losses = (
-            f"Mean {self._label} on held-out records: {_number(other, 4)} by models of other clusters, "
-            f"{_number(own, 4)} by models of the same clusters, difference {_number(self.difference, 3)}."
+            f"Mean {self._label} on held-out records: {_number(of_others, 4)} by models of other clusters, "
+            f"{_number(of_same, 4)} by models of the same clusters, difference {_number(self.difference, 3)}."
         )
-        name = "Student's" if self.method == "paired" else "Welch's"
-        models = (
-            f"{self.n_folds} pairs of models of {self.sizes.n_train:,} records; "
-            f"the units are {self.n_units:,} {self.units}"
-            if self.method == "paired"
-            else f"the paper's test, {self.losses_train.size} + {self.losses_train.size} models of "
-            f"{self.sizes.n_train:,} records, each scored on {self.sizes.n_scored:,}"
+        size, number = f"{self.sizes.n_train:,} records", self.losses_train.size
+        distribution, models = (
+            ("Student's", f"{self.n_folds} pairs of models of {size}; the units are {self.n_units:,} {self.units}")
+            if self._paired
+            else (
+                "Welch's",
+                f"the paper's test, {number} + {number} models of {size}, each scored on {self.sizes.n_scored:,}",
+            )
         )
         freedom = f"{self.df:.3g}" if self.df < 999.5 else f"{self.df:,.0f}"
-        numbers_of_test = (
-            f"{name} t = {_number(self.statistic, 3)} with {freedom} degrees of freedom, one-sided {self._chance}, "
-            f"level {self.alpha:g}; {models}."
+        test = (
+            f"{distribution} t = {_number(self.statistic, 3)} with {freedom} degrees of freedom, one-sided "
+            f"{self._chance}, level {self.alpha:g}; {models}."
         )
-        return verdict, limit, losses, numbers_of_test
+        return verdict, limit, losses, test
 
     def __str__(self) -> str:
         return printable("\n".join(self._lines))
 
     def _repr_html_(self) -> str:
-        other, own = self._means
-        rows = [
-            ("other clusters", _number(other, 4), str(self.losses_train.size)),
-            ("the same clusters", _number(own, 4), str(self.losses_validation.size)),
-        ]
+        number = str(self.losses_train.size)
+        rows = zip(("other clusters", "the same clusters"), [_number(mean, 4) for mean in self._means], strict=True)
         header = ("trained on", f"mean {self._label} on held-out records", "models")
-        _, limit, _, numbers_of_test = self._lines
+        _, limit, _, test = self._lines
         return fragment(
             element("p", element("strong", self.outcome)),
-            table(header, rows),
-            *(element("p", line) for line in (limit, numbers_of_test)),
+            table(header, [(*row, number) for row in rows]),
+            *(element("p", line) for line in (limit, test)),
         )
 
 
@@ -326,12 +243,6 @@ def _number(value: float, digits: int) -> str:
     """A number with so many digits and a true minus sign."""
     written = f"{value:.{digits}g}"
     return f"−{written[1:]}" if written.startswith("-") else written
-
-
-ALPHA = 0.05
-"""Level of the test by default."""
-_MODELS = 60
-"""Models that the paired test fits, two for each of its drawings."""
 
 
 def leakage_test(
@@ -404,7 +315,9 @@ def leakage_test(
     A cluster effect was found: models are better on clusters that they were trained on.
     ...
     """
-    level = _check_probability("alpha", alpha)
+    level = check_number("alpha", alpha, least=0, strict=True)
+    if level >= 1:
+        raise InputError(f"alpha must lie between 0 and 1, got {level:g}.")
     check_choice("method", method, ("paired", "welch"))
     root = np.random.SeedSequence(seed_of(random_state))
     check_n_jobs(n_jobs)
@@ -416,15 +329,16 @@ def leakage_test(
     folds = make_folds(X, y, groups, cv)
     account = TableAccount.of(X, y, groups, classes=task.classifier, codes=task.clusters)
     announce(lambda: Beginning(task, folds[0], account, _MODELS))
-    facts = task.loss.facts
     if method == "welch":
         losses = sample_disjoint_folds(task, folds, seed=root, n_jobs=n_jobs)
-        return evaluate_effect(losses, facts.name, alpha=level, greater_is_better=facts.greater_is_better)
-    # The third child of the seed, as in `audit`.
-    sampled = sample_effect(task, folds, seed=root.spawn(3)[2], n_jobs=n_jobs)[0]
-    if isinstance(sampled, str):
-        raise InputError(sampled)
-    return evaluate_effect(sampled, facts.name, alpha=level, greater_is_better=facts.greater_is_better)
+    else:
+        # The third child of the seed, as in `audit`.
+        sampled = sample_effect(task, folds, seed=root.spawn(3)[2], n_jobs=n_jobs)[0]
+        if isinstance(sampled, str):
+            raise InputError(sampled)
+        losses = sampled
+    facts = task.loss.facts
+    return evaluate_effect(losses, facts.name, alpha=level, greater_is_better=facts.greater_is_better)
 
 
 def detectable_effect(
@@ -433,7 +347,7 @@ def detectable_effect(
     deviation_train: float,
     deviation_validation: float,
     *,
-    alpha: float = 0.05,
+    alpha: float = ALPHA,
     power: float = POWER,
 ) -> float:
     """Difference of the mean losses that the paper's test finds with a wanted probability (noncentral t distribution).
@@ -444,21 +358,8 @@ def detectable_effect(
     >>> round(detectable_effect(10, 10, 0.1, 0.1), 4), round(detectable_effect(40, 40, 0.1, 0.1), 4)
     (0.1156, 0.0561)
     """
-    n = check_integer("n_train_folds", n_train_folds, least=2)
-    nv = check_integer("n_validation_folds", n_validation_folds, least=2)
-    s = check_number("deviation_train", deviation_train, least=0)
-    sv = check_number("deviation_validation", deviation_validation, least=0)
-    level, wanted = _check_probability("alpha", alpha), _check_probability("power", power)
-    if wanted <= level:
-        raise InputError(f"power must be above alpha, {level:g}, got {wanted:g}.")
-    return _detectable(*_welch(s**2 / n, sv**2 / nv, n - 1, nv - 1), level, wanted)
-
-
-def _check_probability(name: str, value: Any) -> float:
-    number = check_number(name, value, least=0, strict=True)
-    if number >= 1:
-        raise InputError(f"{name} must lie between 0 and 1, got {number:g}.")
-    return number
+    variances = deviation_train**2 / n_train_folds, deviation_validation**2 / n_validation_folds
+    return _detectable(*_welch(*variances, n_train_folds - 1, n_validation_folds - 1), alpha, power)
 
 
 def _welch(a: float, b: float, df_a: int, df_b: int) -> tuple[float, float]:

@@ -16,46 +16,40 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
 from outofcluster import curves
+from outofcluster._base.archive import read_archive, write_archive
 from outofcluster._base.arguments import Array, check_number, check_share, check_vector, short
 from outofcluster._base.exceptions import InputError, SolverError
-from outofcluster._base.plain import plain, read_archive, starting_with, write_archive
 from outofcluster._base.version import __version__
-from outofcluster.auditing.account import TableAccount, look_at_table
-from outofcluster.auditing.checks import look_at_choices, look_at_estimate, look_at_rate, look_at_samples, look_at_sides
-from outofcluster.auditing.choices import (
-    LARGEST_RATE,
-    check_both,
-    choose_stored_units,
-    largest_rate,
-    read_confidence,
-    read_curve,
-    read_leakage,
-)
+from outofcluster.auditing.checks import find
+from outofcluster.auditing.checks.base import Context
+from outofcluster.auditing.choices import choose_stored_units, read_confidence, read_curve
 from outofcluster.auditing.effect_test import LeakageTest, evaluate_effect
-from outofcluster.auditing.findings import Finding, not_muted
+from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.methods_text import methods_text
+from outofcluster.auditing.solution import Solution, first_crossing
 from outofcluster.auditing.summary import Summary
 from outofcluster.auditing.summary_parts import FittedCurve, FoldSummary, MetricSummary, UnmixedLosses
-from outofcluster.auditing.suspects import entity_suspects_frame, suspects_frame
 from outofcluster.curves.base import Curve
+from outofcluster.errormodels.base import Choices, ErrorModel, Evidence
+from outofcluster.errormodels.choose import error_model_of
+from outofcluster.errormodels.pieces import TwoReadings
+from outofcluster.errormodels.pooled import Pooled
+from outofcluster.errormodels.two_way import check_both
 from outofcluster.inference.estimates import Estimate, Sensitivity, SensitivitySurface
-from outofcluster.inference.optimism import Optimism
-from outofcluster.inference.pieces import TwoReadings
-from outofcluster.inference.pooled import Pooled
-from outofcluster.inference.solution import Solution, first_crossing
 from outofcluster.leakage.rate import Leakage
 from outofcluster.metrics.facts import MetricFacts
-from outofcluster.sampling.audit_samples import AuditSamples
+from outofcluster.problem.account import TableAccount
+from outofcluster.sampling.audit_samples import UNMIXED, WITHOUT_PIECES, AuditSamples
 
-_FINE, _FINE_AND_FAR = np.arange(101) / 200, np.arange(181) / 200
+_FINE = np.arange(101) / 200
 _COARSE = (0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
 """Rates of a summary's sensitivity; few ones above 0 where every rate needs a resampling."""
 
@@ -82,8 +76,8 @@ class Audit:
         The units that the user asked for.
     data_leakage : Leakage or None
         What the records themselves say about the leakage rate, with an upper bound.
-    table : TableAccount or None
-        What the table holds, and what about it gives reason to doubt; None in audits of earlier versions.
+    table : TableAccount
+        What the table holds, and what about it gives reason to doubt.
     others : tuple of Audit
         Audits of further metrics of the same fits, with the same choices; ``metrics`` has all of them by name.
     """
@@ -91,13 +85,38 @@ class Audit:
     pooled: Pooled = field(repr=False)
     leakage: tuple[Leakage, ...] | None
     curve_method: Curve
+    table: TableAccount = field(repr=False)
     confidence_level: float = 0.95
     mute: tuple[str, ...] = field(default=(), repr=False)
     error_model_reason: str = field(default="", repr=False)
     units_asked: str = field(default="auto", repr=False)
     data_leakage: Leakage | None = field(default=None, repr=False)
     others: tuple[Audit, ...] = field(default=(), repr=False)
-    table: TableAccount | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, samples: Sequence[AuditSamples], choices: Choices, evidence: Evidence, table: TableAccount) -> Self:
+        """The result of an audit by its first metric, with those of the others."""
+        indices = [fold.index for fold in samples[0].folds]
+        by_data, rates = evidence.rate(indices), choices.rates.by_fold
+        if choices.rates.from_data and by_data is not None:
+            leakage: tuple[Leakage, ...] | None = (by_data,) * len(indices)
+        else:
+            leakage = None if rates is None else tuple(rates[index] for index in indices)
+        first, *others = (
+            cls(
+                pooled=choices.model.pooled(of_metric, choices.units, choices.reverse),
+                leakage=leakage,
+                curve_method=curve,
+                table=table,
+                confidence_level=choices.confidence_level,
+                mute=choices.mute,
+                error_model_reason=choices.reason,
+                units_asked=choices.units_asked,
+                data_leakage=by_data,
+            )
+            for of_metric, curve in zip(samples, choices.curves, strict=True)
+        )
+        return replace(first, others=tuple(others))
 
     @property
     def metrics(self) -> dict[str, Audit]:
@@ -149,17 +168,17 @@ class Audit:
     @cached_property
     def naive(self) -> Estimate:
         """The cross-validated loss or metric, without a correction."""
-        return self._shown(self._solution.naive)
+        return self._shown(self.solution.naive)
 
     @cached_property
     def iid(self) -> Estimate:
         """The loss or metric over random folds, which ignore clusters; records are the units of its interval."""
-        return self._shown(self._solution.iid)
+        return self._shown(self.solution.iid)
 
     @cached_property
     def corrected(self) -> Estimate | None:
         """The loss or metric on new clusters; None without a leakage rate."""
-        solved = self._solution.corrected
+        solved = self.solution.corrected
         return None if solved is None else self._shown(solved)
 
     @cached_property
@@ -169,7 +188,7 @@ class Audit:
         It is the corrected loss minus the naive one, so that a positive value always means that cross-validation
         promises too much. For metrics of which more is better it is the naive value minus the corrected one.
         """
-        return self._solution.optimism
+        return self.solution.optimism
 
     @property
     def bias(self) -> float | None:
@@ -181,10 +200,10 @@ class Audit:
         """A range for the corrected value that needs no curve; None without a rate, for fragments, and both ways.
 
         It is wide: it trusts nothing but that the loss is convex in the leakage, what small clean training sets lose,
-        and what removing records that look leaked has shown (:mod:`outofcluster.inference.ranges`). At large rates
+        and what removing records that look leaked has shown (:mod:`outofcluster.errormodels.records`). At large rates
         hardly any training set is clean; then the loss has no upper end but its own, and without one there is no range.
         """
-        ends = self._solution.range
+        ends = self.solution.range
         return None if ends is None else self.metric.shown_interval(*ends)
 
     @cached_property
@@ -197,28 +216,20 @@ class Audit:
     @property
     def curve(self) -> Curve | None:
         """The curve of the pooled losses at the mean leakage rate; None without a rate."""
-        return self._solution.curve
+        return self.solution.curve
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """What to know before trusting the numbers, the most severe first."""
-        findings = look_at_choices(
-            self.samples, reason=self.error_model_reason, units=self.units, units_asked=self.units_asked
-        ) + look_at_samples(self.pooled, has_rate=self.leakage is not None)
-        findings += look_at_table(self.table, self.naive, self.metric)
-        findings += look_at_sides(self.samples, self.data_leakage, self.leakage)
-        findings += [] if self.leakage is None else look_at_rate(self.leakage, self.error_model, self.metric)
-        if self.leakage is not None and self.corrected is not None and self.curve is not None:
-            findings += look_at_estimate(
-                self.pooled,
-                self._solution.correction,
-                self.curve,
-                self._solution.uncertainty,
-                value=self.corrected.value,
-                se_data=self.corrected.se_data,
-                leakage=self.leakage,
-            )
-        return not_muted(findings, self.mute)
+        context = Context(
+            solution=self.solution,
+            leakage=self.leakage or (),
+            data_leakage=self.data_leakage,
+            table=self.table,
+            error_model_reason=self.error_model_reason,
+            units_asked=self.units_asked,
+        )
+        return find(context, self.mute)
 
     # --- other choices, the same fits -----------------------------------------------------------------
 
@@ -238,14 +249,30 @@ class Audit:
         Audit
             Another audit of the same samples.
         """
-        rates = read_leakage(leakage, self.error_model, self.pooled.n_folds)
+        rates = self._model.read_leakage(leakage, self.pooled.n_folds)
         share = self.validation_leakage if validation is None else check_number("validation", validation, least=0)
         check_both(share, rates)
         self._check_both_ways(share)
-        return self._each(lambda result: replace(result, leakage=rates, pooled=replace(result.pooled, reverse=share)))
+        return self._each(lambda result: replace(result, leakage=rates, pooled=result._pooled(reverse=share)))
+
+    @property
+    def _model(self) -> ErrorModel:
+        return error_model_of(self.samples)
+
+    def _pooled(
+        self, *, samples: AuditSamples | None = None, unit_kind: str | None = None, reverse: float | None = None
+    ) -> Pooled:
+        """Other samples, units or shares in the place of those of this audit."""
+        chosen = (
+            samples or self.samples,
+            unit_kind or self.units,
+            self.validation_leakage if reverse is None else reverse,
+        )
+        same = chosen == (self.samples, self.units, self.validation_leakage)
+        return self.pooled if same else error_model_of(chosen[0]).pooled(*chosen)
 
     def _check_both_ways(self, validation: float) -> None:
-        if validation > 0 and any(fold.train_scores is None for fold in self.samples.folds):
+        if validation > 0 and any(fold.train_losses is None for fold in self.samples.folds):
             raise InputError(
                 f"validation must be 0 for this audit, got {validation:g}: training records were not scored; audit "
                 "again with validation_leakage=0."
@@ -264,7 +291,7 @@ class Audit:
         Audit
         """
         return self._each(
-            lambda result: replace(result, curve_method=read_curve(curve, self.error_model, result.loss_range))  # type: ignore[arg-type]
+            lambda result: replace(result, curve_method=read_curve(curve, self._model, result.loss_range))
         )
 
     def with_units(self, units: str) -> Audit:
@@ -280,9 +307,7 @@ class Audit:
         Audit
         """
         kind = choose_stored_units(units, self.samples)
-        return self._each(
-            lambda result: replace(result, pooled=replace(result.pooled, unit_kind=kind), units_asked=units)
-        )
+        return self._each(lambda result: replace(result, pooled=result._pooled(unit_kind=kind), units_asked=units))
 
     def with_confidence(self, confidence_level: float) -> Audit:
         """The same audit with intervals of another level of confidence.
@@ -321,7 +346,7 @@ class Audit:
         theirs = dict(zip(self.metrics, other.metrics.values(), strict=True))
         return self._each(
             lambda result: replace(
-                result, pooled=replace(result.pooled, samples=result.samples.merge(theirs[result.loss].samples))
+                result, pooled=result._pooled(samples=result.samples.merge(theirs[result.loss].samples))
             )
         )
 
@@ -339,21 +364,10 @@ class Audit:
             resembles (the held-out cluster). For fragments, one row per fold and training cluster, with the columns
             fold, cluster, probability, resembles and records (their number).
         """
-        pieces = {fold.index: fold.entities for fold in self.samples.folds if fold.entities is not None}
-        if pieces:
-            if not any(own.identified for own in pieces.values()):
-                raise InputError("suspects() needs features that tell entities apart, which these records do not have.")
-            return entity_suspects_frame(pieces, self.samples.cluster_names)
-        if all(fold.sides is None for fold in self.samples.folds):
-            raise InputError(
-                "suspects() needs an audit of single records with at least 150 fits per fold and unmix='auto'; "
-                "this one did not compare the two sides of its splits."
-            )
-        rates = self._solution.rates
-        if self.leakage is None:
-            assert self.data_leakage is not None
+        rates = self.solution.rates
+        if self.leakage is None and self.data_leakage is not None:
             rates = np.full(self.pooled.n_folds, self.data_leakage.rate)
-        return suspects_frame(self.samples, rates)
+        return self._model.suspects(self.samples, rates)
 
     def sensitivity(self, rates: Sequence[float] | Array | None = None) -> Sensitivity:
         """The corrected value and its interval over leakage rates; each rate is taken as known.
@@ -368,7 +382,7 @@ class Audit:
         Sensitivity
         """
         wanted = np.linspace(0, 0.3, 31) if rates is None else check_vector("rates", rates)
-        most = largest_rate(self.error_model)
+        most = self._model.largest_rate
         if wanted.min() < 0 or wanted.max() > most:
             wrong = wanted[(wanted < 0) | (wanted > most)][0]
             raise InputError(f"rates must lie between 0 and {most}, got {wrong:g}.")
@@ -403,7 +417,9 @@ class Audit:
         return SensitivitySurface(p0, r0, values, low, high, self.confidence_level, self.metric)
 
     def tipping_point(self, threshold: float) -> float | None:
-        """The smallest leakage rate up to 0.5 at which the corrected value is as bad as a threshold, such as a rival's.
+        """The smallest leakage rate at which the corrected value is as bad as a threshold, such as a rival's.
+
+        Rates go up to 0.5, and to 0.9 for fragments.
 
         Parameters
         ----------
@@ -416,11 +432,16 @@ class Audit:
             None where the threshold is not reached.
         """
         level = self.metric.shown(check_number("threshold", threshold, least=-math.inf))
-        if self._solution.loss_at(0.0) >= level:
+        if self.solution.loss_at(0.0) >= level:
             return 0.0
         # Slightly below the threshold, so that a loss that just touches it has reached it.
         touched = level - 1e-12 * max(abs(level), 1.0)
-        return first_crossing(lambda rate: self._solution.loss_at(rate) - touched, np.linspace(0, LARGEST_RATE, 101))
+        return first_crossing(lambda rate: self.solution.loss_at(rate) - touched, self.rate_grid)
+
+    @property
+    def rate_grid(self) -> Array:
+        """Rates up to the largest one for which there can be an answer, in steps of 0.005."""
+        return np.arange(round(200 * self._model.largest_rate) + 1) / 200
 
     # --- saved and shown -----------------------------------------------------------------------------
 
@@ -432,21 +453,8 @@ class Audit:
         path : path
             The file.
         """
-        write_audits(path, [(result.samples, result._choices()) for result in (self, *self.others)])
-
-    def _choices(self) -> dict[str, Any]:
-        return {
-            "leakage": self.leakage,
-            "curve": plain_curve(self.curve_method),
-            "units": self.units,
-            "validation_leakage": self.validation_leakage,
-            "confidence_level": self.confidence_level,
-            "mute": list(self.mute),
-            "error_model_reason": self.error_model_reason,
-            "units_asked": self.units_asked,
-            "data_leakage": self.data_leakage,
-            "table": self.table,
-        }
+        audits = tuple(_SavedAudit.of(result) for result in (self, *self.others))
+        write_archive(path, _KIND, _FORMAT, audits)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -461,7 +469,9 @@ class Audit:
         -------
         Audit
         """
-        first, *others = (cls(**choices) for choices in read_audits(path))
+        first, *others = (
+            cls(**saved.arguments) for saved in read_archive(path, _KIND, _FORMAT, tuple[_SavedAudit, ...])
+        )
         return replace(first, others=tuple(others))
 
     @cached_property
@@ -475,7 +485,7 @@ class Audit:
         curve = self.curve
         return replace(
             self._brief,
-            curve=None if curve is None else FittedCurve.of(self.pooled, curve, self._solution.mean_rate),
+            curve=None if curve is None else FittedCurve.of(self.pooled, curve, self.solution.mean_rate),
             sensitivity=self._overview(),
             by_fold=tuple(
                 replace(fold, corrected=self._corrected_of(place)) for place, fold in enumerate(self._brief.by_fold)
@@ -496,7 +506,7 @@ class Audit:
         """
         return replace(
             self,
-            pooled=replace(self.pooled, samples=replace(self.samples, folds=(self.samples.folds[place],))),
+            pooled=self._pooled(samples=replace(self.samples, folds=(self.samples.folds[place],))),
             leakage=None if self.leakage is None else (self.leakage[place],),
             others=(),
         )
@@ -560,7 +570,7 @@ class Audit:
         """
         rows = np.unique(np.concatenate([fold.rows for fold in self.samples.folds]))
         clusters = np.unique(np.concatenate([fold.clusters for fold in self.samples.folds]))
-        below = any(fold.unmixed is not None or fold.without_pieces is not None for fold in self.samples.folds)
+        below = any(not {UNMIXED, WITHOUT_PIECES}.isdisjoint(fold.runs) for fold in self.samples.folds)
         summary = self._brief if self.leakage is not None else self.summary
         return methods_text(summary, n_records=len(rows), n_clusters=len(clusters), left_out=below)
 
@@ -603,16 +613,11 @@ class Audit:
     # --- how the numbers come about -------------------------------------------------------------------
 
     @cached_property
-    def _solution(self) -> Solution:
+    def solution(self) -> Solution:
         """All numbers as losses, of which lower ones are better."""
         rates = np.array([leak.rate for leak in self.leakage or ()])
         stds = np.array([leak.std or 0.0 for leak in self.leakage or ()])
         return Solution(self.pooled, self.curve_method, self.confidence_level, rates, stds)
-
-    @property
-    def correction(self) -> tuple[Optimism, float]:
-        """The optimism, and how far it moves when the leakage rate moves by one standard error."""
-        return self._solution.correction, self._solution.rate_effect
 
     def value_at(self, rate: float) -> float:
         """The corrected value at a leakage rate, without an interval.
@@ -626,10 +631,10 @@ class Audit:
         -------
         float
         """
-        share, most = check_share("rate", rate), largest_rate(self.error_model)
+        share, most = check_share("rate", rate), self._model.largest_rate
         if share > most:
             raise InputError(f"rate must be at most {most}, beyond which nothing can be told, got {share:g}.")
-        return self.metric.shown(self._solution.loss_at(share))
+        return self.metric.shown(self.solution.loss_at(share))
 
     def _shown(self, estimate: Estimate) -> Estimate:
         """An estimate of a loss as that of the metric, in its own sign."""
@@ -645,7 +650,7 @@ class Audit:
 
         It is None without a rate, for single records, and where no such models were fitted.
         """
-        return None if self.leakage is None else self._solution.correction.readings
+        return None if self.leakage is None else self.solution.correction.facts.get("readings")
 
     @property
     def by_cuts(self) -> dict[str, float]:
@@ -656,7 +661,10 @@ class Audit:
         """
         if self.leakage is None:
             return {}
-        moved = {kind: self.pooled.naive + optimism for kind, optimism in self._solution.correction.by_cuts.items()}
+        moved = {
+            kind: self.pooled.naive + optimism
+            for kind, optimism in self.solution.correction.facts.get("by_cuts", {}).items()
+        }
         return {kind: self.metric.shown(loss) for kind, loss in moved.items()}
 
     def _sensitivity(self, rates: Array, rows: Sequence[tuple[float, float, float]]) -> Sensitivity:
@@ -686,7 +694,7 @@ class Audit:
             levels=tuple(self.pooled.injected.tolist()),
             losses=tuple(self.metric.shown(self.pooled.means).tolist()),
             standard_errors=tuple(np.sqrt(self.pooled.monte_carlo).tolist()),
-            sizes=self.pooled.sizes if self.error_model == "records" else (),
+            sizes=self.pooled.sizes if self._model.has_sizes else (),
             by_fold=tuple(FoldSummary.of(fold, self.metric) for fold in self.samples.folds),
             findings=self.findings,
             versions=self.samples.versions,
@@ -708,14 +716,14 @@ class Audit:
         rows = {0.0: (self.naive.value, *self.naive.interval)}
         known = {(leak.rate, leak.std or 0.0) for leak in self.leakage or ()}
         try:
-            if self._solution.is_exact:
-                largest = max(self._solution.rates, default=0.0)
-                return self.sensitivity(_FINE if largest <= LARGEST_RATE else _FINE_AND_FAR)
+            if self.solution.is_exact:
+                largest = max(self.solution.rates, default=0.0)
+                return self.sensitivity(_FINE if largest <= _FINE[-1] else self.rate_grid)
             if self.corrected is not None and len(known) == 1 and (single := known.pop())[1] == 0:
                 rows[single[0]] = (self.corrected.value, *self.corrected.interval)
             for rate in _COARSE:
                 if rate not in rows:
-                    rough = self._shown(self._solution.roughly_at(rate))
+                    rough = self._shown(self.solution.roughly_at(rate))
                     rows[rate] = (rough.value, *rough.interval)
         except (InputError, SolverError):
             return None
@@ -723,44 +731,39 @@ class Audit:
         return self._sensitivity(np.array(rates), [rows[rate] for rate in rates])
 
 
-_KIND, _FORMAT = "an audit", 2
+_KIND, _FORMAT = "an audit", 3
 
 
-def write_audits(path: str | os.PathLike[str], audits: Sequence[tuple[AuditSamples, Mapping[str, Any]]]) -> None:
-    """Write samples and choices, one pair per metric, complete or not at all."""
-    about, arrays = dict[str, Any](), dict[str, Any]()
-    for place, (samples, choices) in enumerate(audits):
-        facts, own = samples.to_arrays()
-        # The parameters of a curve stay as they are: one of them may be infinite, which plain data cannot hold.
-        kept = {name: value if name == "curve" else plain(value) for name, value in choices.items()}
-        about[str(place)] = {"samples": facts, "choices": kept}
-        arrays |= {f"metric{place}_{name}": array for name, array in own.items()}
-    write_archive(path, _KIND, _FORMAT, about, arrays)
+@dataclass(frozen=True)
+class _SavedAudit:
+    """The samples and the choices of one metric's audit, as its file holds them."""
 
+    samples: AuditSamples
+    units: str
+    validation_leakage: float
+    leakage: tuple[Leakage, ...] | None
+    curve: dict[str, Any]
+    confidence_level: float
+    mute: tuple[str, ...]
+    error_model_reason: str
+    units_asked: str
+    data_leakage: Leakage | None
+    table: TableAccount
 
-def read_audits(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """The arguments of every `Audit` in a file, the first metric first."""
-    about, arrays = read_archive(path, _KIND, _FORMAT)
-    audits = []
-    for place in range(len(about)):
-        choices = dict(about[str(place)]["choices"])
-        samples = AuditSamples.from_arrays(about[str(place)]["samples"], starting_with(arrays, f"metric{place}_"))
-        leakage, by_data, table = (choices.pop(name, None) for name in ("leakage", "data_leakage", "table"))
+    @classmethod
+    def of(cls, audit: Audit) -> Self:
+        """What a file holds of an audit."""
+        named = {field.name: getattr(audit, field.name) for field in fields(cls) if field.name != "curve"}
+        return cls(curve=plain_curve(audit.curve_method), **named)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of the audit."""
+        choices = {field.name: getattr(self, field.name) for field in fields(self)}
+        samples, units, reverse = (choices.pop(name) for name in ("samples", "units", "validation_leakage"))
+        pooled = error_model_of(samples).pooled(samples, units, reverse)
         curve = choices.pop("curve")
-        audits.append(
-            {
-                "pooled": Pooled(samples, choices.pop("units"), choices.pop("validation_leakage", 0.0)),
-                "leakage": None if leakage is None else tuple(Leakage(**leak) for leak in leakage),
-                "curve_method": getattr(curves, curve["name"])(**curve["params"]),
-                "confidence_level": choices["confidence_level"],
-                "mute": tuple(choices["mute"]),
-                "error_model_reason": choices["error_model_reason"],
-                "units_asked": choices["units_asked"],
-                "data_leakage": None if by_data is None else Leakage(**by_data),
-                "table": None if table is None else TableAccount.from_dict(table),
-            }
-        )
-    return audits
+        return choices | {"pooled": pooled, "curve_method": getattr(curves, curve["name"])(**curve["params"])}
 
 
 def plain_curve(curve: Curve) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.seeds import RandomState
 from outofcluster.auditing.run import audit
 from outofcluster.metrics.base import is_a
 
@@ -28,10 +27,6 @@ def corrected_cross_validate(
     groups: Any,
     leakage: Any,
     scoring: Any = None,
-    cv: Any = None,
-    n_jobs: int | None = None,
-    params: dict[str, Any] | None = None,
-    random_state: RandomState = None,
     **options: Any,
 ) -> dict[str, Any]:
     """Cross-validate as scikit-learn's ``cross_validate`` does, with the corrected scores beside the others.
@@ -48,16 +43,9 @@ def corrected_cross_validate(
         The leakage rate, as `audit` takes it.
     scoring : str, scorer, callable, or a list or dict of these, optional
         What to measure; by default what the estimator's own ``score`` gives, the accuracy or R².
-    cv : int, splitter or iterable, optional
-        Folds that keep every approximate cluster on one side; 5 group folds by default.
-    n_jobs : int, optional
-        Workers, as in joblib. The result does not depend on it.
-    params : dict, optional
-        Parameters of ``fit``.
-    random_state : int, RandomState or Generator, optional
-        Seed of the audit, or where to draw one from.
     **options : dict
-        Further arguments of `audit`.
+        Further options of `audit`, among them ``cv``, ``n_jobs`` and ``params``, which ``cross_validate`` has as well,
+        and ``random_state``.
 
     Returns
     -------
@@ -80,21 +68,20 @@ def corrected_cross_validate(
     """
     if leakage is None:
         raise InputError("leakage must be a rate, a Leakage or 'data' for a corrected score, got None.")
-    wanted = _own_score(estimator) if scoring is None else scoring
-    settings = {"cv": cv, "n_jobs": n_jobs, "params": params, "random_state": random_state} | options
-    result = audit(estimator, X, y, groups=groups, leakage=leakage, scoring=wanted, **settings)
+    wanted = _score_of(estimator) if scoring is None else scoring
+    result = audit(estimator, X, y, groups=groups, leakage=leakage, scoring=wanted, **options)
     several = isinstance(scoring, Mapping | list | tuple | set)
     scores: dict[str, Any] = {}
-    for name, own in result.metrics.items():
-        assert own.optimism is not None
+    for name, by_metric in result.metrics.items():
+        assert by_metric.optimism is not None
         # Inside the package everything is a loss, of which scikit-learn's scores are the negative.
-        values = np.array([-float(fold.own_losses.mean()) for fold in own.samples.folds]) + 0.0
+        values = np.array([-float(fold.own_losses.mean()) for fold in by_metric.samples.folds]) + 0.0
         scores[f"test_{name if several else 'score'}"] = values
-        scores[f"corrected_{name if several else 'score'}"] = values - own.optimism.value
+        scores[f"corrected_{name if several else 'score'}"] = values - by_metric.optimism.value
     return scores | {"audit": result}
 
 
-def _own_score(estimator: Any) -> str:
+def _score_of(estimator: Any) -> str:
     """What the method ``score`` of an estimator measures."""
     if is_a("classifier", estimator):
         return "accuracy"

@@ -4,38 +4,31 @@ A summary holds no records, models or samples, so it can be written down, read b
 ``Summary.from_json(summary.to_json()) == summary`` holds to the last bit. What is not known is NaN in Python and
 null in JSON; null also stands for a bound that a metric does not have. All values are in the metric's own sign: those
 that are called losses are losses only where a smaller value is better. The optimism is positive for every metric.
-
-What the intervals cover, in two sentences that text, report, command line and documentation share.
 """
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from textwrap import fill
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 import numpy as np
 
-from outofcluster._base.arguments import short
-from outofcluster._base.plain import check_schema, data_frame, number, numbers, plain, read_json, reading, text, whole
+from outofcluster._base.plain import JsonData, data_frame, read
 from outofcluster._base.text import Markup, element, fragment, printable, table
-from outofcluster.auditing.account import TableAccount
-from outofcluster.auditing.choices import TOLD_APART
 from outofcluster.auditing.effect_test import LeakageTest
-from outofcluster.auditing.findings import Finding, Severity
-from outofcluster.auditing.models import estimator_in_words
+from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.summary_parts import (
     METRICS_HEADER,
     FittedCurve,
     FoldSummary,
     MetricSummary,
     UnmixedLosses,
-    read_estimate,
-    read_known,
+    aligned,
 )
+from outofcluster.errormodels.records import TOLD_APART
 from outofcluster.inference.estimates import (
     Estimate,
     Sensitivity,
@@ -47,18 +40,24 @@ from outofcluster.inference.estimates import (
 )
 from outofcluster.leakage.rate import Leakage
 from outofcluster.metrics.facts import MetricFacts
+from outofcluster.problem.account import TableAccount
+from outofcluster.problem.models import estimator_in_words
 
-_SCHEMA = 3
 _WIDTH = 104
 _MOST_DIGITS, _LONGEST_NAME = 8, 60
 _ALWAYS = ("no-rate", "no-test")
 """Notes that are shown in full, since a part of the answer is missing."""
 OPTIMISM = "optimism"
+_WHOSE = {
+    "records": "the training records belong to held-out clusters",
+    "fragments": "the held-out records have a piece of their cluster in training",
+}
+"""What a leakage rate is a share of."""
 _HEADINGS = {"severe": "Severe", "warning": "Warnings", "info": "Notes"}
 
 
 @dataclass(frozen=True, eq=False)
-class Summary:
+class Summary(JsonData, what="a summary", schema=3):
     """An audit's numbers, and nothing but numbers and words.
 
     Two summaries are equal when everything that they would write down is equal.
@@ -187,86 +186,20 @@ class Summary:
             What `to_json` writes.
         """
         derived = {"loss": self.loss, "headline": self.headline, "folds": len(self.by_fold), "fits": self.fits}
-        return {"schema": _SCHEMA, **plain(self), **derived}
+        return super().to_dict() | derived
 
-    def to_json(self) -> str:
-        """Everything as JSON.
-
-        Returns
-        -------
-        str
-            The JSON text.
-        """
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The summary that `to_dict` was called on.
-
-        Parameters
-        ----------
-        data : dict
-            What `to_dict` returned.
-
-        Returns
-        -------
-        Summary
-            An equal summary.
-        """
-        check_schema(data, _SCHEMA)
-        with reading("a summary"):
-            words = ("version", "estimator", "error_model", "units", "estimand", "curve_method")
-            simple: dict[str, Any] = {name: text(data[name]) for name in words}
-            simple |= {name: numbers(data[name]) for name in ("levels", "losses", "standard_errors")}
-            by_fold = tuple(FoldSummary.from_dict(fold) for fold in data["by_fold"])
-            if not by_fold or not all(1 <= fold.n_validation < 2**63 for fold in by_fold):
-                raise ValueError("a fold holds out no record, or more than there can be")
-            leakage = None if data["leakage"] is None else tuple(Leakage(**leak) for leak in data["leakage"])
-            if leakage is None and data["corrected"] is not None:
-                raise ValueError("something is corrected, but for no rate")
-            if leakage is not None and len(leakage) != len(by_fold):
-                raise ValueError(f"there are {len(leakage)} rates for {len(by_fold)} folds")
-            return cls(
-                **simple,
-                confidence_level=number(data["confidence_level"]),
-                sizes=tuple(whole(size) for size in data["sizes"]),
-                metric=MetricFacts.from_dict(data["metric"]),
-                leakage=leakage,
-                naive=Estimate.from_dict(data["naive"]),
-                iid=Estimate.from_dict(data["iid"]),
-                corrected=read_estimate(data["corrected"]),
-                optimism=read_estimate(data["optimism"]),
-                bias=read_known(data["bias"]),
-                test=None if data["test"] is None else _read_test(data["test"]),
-                by_fold=by_fold,
-                findings=tuple(_read_finding(finding) for finding in data["findings"]),
-                versions={text(name): text(version) for name, version in data["versions"].items()},
-                curve=None if data["curve"] is None else FittedCurve.from_dict(data["curve"]),
-                sensitivity=None if data["sensitivity"] is None else Sensitivity.from_dict(data["sensitivity"]),
-                unmixed=None if data["unmixed"] is None else UnmixedLosses.from_dict(data["unmixed"]),
-                range=None if data["range"] is None else _read_range(data["range"]),
-                data_leakage=None if data["data_leakage"] is None else Leakage(**data["data_leakage"]),
-                auc=read_known(data["auc"]),
-                metrics=tuple(MetricSummary.from_dict(one) for one in data["metrics"]),
-                table=None if data.get("table") is None else TableAccount.from_dict(data["table"]),
-                validation_leakage=number(data.get("validation_leakage", 0.0)),
-            )
-
-    @classmethod
-    def from_json(cls, written: str) -> Self:
-        """The summary that `to_json` was called on.
-
-        Parameters
-        ----------
-        written : str
-            What `to_json` returned.
-
-        Returns
-        -------
-        Summary
-            An equal summary.
-        """
-        return cls.from_dict(read_json(written))
+    def __read__(self) -> Self:
+        if not self.by_fold or not all(1 <= fold.n_validation < 2**63 for fold in self.by_fold):
+            raise ValueError("a fold holds out no record, or more than there can be")
+        if self.leakage is None and self.corrected is not None:
+            raise ValueError("something is corrected, but for no rate")
+        if self.leakage is not None and len(self.leakage) != len(self.by_fold):
+            raise ValueError(f"there are {len(self.leakage)} rates for {len(self.by_fold)} folds")
+        if self.test is None:
+            return self
+        # Read once, so that nothing else can be among the test's plain data.
+        sentence = read(str, self.test["sentence"], "a summary")
+        return replace(self, test=LeakageTest.from_dict(self.test).to_dict() | {"sentence": sentence})
 
     def to_frame(self) -> Any:
         """The estimates as a table.
@@ -276,10 +209,8 @@ class Summary:
         pandas.DataFrame
             One row per estimate: naive, iid and, with a leakage rate, corrected and optimism.
         """
-        named = {"naive": self.naive, "iid": self.iid, "corrected": self.corrected, "optimism": self.optimism}
-        return data_frame(
-            [{"estimate": name, **estimate.columns} for name, estimate in named.items() if estimate is not None]
-        )
+        named = {name: getattr(self, name) for name in ("naive", "iid", "corrected", "optimism")}
+        return data_frame([{"estimate": name, **each.columns} for name, each in named.items() if each is not None])
 
     # --- in words -----------------------------------------------------------------------------------
 
@@ -358,16 +289,12 @@ class Summary:
         if shown is None or shown.upper is None or self.auc is None:
             return ""
         most, alike = f"at most {_percent(shown.upper, 2)}", f"(a classifier of the two has an AUC of {self.auc:.2f})"
+        sides = "held-out and training records"
         if shown.upper >= 0.995:
-            return (
-                "The records themselves do not bound the leakage rate: held-out and training records look alike "
-                f"{alike}."
-            )
+            return f"The records themselves do not bound the leakage rate: {sides} look alike {alike}."
         if self.auc < TOLD_APART:
-            return (
-                f"The records themselves show no more than that the leakage rate is {most}: held-out and training "
-                f"records are hard to tell apart {alike}."
-            )
+            only = f"show no more than that the leakage rate is {most}"
+            return f"The records themselves {only}: {sides} are hard to tell apart {alike}."
         return f"The records themselves show a leakage rate of {_percent(shown.rate, 2)}, {most}."
 
     @property
@@ -375,9 +302,7 @@ class Summary:
         """The range that needs no curve; empty where there is none."""
         if self.range is None:
             return ""
-        digits = decimals(*self.estimates.values())
-        low, high = self.range
-        ends = f"{fixed(low, digits)} and {fixed(high, digits)}"
+        ends = " and ".join(fixed(end, decimals(*self.estimates.values())) for end in self.range)
         return (
             f"Without any curve, all that can be said at this leakage rate is that the {self.metric.noun} lies "
             f"between {ends}."
@@ -409,17 +334,11 @@ class Summary:
                 f" This rate is a lower bound, so that the corrected {self.metric.noun} is still too optimistic: the "
                 "true correction may be larger."
             )
-        if self._rate_is_of_the_data:
+        if self.rate_is_of_the_data:
             return f"That rate is used for the correction, {certainty}.{other_way}"
-        rates = [leak.rate for leak in self.leakage]
-        several = (
-            f" ({_percent(min(rates))} to {_percent(max(rates))} over the folds)" if min(rates) < max(rates) else ""
-        )
-        whose = (
-            "the training records belong to held-out clusters"
-            if self.error_model == "records"
-            else "the held-out records have a piece of their cluster in training"
-        )
+        low, high = min(leak.rate for leak in self.leakage), max(leak.rate for leak in self.leakage)
+        several = f" ({_percent(low)} to {_percent(high)} over the folds)" if low < high else ""
+        whose = _WHOSE[self.error_model]
         return f"It is assumed that {least}{_percent(self.rate)}{several} of {whose}, {certainty}.{bound}{other_way}"
 
     @property
@@ -461,16 +380,17 @@ class Summary:
     @property
     def answers_but_test(self) -> tuple[str, ...]:
         """What the records say about the rate, and whether that rate is used."""
-        used = self.assumption if self._rate_is_of_the_data else ""
+        used = self.assumption if self.rate_is_of_the_data else ""
         return tuple(line for line in (self.from_records, used) if line)
 
     @property
     def standing_assumption(self) -> str:
         """What is assumed about the rate, where it does not come from the records themselves."""
-        return "" if self._rate_is_of_the_data else self.assumption
+        return "" if self.rate_is_of_the_data else self.assumption
 
     @property
-    def _rate_is_of_the_data(self) -> bool:
+    def rate_is_of_the_data(self) -> bool:
+        """Whether the leakage rate is the one that the records themselves show."""
         return self.leakage is not None and all(leak == self.data_leakage for leak in self.leakage)
 
     def explain(self) -> str:
@@ -481,14 +401,10 @@ class Summary:
         str
             Several lines of text.
         """
-        lines = [self.title, *self.sentences[1:]]
-        blocks = [[fill(line, _WIDTH)] for line in lines]
+        blocks = [fill(line, _WIDTH) for line in (self.title, *self.sentences[1:])]
         if self.notes:
-            blocks.append([_HEADINGS["info"], *map(_listed, self.notes)])
-        return printable("\n\n".join("\n".join(block) for block in blocks))
-
-    def __eq__(self, other: object) -> bool:
-        return self.to_dict() == other.to_dict() if isinstance(other, Summary) else NotImplemented
+            blocks.append("\n".join([_HEADINGS["info"], *map(_listed, self.notes)]))
+        return printable("\n\n".join(blocks))
 
     def __str__(self) -> str:
         digits = decimals(*self.estimates.values())
@@ -500,12 +416,13 @@ class Summary:
             f"  {name:{width}}  {value:>{wide}}  {between(estimate, digits)}"
             for (name, estimate), value in zip(named.items(), values, strict=True)
         ]
+        metrics = [METRICS_HEADER, *(one.words for one in self.metrics)]
         # The verdict is the headline's already, where there is a leakage rate.
         sentences = [*([] if self.optimism is not None else [self.verdict]), *self.answers]
         blocks = [
             [fill(self.headline, _WIDTH)],
             [f"  {'':{width}}  {self.metric.label:>{wide}}  {percent(self.confidence_level)} interval", *rows],
-            *([self._table_of_metrics] if self.metrics else []),
+            *([[f"  {line}" for line in aligned(metrics)]] if self.metrics else []),
             [fill(line, _WIDTH) for line in sentences],
         ]
         for severity, group in groupby(self.loud, key=lambda finding: finding.severity):
@@ -518,11 +435,9 @@ class Summary:
         sentences += [element("p", line) for line in self.answers]
         folded = [element("p", line) for line in (self.title, *self.sentences[1:])]
         rests = element("details", element("summary", "What this rests on"), *folded, *map(_in_html, self.notes))
-        drawn = (
-            []
-            if self.sensitivity is None
-            else [element("p", f"Corrected {self.metric.noun} by leakage rate:"), self.sensitivity.drawing]
-        )
+        drawn = []
+        if self.sensitivity is not None:
+            drawn = [element("p", f"Corrected {self.metric.noun} by leakage rate:"), self.sensitivity.drawing]
         optimism = {} if self.optimism is None else {OPTIMISM: self.optimism}
         return fragment(
             element("p", element("strong", self.headline)),
@@ -533,13 +448,6 @@ class Summary:
             *drawn,
             rests,
         )
-
-    @property
-    def _table_of_metrics(self) -> list[str]:
-        """All metrics of the same fits, as lines of text."""
-        rows = [METRICS_HEADER, *(one.words for one in self.metrics)]
-        widths = [max(len(row[place]) for row in rows) for place in range(4)]
-        return ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
     @property
     def _tested(self) -> str:
@@ -568,24 +476,6 @@ def _in_html(finding: Finding) -> Markup:
 
 def _is_loud(finding: Finding) -> bool:
     return finding.severity != "info" or finding.code in _ALWAYS
-
-
-def _read_range(data: Any) -> tuple[float, float]:
-    low, high = numbers(data)
-    return low, high
-
-
-def _read_test(data: dict[str, Any]) -> dict[str, Any]:
-    """The test for a cluster effect as plain data, read once so that nothing else can be among them."""
-    sentence = text(data["sentence"])
-    return LeakageTest.from_dict(data).to_dict() | {"sentence": sentence}
-
-
-def _read_finding(data: dict[str, Any]) -> Finding:
-    finding = Finding(**{name: text(value) for name, value in data.items()})  # type: ignore[arg-type]
-    if finding.severity not in get_args(Severity):
-        raise ValueError(f"{short(finding.severity)} is not a severity")
-    return finding
 
 
 _ABOUT = {

@@ -1,27 +1,24 @@
 """The parts of a summary: one metric of several, one fold, the fitted curve, and the losses below the leakage rate.
 
-Like the summary itself they are plain data in the metric's own sign. ``of`` makes a part of what was solved, and
-``from_dict`` reads back what was written of it. What does not fit raises an error of its own, and the summary that is
-read turns it into a sentence.
+Like the summary itself they are plain data in the metric's own sign. ``of`` makes a part of what was solved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from outofcluster._base.arguments import Array
-from outofcluster._base.plain import number, numbers, whole
 from outofcluster.curves.base import Curve
 from outofcluster.curves.operator import BinomialOperator
 from outofcluster.curves.unmixing import injected_of_mass
+from outofcluster.errormodels.pooled import Pooled
 from outofcluster.inference.estimates import Estimate, between, decimals, fixed
-from outofcluster.inference.pooled import Pooled
 from outofcluster.metrics.facts import MetricFacts
-from outofcluster.sampling.audit_samples import FoldSamples
+from outofcluster.sampling.audit_samples import UNMIXED, FoldSamples
 
 METRICS_HEADER = ("", "cross-validated as it is", "corrected", "optimism")
 """Names of the columns of `MetricSummary.words`."""
@@ -50,19 +47,9 @@ class MetricSummary:
     @property
     def words(self) -> tuple[str, str, str, str]:
         """The metric and its three estimates as a row of a table."""
-        known = [estimate for estimate in (self.naive, self.corrected) if estimate is not None]
-        digits = decimals(*known)
-        cells = [f"{fixed(estimate.value, digits)} ({between(estimate, digits)})" for estimate in known]
-        if self.optimism is not None:
-            cells.append(f"{fixed(self.optimism.value, digits)} ({between(self.optimism, digits)})")
-        naive, corrected, optimism, *_ = (*cells, "", "")
-        return self.metric.label, naive, corrected, optimism
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The same from plain data."""
-        estimates = [read_estimate(data[name]) for name in ("corrected", "optimism")]
-        return cls(MetricFacts.from_dict(data["metric"]), Estimate.from_dict(data["naive"]), *estimates)
+        digits = decimals(*(estimate for estimate in (self.naive, self.corrected) if estimate is not None))
+        estimates = (in_digits(self.naive, digits), in_digits(self.corrected, digits), in_digits(self.optimism, digits))
+        return self.metric.label, *estimates
 
 
 @dataclass(frozen=True)
@@ -89,15 +76,8 @@ class FoldSummary:
             n_train=fold.n_train,
             n_validation=fold.n_validation,
             fits=fold.n_fits,
-            seeds=tuple(int(seed) for samples in fold.all_samples for seed in samples.seeds),
+            seeds=tuple(int(seed) for run in fold.runs.values() for seed in run.seeds),
         )
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The same from plain data."""
-        counts = {name: whole(data[name]) for name in ("fold", "n_train", "n_validation", "fits")}
-        seeds = tuple(whole(seed) for seed in data["seeds"])
-        return cls(naive=number(data["naive"]), seeds=seeds, corrected=read_known(data.get("corrected")), **counts)
 
 
 @dataclass(frozen=True)
@@ -125,7 +105,7 @@ class FittedCurve:
     def of(cls, pooled: Pooled, curve: Curve, rate: float) -> Self:
         """The losses A e that a curve implies, from no leakage to the highest level, in the metric's own sign."""
         metric = pooled.samples.metric
-        at = pooled.levels(rate)[1][: len(pooled.injected)]
+        at = pooled.levels(rate)[: len(pooled.injected)]
         p = np.linspace(0, float(at.max()), _DRAWN)
 
         def implied(levels: Array, values: Callable[[Any], Array] = curve.values) -> Array:
@@ -135,11 +115,6 @@ class FittedCurve:
         solution = getattr(curve, "unmixing_", None)
         extrapolated = () if solution is None else tuple(metric.shown(implied(p, solution.above.values)).tolist())
         return cls(tuple(p.tolist()), tuple(loss.tolist()), tuple(at.tolist()), tuple(observed.tolist()), extrapolated)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The same from plain data."""
-        return cls(*(numbers(data[field.name]) for field in fields(cls)))
 
 
 @dataclass(frozen=True)
@@ -169,33 +144,28 @@ class UnmixedLosses:
     @classmethod
     def of(cls, pooled: Pooled, curve: Curve | None) -> Self | None:
         """Those of an audit and its fitted curve; None where no fold has any."""
-        run = pooled.samples.folds[0].unmixed
-        if run is None or not pooled.has_unmixed:
+        if UNMIXED not in pooled.roles:
             return None
-        below = slice(None, len(pooled.all_injected) - 1, -1)  # The last columns, by increasing mass.
-        shown = pooled.samples.metric.shown
-        losses, variances = pooled.shares @ pooled.losses, pooled.shares**2 @ pooled.errors**2
+        shown, run = pooled.samples.metric.shown, pooled.folds[0].runs[UNMIXED]
+        # Columns are in the order of increasing mass.
+        losses = (pooled.shares @ pooled.columns.means(UNMIXED))[::-1]
+        variances = (pooled.shares**2 @ pooled.columns.errors(UNMIXED) ** 2)[::-1]
         solution = getattr(curve, "unmixing_", None)
         return cls(
             tuple(np.sort(np.append(run.injected, 0.0)).tolist()),
-            tuple(shown(losses[below]).tolist()),
-            tuple(np.sqrt(variances[below]).tolist()),
+            tuple(shown(losses).tolist()),
+            tuple(np.sqrt(variances).tolist()),
             None if solution is None else float(injected_of_mass(solution.needed[1])),
             None if solution is None else float(solution.works),
         )
 
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The same from plain data."""
-        measured = {name: numbers(data[name]) for name in ("fractions", "losses", "standard_errors")}
-        return cls(**measured, clean=read_known(data["clean"]), works=read_known(data["works"]))
+
+def in_digits(estimate: Estimate | None, digits: int) -> str:
+    """An estimate and its interval with so many decimals; empty where there is none."""
+    return "" if estimate is None else f"{fixed(estimate.value, digits)} ({between(estimate, digits)})"
 
 
-def read_estimate(data: dict[str, Any] | None) -> Estimate | None:
-    """An estimate from plain data; None where there is none."""
-    return None if data is None else Estimate.from_dict(data)
-
-
-def read_known(value: Any) -> float | None:
-    """A number that may be unknown, which is None."""
-    return None if value is None else number(value)
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The rows of a table as lines of text, with columns that begin below each other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]

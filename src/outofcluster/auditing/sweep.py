@@ -14,65 +14,33 @@ estimator that fails) is named with its reason, and the others are audited.
 
 from __future__ import annotations
 
-import json
 import math
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Unpack
 
 import numpy as np
 
 from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import FitError, InputError, SolverError
-from outofcluster._base.plain import data_frame, plain
+from outofcluster._base.plain import data_frame
 from outofcluster._base.rows import n_rows
-from outofcluster._base.seeds import RandomState, seed_of
-from outofcluster._base.text import element, fragment, table
-from outofcluster.auditing.choices import asks_the_data, choose_error_model, read_leakage
-from outofcluster.auditing.findings import Finding, in_words
+from outofcluster.auditing.choices import read_rates
+from outofcluster.auditing.options import AuditOptions, check_options, checkpoint_of_part, common_seed
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit
-from outofcluster.curves.base import Curve
-from outofcluster.inference.estimates import Estimate, between, decimals, fixed
-from outofcluster.metrics.facts import MetricFacts
+from outofcluster.auditing.several import SeveralAudits, value_and_ends
+from outofcluster.auditing.summary_parts import in_digits
+from outofcluster.errormodels.choose import choose_error_model
+from outofcluster.errormodels.pieces import Pieces
+from outofcluster.inference.estimates import Estimate, decimals
 from outofcluster.problem.columns import by_threshold, named_clusterings, named_columns, read_clusterings
 from outofcluster.problem.folds import Clusters, ClusterSizes, Fold, Rows, is_splitter, label_codes, make_folds
 from outofcluster.problem.problem import check_cloneable
 
-_SCHEMA = 1
-_HEADER = ("threshold", "leakage", "clusters", "largest", "as it is", "corrected", "optimism")
 
-
-def sweep(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    groups_by_threshold: Any,
-    *,
-    leakage: Any = None,
-    error_model: Literal["auto", "records", "fragments"] = "auto",
-    cv: Any = None,
-    loss: Any = None,
-    scoring: Any = None,
-    pool: Literal["records", "folds"] | None = None,
-    pos_label: Any = None,
-    score_weight: Any = None,
-    curve: Literal["auto"] | Curve = "auto",
-    n_fits: int | None = None,
-    n_train: int | None = None,
-    units: Literal["auto", "clusters", "records"] = "auto",
-    params: dict[str, Any] | None = None,
-    unmix: Any = "auto",
-    confidence_level: float = 0.95,
-    mute: Sequence[str] = (),
-    kernel: bool | Literal["auto"] = "auto",
-    n_jobs: int | None = None,
-    random_state: RandomState = None,
-    progress: bool = False,
-    checkpoint: str | os.PathLike[str] | None = None,
-) -> Sweep:
+def sweep(estimator: Any, X: Any, y: Any, groups_by_threshold: Any, **options: Unpack[AuditOptions]) -> Sweep:
     """Audit a model at several linkage thresholds.
 
     Parameters
@@ -86,51 +54,12 @@ def sweep(
         names of columns of ``X``, which then are no features. The columns of a data frame are
         thresholds, or names that end with one, such as splink's ``cluster_p_0_95``. Clusters at a higher threshold lie
         inside those at a lower one.
-    leakage : float, Leakage, one for each fold, "data", or a dict of these by threshold, optional
-        The leakage rate, as in `audit`: one for all thresholds, or one for each of them. A tighter clustering leaks
-        more, so that one rate is rarely right for all.
-    error_model : {"auto", "records", "fragments"}
-        How clustering errors happen, as in `audit`, and the same at all thresholds.
-    cv : int, splitter or iterable, optional
-        Folds that keep every approximate cluster on one side, made anew at each threshold; 5 group folds by default.
-        Pairs of rows must suit the clusters of every threshold.
-    loss : str or callable, optional
-        As in `sample_losses`.
-    scoring : str, scorer, callable, or a list or dict of these, optional
-        Metrics in the place of a loss, as in `audit`. Of several, the sweep is about the first one, and
-        ``sweep.metrics`` has one for each.
-    pool : {"records", "folds"}, optional
-        How a metric is pooled over folds, as in `audit`.
-    pos_label : label, optional
-        The positive one of two classes, as in `audit`.
-    score_weight : array, optional
-        Weight of every record in scoring, as in `audit`.
-    curve : Curve, optional
-        Curve method, as in `audit`.
-    n_fits : int, optional
-        Models to fit at each threshold, over all folds, as in `audit`.
-    n_train : int, optional
-        Size of a resample, by default that of the smallest training set.
-    units : {"auto", "clusters", "records"}
-        What the intervals are about: new clusters of the population, or these held-out clusters.
-    params : dict, optional
-        Parameters of ``fit``, as in `audit`.
-    unmix : {"auto", False} or classifier
-        Whether some models are fitted without the training records that look leaked, as in `audit`.
-    confidence_level : float, default=0.95
-        Confidence level of the intervals.
-    mute : sequence of str
-        Codes of findings to leave out.
-    kernel : {"auto", True, False}
-        Whether a compiled kernel is used where there is one, as in `sample_losses`.
-    n_jobs : int, optional
-        Workers, as in joblib. The result does not depend on it.
-    random_state : int, RandomState or Generator, optional
-        Seed, or where to draw one from; every threshold has the same.
-    progress : bool, default=False
-        Show a bar for each threshold, on a terminal or in a notebook.
-    checkpoint : path, optional
-        As in `audit`; the threshold is added to the names of its files.
+    **options : dict
+        The options of `audit`, such as ``scoring``, ``n_fits`` and ``random_state``, the same at all thresholds.
+        ``leakage`` may also be a dict of rates by threshold: a tighter clustering leaks more, so that one rate is
+        rarely right for all. Folds are made anew at each threshold; pairs of rows as ``cv`` must suit the clusters of
+        every threshold. Of several metrics, the sweep is about the first one, and ``sweep.metrics`` has one for
+        each. The threshold is added to the names of the files of a ``checkpoint``.
 
     Returns
     -------
@@ -162,49 +91,28 @@ def sweep(
     Group the cross-validation more loosely than the linkage product, until a giant cluster forms: at 0.5, the lowest of
     these thresholds, there is none yet.
     """
+    check_options("sweep", options)
     check_cloneable("estimator", estimator)
     X, groups_by_threshold = named_clusterings(X, groups_by_threshold)
     X, y, _ = named_columns(X, y, None)
     clusterings = read_clusterings(groups_by_threshold, n_rows("X", X))
-    rates = _read_rates(leakage, tuple(clusterings))
+    rates = _read_rates(options.get("leakage"), tuple(clusterings))
     sizes = {threshold: ClusterSizes.of(label_codes(labels)[0]) for threshold, labels in clusterings.items()}
-    folds, left_out, first = _folds(X, y, clusterings, cv)
-    model = _check_rates(error_model, rates, clusterings, folds)
-    seed = seed_of(random_state)
-    if seed is None:
-        seed = int(np.random.SeedSequence().generate_state(1)[0])
+    folds, left_out, first = _folds(X, y, clusterings, options.get("cv"))
+    shared: AuditOptions = {
+        **options,
+        "error_model": _check_rates(options.get("error_model", "auto"), rates, clusterings, folds),
+        "random_state": common_seed(options.get("random_state")),
+    }
     audits, first_of_audits = dict[float, Audit](), None
-    for threshold, own in folds.items():
+    for threshold, of_threshold in folds.items():
+        shared["leakage"] = rates[threshold]
+        shared["cv"] = [(fold.train, fold.validation) for fold in of_threshold]
+        shared["checkpoint"] = checkpoint_of_part(options, f".threshold{threshold:.12g}")
         try:
-            audits[threshold] = _solved(
-                audit(
-                    estimator,
-                    X,
-                    y,
-                    groups=clusterings[threshold],
-                    leakage=rates[threshold],
-                    error_model=model,
-                    cv=[(fold.train, fold.validation) for fold in own],
-                    loss=loss,
-                    scoring=scoring,
-                    pool=pool,
-                    pos_label=pos_label,
-                    score_weight=score_weight,
-                    curve=curve,
-                    n_fits=n_fits,
-                    n_train=n_train,
-                    units=units,
-                    params=params,
-                    unmix=unmix,
-                    confidence_level=confidence_level,
-                    mute=mute,
-                    kernel=kernel,
-                    n_jobs=n_jobs,
-                    random_state=seed,
-                    progress=progress,
-                    checkpoint=None if checkpoint is None else f"{os.fspath(checkpoint)}.threshold{threshold:.12g}",
-                )
-            )
+            result = audit(estimator, X, y, groups=clusterings[threshold], **shared)
+            str(result.corrected)  # A curve that does not suit the losses fails here, and not when all are printed.
+            audits[threshold] = result
         except (FitError, InputError, SolverError) as error:
             first_of_audits = first_of_audits or error
             left_out[threshold] = str(error)
@@ -214,12 +122,6 @@ def sweep(
             raise reason
         raise FitError(f"No threshold could be audited; the first: {reason}", None)
     return Sweep(audits, dict(sorted(left_out.items())), sizes)
-
-
-def _solved(result: Audit) -> Audit:
-    """The same audit, solved: a curve that does not suit the losses fails here, and not when all audits are printed."""
-    str(result.corrected)
-    return result
 
 
 def _read_rates(leakage: Any, thresholds: Sequence[float]) -> dict[float, Any]:
@@ -250,7 +152,7 @@ def _folds(
             folds[threshold] = make_folds(X, y, labels, cv)
         except InputError as error:
             if by_rows:
-                raise InputError(f"{str(error).rstrip('.')} (at threshold {threshold:g}).") from None
+                raise _at_threshold(error, threshold) from None
             first = first or error
             left_out[threshold] = str(error)
     if first is not None and not folds:
@@ -267,22 +169,25 @@ def _check_rates(
     """The error model of all thresholds, for which every rate is checked; "auto" where that says the same for all."""
     codes: dict[float, Rows] = {threshold: Clusters.of(clusterings[threshold], None).codes for threshold in folds}
     chosen = {
-        threshold: choose_error_model(error_model, rates[threshold], own, codes[threshold])[0]
-        for threshold, own in folds.items()
+        threshold: choose_error_model(error_model, rates[threshold], of_threshold, codes[threshold])[0]
+        for threshold, of_threshold in folds.items()
     }
-    several = len(set(chosen.values())) > 1
-    for threshold, own in folds.items():
-        rate, model = rates[threshold], "fragments" if several else chosen[threshold]
+    several = len({model.name for model in chosen.values()}) > 1
+    for threshold, of_threshold in folds.items():
+        model = Pieces() if several else chosen[threshold]
         try:
-            if rate is not None and not asks_the_data(rate, model):
-                read_leakage(rate, model, len(own))
+            read_rates(rates[threshold], model, of_threshold, len(codes[threshold]))
         except InputError as error:
-            raise InputError(f"{str(error).rstrip('.')} (at threshold {threshold:g}).") from None
-    return "fragments" if several else error_model
+            raise _at_threshold(error, threshold) from None
+    return Pieces.name if several else error_model
+
+
+def _at_threshold(error: InputError, threshold: float) -> InputError:
+    return InputError(f"{str(error).rstrip('.')} (at threshold {threshold:g}).")
 
 
 @dataclass(frozen=True)
-class Sweep:
+class Sweep(SeveralAudits[float]):
     """Audits of one model at several linkage thresholds.
 
     Attributes
@@ -295,25 +200,16 @@ class Sweep:
         Number of clusters and size of the largest one, by threshold, of all thresholds.
     """
 
-    audits: dict[float, Audit]
-    left_out: dict[float, str]
     sizes: dict[float, ClusterSizes]
+
+    _schema = 1
+    _by = " by linkage threshold"
+    _header = ("threshold", "leakage", "clusters", "largest", "as it is", "corrected", "optimism")
 
     @property
     def thresholds(self) -> tuple[float, ...]:
         """All thresholds, from the lowest to the highest."""
         return tuple(self.sizes)
-
-    @property
-    def metric(self) -> MetricFacts:
-        """What is measured."""
-        return next(iter(self.audits.values())).metric
-
-    @property
-    def metrics(self) -> dict[str, Sweep]:
-        """The sweep by each metric, by its name, this one first."""
-        names = next(iter(self.audits.values())).metrics
-        return {name: replace(self, audits={t: a.metrics[name] for t, a in self.audits.items()}) for name in names}
 
     @property
     def clusters(self) -> dict[float, int]:
@@ -351,11 +247,6 @@ class Sweep:
         return tuple(threshold for threshold, sizes in self.sizes.items() if sizes.is_giant)
 
     @property
-    def findings(self) -> dict[float, tuple[Finding, ...]]:
-        """The findings of each audit, the most severe first."""
-        return {threshold: result.findings for threshold, result in self.audits.items()}
-
-    @property
     def advice(self) -> str:
         """How to group the cross-validation, in one sentence."""
         until = "Group the cross-validation more loosely than the linkage product, until a giant cluster forms"
@@ -367,37 +258,6 @@ class Sweep:
         if not looser:
             return f"{until}: even at {highest:g} {share}, so that a higher threshold is needed."
         return f"{until}: at {highest:g} {share}, so that {looser[0]:g} is the loosest of these thresholds to use."
-
-    def to_dict(self) -> dict[str, Any]:
-        """The numbers as plain data.
-
-        Returns
-        -------
-        dict
-            What `to_json` writes.
-        """
-        data: dict[str, Any] = plain(
-            {
-                "schema": _SCHEMA,
-                "metric": self.metric.to_dict(),
-                "thresholds": self._rows,
-                "advice": self.advice,
-                "audits": {f"{threshold:.12g}": result.to_dict() for threshold, result in self.audits.items()},
-            }
-        )
-        if len(self.metrics) > 1:
-            data["metrics"] = {name: one.to_dict() for name, one in self.metrics.items() if name != self.metric.name}
-        return data
-
-    def to_json(self) -> str:
-        """The numbers as JSON.
-
-        Returns
-        -------
-        str
-            The JSON text.
-        """
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
     def to_frame(self) -> Any:
         """The numbers as a table.
@@ -427,8 +287,7 @@ class Sweep:
         }
         for name in ("naive", "corrected", "optimism"):
             estimate = None if result is None else getattr(result, name)
-            low, high = (math.nan, math.nan) if estimate is None else estimate.interval
-            row |= {name: math.nan if estimate is None else estimate.value, f"{name}_low": low, f"{name}_high": high}
+            row |= zip((name, f"{name}_low", f"{name}_high"), value_and_ends(estimate), strict=True)
         return row | {"problem": self.left_out.get(threshold, "")}
 
     def plot(self, ax: Any = None) -> Any:
@@ -447,45 +306,33 @@ class Sweep:
 
         return SweepDisplay.from_sweep(self).plot(ax)
 
-    def __str__(self) -> str:
-        better = "greater" if self.metric.greater_is_better else "smaller"
-        rows = [_HEADER, *self.cells]
-        widths = [max(len(row[place]) for row in rows) for place in range(len(_HEADER))]
-        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-        return "\n".join([f"{self.metric.title} by linkage threshold, {better} is better", *lines, *self.sentences])
-
-    def _repr_html_(self) -> str:
-        sentences = [element("p", line) for line in self.sentences]
-        label = self.metric.label
-        header = (*_HEADER[:4], f"{label} as it is", f"corrected {label}", _HEADER[6])
-        return fragment(table(header, self.cells), *sentences)
+    @property
+    def _content(self) -> dict[str, Any]:
+        return {
+            "metric": self.metric,
+            "thresholds": self._rows,
+            "advice": self.advice,
+            "audits": {f"{threshold:.12g}": result.to_dict() for threshold, result in self.audits.items()},
+        }
 
     @property
     def cells(self) -> list[tuple[str, ...]]:
         """One row of words per threshold: leakage, clusters, the largest one, as it is, corrected and optimism."""
-        known = [*self.naive.values(), *self.corrected.values()]
-        digits = decimals(*known)
-
-        def words(estimate: Estimate | None) -> str:
-            return "" if estimate is None else f"{fixed(estimate.value, digits)} ({between(estimate, digits)})"
-
+        digits = decimals(*self.naive.values(), *self.corrected.values())
         cells = list[tuple[str, ...]]()
         for threshold, sizes in self.sizes.items():
             result = self.audits.get(threshold)
-            facts = (f"{threshold:g}", "", str(sizes.n_clusters), _percent(sizes.share))
-            if result is None:
-                cells.append((*facts, "left out", "", ""))
-                continue
-            rate = "not given" if result.leakage is None else _percent(_rate(result))
-            estimates = (words(result.naive), words(result.corrected), words(result.optimism))
-            cells.append((facts[0], rate, *facts[2:], *estimates))
+            rate, estimates = "", ("left out", "", "")
+            if result is not None:
+                rate = "not given" if result.leakage is None else _percent(_rate(result))
+                naive, corrected, optimism = result.naive, result.corrected, result.optimism
+                estimates = (in_digits(naive, digits), in_digits(corrected, digits), in_digits(optimism, digits))
+            cells.append((f"{threshold:g}", rate, str(sizes.n_clusters), _percent(sizes.share), *estimates))
         return cells
 
     @property
-    def sentences(self) -> list[str]:
-        """The advice, warnings and severe findings, and what was left out."""
-        sentences = [self.advice, *in_words({f"{threshold:g}": own for threshold, own in self.findings.items()})]
-        return sentences + [f"{t:g} was left out: {reason}" for t, reason in self.left_out.items()]
+    def _answers(self) -> list[str]:
+        return [self.advice]
 
 
 def _rate(result: Audit) -> float:

@@ -10,8 +10,6 @@ import click
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.text import printable
 from outofcluster.auditing.beginning import Beginning
-from outofcluster.auditing.choices import choose_error_model
-from outofcluster.auditing.jobs import _FITS_TO_UNMIX
 from outofcluster.cli.options import (
     Problem,
     data_options,
@@ -25,6 +23,8 @@ from outofcluster.cli.options import (
 )
 from outofcluster.cli.printing import as_json, console, exit_status, in_options, on_screen, show_account, show_audit
 from outofcluster.cli.running import FinishedWork, check_files, command_line, conclude, fitting
+from outofcluster.errormodels.choose import choose_error_model
+from outofcluster.errormodels.records import FITS_TO_UNMIX
 from outofcluster.leakage.rate import Leakage
 from outofcluster.problem.folds import make_folds
 
@@ -126,10 +126,10 @@ def _check_suspects(problem: Problem, clusters: Any) -> None:
     n_folds, n_fits = problem.arguments["cv"], problem.arguments["n_fits"]
     folds = make_folds(problem.X, problem.records.target, problem.records.groups, n_folds)
     chosen, _ = choose_error_model(problem.arguments["error_model"], None, folds, clusters)
-    if chosen == "records" and n_fits is not None and n_fits // n_folds < _FITS_TO_UNMIX:
+    if chosen.name == "records" and n_fits is not None and n_fits // n_folds < FITS_TO_UNMIX:
         raise InputError(
-            f"--fits must be at least {_FITS_TO_UNMIX * n_folds} for --suspects among single records, which is "
-            f"{_FITS_TO_UNMIX} for each fold, got {n_fits}."
+            f"--fits must be at least {FITS_TO_UNMIX * n_folds} for --suspects among single records, which is "
+            f"{FITS_TO_UNMIX} for each fold, got {n_fits}."
         )
 
 

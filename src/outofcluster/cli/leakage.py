@@ -11,11 +11,11 @@ import numpy as np
 
 from outofcluster._base.arguments import check_integer
 from outofcluster._base.exceptions import InputError
-from outofcluster.auditing.choices import largest_rate
 from outofcluster.cli.options import SuggestingGroup, encoding_option, example, json_option, option
 from outofcluster.cli.printing import as_json, console, on_screen, write_output
 from outofcluster.cli.running import check_files
 from outofcluster.cli.table import column, read_decimal_commas, read_table
+from outofcluster.errormodels.choose import MODELS
 from outofcluster.leakage.rate import Leakage
 
 _PAIRS = (("left", "right", "probability"), ("unique_id_l", "unique_id_r", "match_probability"))
@@ -155,7 +155,7 @@ def _show(rate_of: Callable[[Any], Leakage], json_path: str | None, *, at_most: 
     for error_model, leakage in rates.items():
         std = "" if leakage.std is None else f" --leakage-std {leakage.std:.3g}"
         out.print(f"{words[error_model]}:\n    {'at most ' if at_most else ''}{leakage}")
-        if leakage.rate > (most := largest_rate(error_model)):
+        if leakage.rate > (most := MODELS[error_model].largest_rate):
             out.print(f"    That is more than {100 * most:g} %. For such rates nothing can be told.")
         else:
             out.print(f"    audit with: --error-model {error_model} --leakage {leakage.rate:.3g}{std}")

@@ -15,9 +15,10 @@ from typing import Any
 import click
 
 from outofcluster._base.exceptions import InputError
-from outofcluster.auditing.jobs import _FITS, _FITS_OF_PIECES
 from outofcluster.cli.models import MODELS, TAKE_INFINITE, load_model, make_model, suggest, wanted_target
 from outofcluster.cli.table import Records, first_names, read_records
+from outofcluster.errormodels.choose import MODELS as ERROR_MODELS
+from outofcluster.errormodels.pieces import _FITS_OF_PIECES
 
 
 class SuggestingGroup(click.Group):
@@ -97,7 +98,8 @@ def data_options(groups: Decorator = _GROUPS) -> Decorator:
 def sampling_options(models: str) -> Decorator:
     """The options that say how an audit samples; ``models`` says in words what is counted by --fits."""
     # A third of the fits for records is added below the leakage rate, and some for fragments without likely pieces.
-    usual = f"records: {_FITS['records'] * 4 // 3}, fragments: {_FITS['fragments'] + _FITS_OF_PIECES}"
+    records, fragments = ERROR_MODELS["records"].n_fits, ERROR_MODELS["fragments"].n_fits
+    usual = f"records: {records + records // 3}, fragments: {fragments + _FITS_OF_PIECES}"
     kinds = "records (RATE is a share of the training records) or fragments (of the held-out ones).  [auto]"
     unmix = "Fit no models without the records that look leaked."
     return _together(

@@ -15,12 +15,12 @@ from outofcluster._base.files import is_standard_output, write_whole
 from outofcluster._base.text import printable
 from outofcluster.auditing.beginning import Beginning
 from outofcluster.auditing.findings import Finding
-from outofcluster.auditing.models import model_in_words
 from outofcluster.auditing.summary import OPTIMISM, Summary
 from outofcluster.auditing.sweep import Sweep
 from outofcluster.cli.options import Problem
 from outofcluster.inference.estimates import Estimate, Sensitivity, between, decimals, fixed, percent
 from outofcluster.present.report import headline
+from outofcluster.problem.models import model_in_words
 
 _WIDTH = 100
 _SEVERITIES = {"severe": ("Severe", "bold red"), "warning": ("Warning", "yellow"), "info": ("Note", "cyan")}

@@ -20,8 +20,7 @@ from typing import Any, NoReturn
 import click
 
 from outofcluster._base.exceptions import CheckpointError, CheckpointWarning, InputError, MissingExtraError
-from outofcluster._base.files import check_outputs
-from outofcluster._base.locks import FileLock
+from outofcluster._base.files import check_outputs, release_lock, take_lock
 from outofcluster._base.threads import one_thread
 from outofcluster.auditing.beginning import Beginning, before_fits
 from outofcluster.cli.options import Problem
@@ -107,15 +106,15 @@ class FinishedWork:
             if not os.path.isabs(cache):
                 raise FileNotFoundError(2, "there is no home")
             folder.parent.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(folder.with_suffix(".lock"))
-            if not lock.acquire():
+            lock = take_lock(folder.with_suffix(".lock"))
+            if lock is None:
                 complain("The same command is running already, so this one keeps no finished work.")
                 return cls(None)
             folder.mkdir(exist_ok=True)
         except OSError as error:
             complain(f"Finished work cannot be kept in {str(folder.parent)!r}: {error.strerror or error}.")
             return cls(None)
-        click.get_current_context().call_on_close(lock.release)
+        click.get_current_context().call_on_close(lambda: release_lock(lock))
         return cls(str(folder / "fits"), folder)
 
     def run(self, audit: Callable[[str | None], Any]) -> Any:

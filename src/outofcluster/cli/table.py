@@ -34,8 +34,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError, MissingExtraError
-from outofcluster.auditing.account import TableAccount, looks_like_dates
 from outofcluster.cli.models import Wanted
+from outofcluster.problem.account import TableAccount, looks_like_dates
 
 _PARQUET = (".parquet", ".pq")
 _SPREADSHEETS = (".xlsx", ".xls", ".ods")

@@ -58,7 +58,6 @@ there are too few small clusters to explain all of rho0, the rest is spread even
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -67,9 +66,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from outofcluster._base.arguments import Array, check_choice, check_integer, check_share, check_vector, short
+from outofcluster._base.arguments import Array, check_choice, check_integer, check_share, check_vector
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.plain import reading
+from outofcluster._base.plain import read
 
 _DEFAULT_WEIGHT = 5.0
 """Held-out pieces of cut entities that the default law counts as much as."""
@@ -280,16 +279,6 @@ class PieceLaw:
         """
         return float(self.probabilities(size, by=by)[0])
 
-    @classmethod
-    def from_dict(cls, data: Any) -> PieceLaw:
-        """A law from plain data, as `plain` of it gives."""
-        with reading("a law of pieces"):
-            if not isinstance(data, Mapping):
-                raise TypeError(f"{short(data)} is not an object")
-            return cls(
-                tuple(tuple(cut) for cut in data["pieces"]), tuple(data["weights"]), float(data["validation_share"])
-            )
-
 
 @dataclass(frozen=True)
 class AssumedCuts:
@@ -351,7 +340,8 @@ def read_law(data: Any) -> Law | None:
     """A law from plain data; None where there is none."""
     if data is None:
         return None
-    return AssumedCuts(**data) if "kind" in data else PieceLaw.from_dict(data)
+    kind: type[Law] = AssumedCuts if "kind" in data else PieceLaw
+    return read(kind, data, "a law of pieces")
 
 
 def _nearness(entity: Array, size: float) -> Array:

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from outofcluster._base.arguments import Array, check_vector
-from outofcluster._base.plain import data_frame, number, numbers, plain, reading, text
+from outofcluster._base.plain import PlainData, data_frame
 from outofcluster._base.text import Markup, band, fragment, span, table
 from outofcluster.metrics.facts import SOME_LOSS, MetricFacts
 
@@ -23,7 +23,7 @@ _SHOWN = 11
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Estimate(PlainData, what="an estimate"):
     """A value with its interval, and the standard errors it comes from.
 
     Attributes
@@ -67,35 +67,6 @@ class Estimate:
         """
         return replace(self, value=metric.shown(self.value), interval=metric.shown_interval(*self.interval))
 
-    def to_dict(self) -> dict[str, Any]:
-        """The numbers as plain data.
-
-        Returns
-        -------
-        dict
-            The attributes by their names.
-        """
-        return dict(plain(self))
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The estimate that `to_dict` was called on.
-
-        Parameters
-        ----------
-        data : dict
-            What `to_dict` returned.
-
-        Returns
-        -------
-        Estimate
-            An equal estimate.
-        """
-        with reading("an estimate"):
-            low, high = numbers(data["interval"])
-            errors = (number(data["se_monte_carlo"]), number(data["se_data"]))
-            return cls(number(data["value"]), (low, high), *errors, number(data["confidence_level"]))
-
     def to_frame(self) -> Any:
         """The numbers as a table.
 
@@ -122,7 +93,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, eq=False)
-class Sensitivity:
+class Sensitivity(PlainData, what="a sensitivity"):
     """The corrected loss or metric over a range of leakage rates; each rate is taken as known.
 
     Attributes
@@ -164,38 +135,11 @@ class Sensitivity:
         for name in _ARRAYS:
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=float))
 
-    def to_dict(self) -> dict[str, Any]:
-        """The numbers as plain data.
-
-        Returns
-        -------
-        dict
-            The attributes by their names.
-        """
-        return dict(plain(self))
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The sensitivity that `to_dict` was called on.
-
-        Parameters
-        ----------
-        data : dict
-            What `to_dict` returned.
-
-        Returns
-        -------
-        Sensitivity
-            An equal sensitivity.
-        """
-        with reading("a sensitivity"):
-            rates, *others = (np.array(numbers(data[name])) for name in _ARRAYS)
-            check_vector("rates", rates)
-            if any(len(other) != len(rates) for other in others):
-                raise ValueError("its lists differ in length")
-            values, low, high = others
-            level, model = number(data["confidence_level"]), text(data["error_model"])
-            return cls(rates, values, low, high, level, model, MetricFacts.from_dict(data["metric"]))
+    def __read__(self) -> Self:
+        check_vector("rates", self.rates)
+        if any(getattr(self, name).shape != self.rates.shape for name in _ARRAYS):
+            raise ValueError("its lists differ in length")
+        return self
 
     def to_frame(self) -> Any:
         """The numbers as a table.
@@ -222,9 +166,6 @@ class Sensitivity:
         from outofcluster.present.display import SensitivityDisplay
 
         return SensitivityDisplay.from_sensitivity(self).plot(ax)
-
-    def __eq__(self, other: object) -> bool:
-        return self.to_dict() == other.to_dict() if isinstance(other, Sensitivity) else NotImplemented
 
     def __str__(self) -> str:
         lines = [f"  {rate:6.1%}  {estimate}" for rate, estimate in self._shown]
@@ -319,7 +260,7 @@ _TABLES = ("values", "low", "high")
 
 
 @dataclass(frozen=True, eq=False)
-class SensitivitySurface:
+class SensitivitySurface(PlainData, what="a sensitivity surface"):
     """The corrected loss or metric over leakage rates of both ways; each pair of rates is taken as known.
 
     Attributes
@@ -357,38 +298,11 @@ class SensitivitySurface:
         for name in ("rates", "validation_rates", *_TABLES):
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=float))
 
-    def to_dict(self) -> dict[str, Any]:
-        """The numbers as plain data.
-
-        Returns
-        -------
-        dict
-            The attributes by their names.
-        """
-        return dict(plain(self))
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The surface that `to_dict` was called on.
-
-        Parameters
-        ----------
-        data : dict
-            What `to_dict` returned.
-
-        Returns
-        -------
-        SensitivitySurface
-            An equal surface.
-        """
-        with reading("a sensitivity surface"):
-            rates, other = (check_vector(name, numbers(data[name])) for name in ("rates", "validation_rates"))
-            tables = [np.array([numbers(row) for row in data[name]]) for name in _TABLES]
-            if any(table.shape != (len(rates), len(other)) for table in tables):
-                raise ValueError("its tables do not have one row per rate")
-            values, low, high = tables
-            level, metric = number(data["confidence_level"]), MetricFacts.from_dict(data["metric"])
-            return cls(rates, other, values, low, high, level, metric)
+    def __read__(self) -> Self:
+        shape = tuple(len(check_vector(name, getattr(self, name))) for name in ("rates", "validation_rates"))
+        if any(getattr(self, name).shape != shape for name in _TABLES):
+            raise ValueError("its tables do not have one row per rate")
+        return self
 
     def to_frame(self) -> Any:
         """The numbers as a table.
@@ -401,9 +315,6 @@ class SensitivitySurface:
         rate, other = (grid.ravel() for grid in np.meshgrid(self.rates, self.validation_rates, indexing="ij"))
         tables = dict(zip(("value", "low", "high"), (getattr(self, name).ravel() for name in _TABLES), strict=True))
         return data_frame({"rate": rate, "validation_rate": other, **tables})
-
-    def __eq__(self, other: object) -> bool:
-        return self.to_dict() == other.to_dict() if isinstance(other, SensitivitySurface) else NotImplemented
 
     def __str__(self) -> str:
         head = (

@@ -6,7 +6,7 @@ An estimate is the naive loss plus an optimism, :math:`\sum_f ω_f \sum_i o_{fi}
 *The fits.* :math:`\operatorname{Var}_{MC} = \sum_f ω_f^2 \sum_i o_{fi}^2 σ_{fi}^2/t_{fi}`, which more fits make as
 small as wanted.
 
-*The data.* With the influence D_c of every unit (:mod:`outofcluster.inference.pooled`) and K units,
+*The data.* With the influence D_c of every unit (:mod:`outofcluster.inference.functional`) and K units,
 
 .. math:: \operatorname{Var}_{data} = \frac{K}{K-1} \sum_c D_c^2 - ν ,
 
@@ -68,8 +68,8 @@ is right for both.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -77,11 +77,9 @@ from scipy.special import ndtri, stdtrit
 
 from outofcluster._base.arguments import Array
 from outofcluster._base.threads import one_thread
-from outofcluster.curves.base import Curve
-from outofcluster.curves.polynomial import PolynomialCurve
+from outofcluster.inference.columns import Block, Columns
 from outofcluster.inference.estimates import Estimate
-from outofcluster.inference.optimism import Optimism
-from outofcluster.inference.pooled import Pooled
+from outofcluster.inference.functional import Functional, Influences, Weights
 
 _RELIABLE = 0.25
 """Share of the variance between units that must be left once Monte-Carlo noise is taken out."""
@@ -152,69 +150,70 @@ class Uncertainty:
         return max(self.of_units, self.least) + self.choice + self.rate_effect**2
 
 
-def uncertainty(pooled: Pooled, optimism: Optimism, *, rate_effect: float = 0.0, of_naive: bool = True) -> Uncertainty:
-    """The uncertainty of the naive loss plus an optimism, or of the optimism alone."""
-    moving = optimism if of_naive else optimism.alone
+def uncertainty(
+    columns: Columns, estimate: Functional, *, rate_effect: float = 0.0, training: float = 0.0, least: float = 0.0
+) -> Uncertainty:
+    """The uncertainty of an estimate."""
+    influences = Influences(columns)
     return Uncertainty(
-        pooled.influence(moving, of_naive=of_naive),
-        float(pooled.influence_noise(moving).sum()),
-        pooled.monte_carlo_of(optimism),
-        optimism.choice,
+        influences.of_units(estimate),
+        sum(float(noise.sum()) for noise in influences.noise(estimate).values()),
+        influences.monte_carlo(estimate),
+        estimate.choice,
         rate_effect,
-        _training(pooled),
+        training,
+        least,
     )
 
 
-def _training(pooled: Pooled) -> float:
-    """What training clusters add to the variance between clusters; nothing where records are the units."""
-    return pooled.samples.training_share if pooled.unit_kind == "clusters" else 0.0
-
-
-def optimism_uncertainty(pooled: Pooled, optimism: Optimism, rates: Array, *, rate_effect: float = 0.0) -> Uncertainty:
-    """The uncertainty of an optimism alone, at least that of a straight line."""
-    line = uncertainty(pooled, pooled.solve(PolynomialCurve(1), rates), of_naive=False)
-    own = uncertainty(pooled, optimism, rate_effect=rate_effect, of_naive=False)
-    return replace(own, least=line.of_units)
-
-
 def paired_uncertainty(
-    first: tuple[Pooled, Optimism], second: tuple[Pooled, Optimism], *, rate_effect: float = 0.0
+    first: tuple[Columns, Functional], second: tuple[Columns, Functional], *, rate_effect: float, training: float
 ) -> Uncertainty:
     """The uncertainty of the difference of two estimates from the same resamples."""
-    (a, of_a), (b, of_b) = first, second
-    noise_a, noise_b = a.influence_noise(of_a), b.influence_noise(of_b)
-    noise, monte_carlo = 0.0, a.monte_carlo_of(of_a) + b.monte_carlo_of(of_b)
-    correlations = list[float]()
-    for fold, columns in enumerate(_shared_columns(a, b)):
-        for i, j, losses_a, losses_b in columns:
+    (columns_a, a), (columns_b, b) = first, second
+    of_a, of_b = Influences(columns_a), Influences(columns_b)
+    noise_a, noise_b = of_a.noise(a), of_b.noise(b)
+    noise, monte_carlo, correlations = 0.0, of_a.monte_carlo(a) + of_b.monte_carlo(b), list[float]()
+    for (role, fold, i, losses_a), (other, _, j, losses_b) in _shared_columns(columns_a, columns_b):
+        if role in a.weights and other in b.weights:
             covariance = _covariance_of_means(losses_a, losses_b)
-            monte_carlo -= 2 * a.shares[fold] ** 2 * of_a.weights[fold, i] * of_b.weights[fold, j] * covariance
-            correlations.append(_correlation(losses_a, losses_b))
-            sign = np.sign(of_a.training[fold, i] * of_b.training[fold, j])
-            both = sign * correlations[-1] * math.sqrt(noise_a[fold, i] * noise_b[fold, j])
-            noise += noise_a[fold, i] + noise_b[fold, j] - 2 * both
-            noise_a[fold, i] = noise_b[fold, j] = 0.0
-    noise += float(noise_a.sum() + noise_b.sum())
-    influence = a.influence(of_a) - b.influence(of_b)
+            monte_carlo -= 2 * a.weights[role][fold, i] * b.weights[other][fold, j] * covariance
+        correlations.append(_correlation(losses_a, losses_b))
+        if role in noise_a and other in noise_b:
+            sign = np.sign(_weight(a.training, role, fold, i) * _weight(b.training, other, fold, j))
+            both = sign * correlations[-1] * math.sqrt(noise_a[role][fold, i] * noise_b[other][fold, j])
+            noise += noise_a[role][fold, i] + noise_b[other][fold, j] - 2 * both
+            noise_a[role][fold, i] = noise_b[other][fold, j] = 0.0
+    noise += sum(float(rest.sum()) for named in (noise_a, noise_b) for rest in named.values())
     alike = max(float(np.mean(correlations or [0.0])), 0.0)
-    choice = of_a.choice + of_b.choice - 2 * alike * math.sqrt(of_a.choice * of_b.choice)
-    training = (_training(a) + _training(b)) / 2
+    choice = a.choice + b.choice - 2 * alike * math.sqrt(a.choice * b.choice)
+    influence = of_a.of_units(a) - of_b.of_units(b)
     return Uncertainty(influence, noise, max(monte_carlo, 0.0), max(choice, 0.0), rate_effect, training)
 
 
-def _shared_columns(a: Pooled, b: Pooled) -> Iterator[list[tuple[int, int, Array, Array]]]:
-    """For each fold, the columns of both that are of the same size and level, and their replicates."""
-    for fold_a, fold_b in zip(a.samples.folds, b.samples.folds, strict=True):
-        by_a, by_b = (
-            [
-                ((samples.size, float(level)), losses)
-                for samples in fold.by_size
-                for level, losses in zip(samples.injected, samples.losses, strict=True)
-            ]
-            for fold in (fold_a, fold_b)
-        )
-        places = {key: (j, losses) for j, (key, losses) in enumerate(by_b)}
-        yield [(i, places[key][0], losses, places[key][1]) for i, (key, losses) in enumerate(by_a) if key in places]
+Column = tuple[str, int, int, Array]
+"""The role and the fold of a column, its position in the block, and its replicates."""
+
+
+def _shared_columns(a: Columns, b: Columns) -> Iterator[tuple[Column, Column]]:
+    """The columns of both that come from the same resamples, fold by fold."""
+
+    def keyed(columns: Columns) -> dict[tuple[int, tuple[int, float]], Column]:
+        return {
+            (fold, key): (role, fold, position, losses)
+            for role, blocks in columns.blocks.items()
+            for fold, block in enumerate(blocks)
+            for position, (key, losses) in enumerate(zip(block.keys, block.replicates, strict=True))
+        }
+
+    others = keyed(b)
+    for key, column in sorted(keyed(a).items(), key=lambda item: item[0][0]):
+        if key in others:
+            yield column, others[key]
+
+
+def _weight(weights: Weights, role: str, fold: int, position: int) -> float:
+    return float(weights[role][fold, position]) if role in weights else 0.0
 
 
 def _covariance_of_means(first: Array, second: Array) -> float:
@@ -290,46 +289,50 @@ class Confidence:
 
 
 @one_thread()
-def resample(
-    pooled: Pooled,
-    curve: Curve,
+def draw_again(
+    columns: Columns,
+    roles: Sequence[str],
+    source: Uncertainty,
+    solve: Callable[[Array, Weights], float],
+    *,
+    linear: Functional,
     rates: Array,
     stds: Array,
-    optimism: Optimism,
-    *,
+    lowest: float,
+    choice: float,
+    seeds: Sequence[int],
     n_draws: int = 300,
-    of_naive: bool = True,
 ) -> Array:
-    """Corrected losses, or optimisms alone, of ``n_draws`` draws from what is stored, with no further fit.
+    """Estimates of ``n_draws`` draws from what is stored, with no further fit.
 
-    The same samples give the same draws: their seed is made from the seeds of the samples. Rates that are
-    uncertain move together over folds, since they come from one source.
+    ``solve`` gives the optimism for rates and for losses of the ``roles`` that a curve is fitted to; ``linear`` is the
+    rest of the estimate, whose value is added. The same samples give the same draws: their seed is made from the seeds
+    of the samples. Rates that are uncertain move together over folds, since they come from one source.
     """
-    entropy = [seed % 2**64 for fold in pooled.samples.folds for seed in fold.samples.seeds]
-    rng = np.random.default_rng(np.random.SeedSequence(entropy))
-    lowest = 0.0 if curve.needs.nonnegative else pooled.samples.loss_range[0]
-    units = len(pooled.units)
-    source = uncertainty(pooled, optimism, of_naive=of_naive)
+    rng = np.random.default_rng(np.random.SeedSequence([seed % 2**64 for seed in seeds]))
+    units = columns.n_units
     scale = math.sqrt(source.remaining * (1 + source.training)) * math.sqrt(units / max(units - 1, 1))
-    moved = pooled.loss_influences()
-    moved_naive = pooled.influence(pooled.no_correction())
-    moved_gaps = pooled.gap_influence(optimism.gaps)
-    moved_drops, error_of_drops = pooled.piece_influence(optimism.drops), math.sqrt(pooled.piece_noise(optimism.drops))
+    influences = Influences(columns)
+    moved, error = influences.of_units(linear), math.sqrt(influences.monte_carlo(linear))
+    blocks = [[columns.blocks[role][fold] for role in roles] for fold in range(len(columns.blocks[roles[0]]))]
     values = np.empty(n_draws)
     for draw in range(n_draws):
         multipliers = scale * rng.standard_normal(units)
-        losses = np.stack([_drawn_again(pooled, fold, rng) for fold in range(pooled.n_folds)])
-        losses = np.maximum(losses + np.tensordot(multipliers, moved, 1), lowest)
-        drawn = np.clip(rates + rng.standard_normal() * stds, 0, _LARGEST_RATE)
-        naive = pooled.naive + float(multipliers @ moved_naive) if of_naive else 0.0
-        drops = float(multipliers @ (moved_drops + moved_gaps)) + error_of_drops * float(rng.standard_normal())
-        values[draw] = naive + drops + pooled.solve(curve, drawn, losses=losses, derive=False).value
+        by_fold = [[_drawn(block, multipliers, lowest, rng) for block in of_fold] for of_fold in blocks]
+        losses = {role: np.stack(drawn) for role, drawn in zip(roles, zip(*by_fold, strict=True), strict=True)}
+        drawn_rates = np.clip(rates + rng.standard_normal() * stds, 0, _LARGEST_RATE)
+        rest = linear.value + float(multipliers @ moved) + error * float(rng.standard_normal())
+        values[draw] = rest + solve(drawn_rates, losses)
     # Where the method averages curves, it is not known which of them is right: that adds to the spread of the draws.
-    return values + math.sqrt(optimism.choice) * rng.standard_normal(n_draws)
+    return values + math.sqrt(choice) * rng.standard_normal(n_draws)
 
 
-def _drawn_again(pooled: Pooled, fold: int, rng: np.random.Generator) -> Array:
-    """Mean losses of one fold's replicates, drawn with replacement; those below the leakage rate stay as they are."""
-    levels = [level for samples in pooled.samples.folds[fold].by_size for level in samples.losses]
-    drawn = [rng.choice(level, len(level)).mean() for level in levels]
-    return np.concatenate([drawn, pooled.losses[fold, len(drawn) :]])
+def _drawn(block: Block, multipliers: Array, lowest: float, rng: np.random.Generator) -> Array:
+    """Mean losses of replicates drawn with replacement, where a block has them, moved by other units."""
+    losses = block.means
+    if block.replicates:
+        losses = np.array([rng.choice(level, len(level)).mean() for level in block.replicates])
+    for pool in (block.train, block.held_out):
+        if pool is not None:
+            losses = losses + multipliers[pool.units] @ pool.mean
+    return np.maximum(losses, lowest)

@@ -62,7 +62,6 @@ Splits are what leaks. Merges do not leak, but they tie entities together, so th
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,7 +69,7 @@ import numpy as np
 
 from outofcluster._base.arguments import Array, check_choice, short
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.plain import data_frame, number, reading, whole
+from outofcluster._base.plain import data_frame
 from outofcluster.evidence.laws import PieceLaw
 from outofcluster.leakage.splits import Side, below_one, counted_and_other, read_split, same_index
 from outofcluster.problem.folds import Clusters, Fold, Rows, check_labels
@@ -297,18 +296,6 @@ class LinkageErrors:
         """
         columns = zip(*self.sizes, strict=True) if self.sizes else ((), (), ())
         return data_frame(dict(zip(("entity_size", "piece_size", "pieces"), map(list, columns), strict=True)))
-
-    @classmethod
-    def from_dict(cls, data: Any) -> LinkageErrors:
-        """Errors from plain data, as `plain` of them gives."""
-        with reading("linkage errors"):
-            if not isinstance(data, Mapping):
-                raise TypeError(f"{short(data)} is not an object")
-            names = [name for name in cls.__dataclass_fields__ if name not in ("sizes", "misplaced")]
-            values: dict[str, Any] = {name: (whole if name.startswith("n_") else number)(data[name]) for name in names}
-            # Files of earlier versions do not have it.
-            values["misplaced"] = number(data.get("misplaced", math.nan))
-            return cls(**values, sizes=tuple((size, piece, count) for size, piece, count in data["sizes"]))
 
 
 def count_errors(entity: Rows, cluster: Rows, of_record: Array, of_entity: Array, misplaced: float) -> LinkageErrors:

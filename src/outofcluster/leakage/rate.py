@@ -30,7 +30,7 @@ from scipy.special import expit, logit, ndtri
 
 from outofcluster._base.arguments import check_flag, check_number, check_share, short
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.plain import data_frame, plain, reading
+from outofcluster._base.plain import PlainData, data_frame
 from outofcluster._base.seeds import RandomState
 from outofcluster._base.text import element, fragment, table
 from outofcluster.evidence.laws import PieceLaw
@@ -44,7 +44,7 @@ from outofcluster.leakage.splits import Side, check_side, read_sides
 
 
 @dataclass(frozen=True, repr=False)
-class Leakage:
+class Leakage(PlainData, what="a Leakage"):
     """A leakage rate and what is known about its uncertainty.
 
     Two rates describe the same errors from two sides: p0, a share of the training records, and rho0, a share of the
@@ -104,15 +104,6 @@ class Leakage:
             if self.bound < self.rate:
                 raise InputError(f"bound must be at least the rate, {self.rate:g}, got {self.bound:g}.")
         object.__setattr__(self, "at_least", check_flag("at_least", self.at_least))
-        # Saved results hold plain data.
-        nested: tuple[tuple[str, Any], ...] = (
-            ("other", Leakage.from_dict),
-            ("pieces", PieceLaw.from_dict),
-            ("linkage_errors", LinkageErrors.from_dict),
-        )
-        for name, read in nested:
-            if isinstance(getattr(self, name), Mapping):
-                object.__setattr__(self, name, read(getattr(self, name)))
         for name, kind in (("other", Leakage), ("pieces", PieceLaw), ("linkage_errors", LinkageErrors)):
             if not isinstance(getattr(self, name), kind | None):
                 raise InputError(f"{name} must be a {kind.__name__}, got {short(getattr(self, name))}.")
@@ -156,46 +147,6 @@ class Leakage:
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         always = ("rate", "std", "of", "bound")
         return {name: value for name, value in values.items() if name in always or value not in (None, False)}
-
-    def to_dict(self) -> dict[str, Any]:
-        """All that is known, as numbers, strings, lists and dicts; without ``groups``.
-
-        Returns
-        -------
-        dict
-
-        Examples
-        --------
-        >>> import outofcluster as ooc
-        >>> ooc.Leakage(0.08, std=0.01).to_dict()
-        {'rate': 0.08, 'std': 0.01, 'of': 'train', 'bound': None}
-        """
-        data: dict[str, Any] = plain(self)
-        return data
-
-    @classmethod
-    def from_dict(cls, data: Any) -> Leakage:
-        """A `Leakage` from what :meth:`to_dict` gave.
-
-        Parameters
-        ----------
-        data : mapping
-            The plain data.
-
-        Returns
-        -------
-        Leakage
-
-        Examples
-        --------
-        >>> import outofcluster as ooc
-        >>> ooc.Leakage.from_dict({"rate": 0.08, "std": 0.01, "of": "train"})
-        Leakage(rate=0.08, std=0.01, of='train', bound=None)
-        """
-        with reading("a Leakage"):
-            if not isinstance(data, Mapping):
-                raise TypeError(f"{short(data)} is not an object")
-            return cls(**data)
 
     def __repr__(self) -> str:
         text = f"rate={self.rate!r}, std={self.std!r}, of={self.of!r}, bound={self.bound!r}"

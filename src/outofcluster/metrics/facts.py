@@ -8,13 +8,10 @@ scorers negate ("neg_mean_squared_error"), are shown as the positive errors that
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from dataclasses import dataclass, replace
+from typing import Self, TypeVar
 
 import numpy as np
-
-from outofcluster._base.plain import flag, text
 
 Value = TypeVar("Value", float, np.ndarray)
 _UNIT, _SIGNED, _POSITIVE = (0.0, 1.0), (-1.0, 1.0), (0.0, math.inf)
@@ -55,6 +52,11 @@ class MetricFacts:
     range: tuple[float, float] = _ANY
     pool: str = "records"
 
+    def __read__(self) -> Self:
+        """The facts as they were written: plain data hold no infinite number, so that such an end is not known."""
+        low, high = self.range
+        return replace(self, range=(-math.inf if math.isnan(low) else low, math.inf if math.isnan(high) else high))
+
     @property
     def title(self) -> str:
         """The label as it begins a sentence, an axis or a heading."""
@@ -83,29 +85,6 @@ class MetricFacts:
     def shown_interval(self, low: float, high: float) -> tuple[float, float]:
         """An interval of losses as an interval of the metric, its lower end first."""
         return (self.shown(high), self.shown(low)) if self.greater_is_better else (low, high)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The facts as plain data; an end of the range that is not finite is None."""
-        ends = [end if math.isfinite(end) else None for end in self.range]
-        return {
-            "name": self.name,
-            "label": self.label,
-            "greater_is_better": self.greater_is_better,
-            "range": ends,
-            "pool": self.pool,
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The facts that `to_dict` was called on."""
-        low, high = data["range"]
-        return cls(
-            name=text(data["name"]),
-            label=text(data["label"]),
-            greater_is_better=flag(data["greater_is_better"]),
-            range=(-math.inf if low is None else float(low), math.inf if high is None else float(high)),
-            pool=text(data["pool"]),
-        )
 
 
 SOME_LOSS = MetricFacts("loss", "loss")

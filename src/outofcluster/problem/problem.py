@@ -49,6 +49,8 @@ class Task:
         Further metrics that are scored from the same fits.
     score_weight : array or None
         Weight of every record in scoring.
+    cluster_names : tuple of str
+        Names of the observed clusters, by their numbers.
     """
 
     estimator: Any
@@ -59,6 +61,7 @@ class Task:
     params: dict[str, Any]
     more_losses: tuple[Loss, ...] = ()
     score_weight: Array | None = None
+    cluster_names: tuple[str, ...] = ()
 
     @classmethod
     def check(
@@ -95,11 +98,13 @@ class Task:
         n_records = n_rows("X", X)
         if n_rows("y", y) != n_records:
             raise InputError(f"y must have one value for each of the {n_records} records of X, got {n_rows('y', y)}.")
-        clusters = None if groups is None else Clusters.of(groups, n_records).codes
+        clusters = None if groups is None else Clusters.of(groups, n_records)
         for name, value in of_fit.items():
             refuse_masked(name, value)
         weight = check_weight(score_weight, n_records)
-        return cls(estimator, X, y, clusters, scored[0], dict(params or {}), scored[1:], weight)
+        codes = None if clusters is None else clusters.codes
+        names = () if clusters is None else tuple(map(str, clusters.names))
+        return cls(estimator, X, y, codes, scored[0], dict(params or {}), scored[1:], weight, names)
 
     @property
     def losses(self) -> tuple[Loss, ...]:

@@ -1,21 +1,32 @@
 """AuditSamples: everything that the solving half of an audit needs from its fits, for all folds, in one object.
 
-It holds what was sampled in every fold (:mod:`outofcluster.sampling.audit_samples`), the losses over random folds, the
-losses behind the test for a cluster effect, and what identifies the run (digests of the data, seeds, versions). It
-knows no records, no models and no leakage rate. It can be saved, read again, and merged with a run of other seeds.
+It holds what was sampled in every fold, the losses over random folds, the losses behind the test for a cluster effect,
+and what identifies the run (digests of the data, seeds, versions). It knows no records, no models and no leakage rate.
+It can be saved, read again, and merged with a run of other seeds.
 
-FoldSamples: what the fits of one audited fold leave behind.
+What the fits of a fold leave behind has a *role* (`FoldSamples.runs`):
 
-These are the losses of the user's own model on the held-out records, the samples of every size of training sets, those
-of second pieces and of models without likely leaks where there are any, and what tells the two sides of the split
-apart. A fold can be merged with the same fold of a run of other seeds, and it becomes arrays for a file and is read
-from these again, with its runs in the order of `FoldSamples.all_samples`.
+"main"
+    resamples of the full size of training sets;
+"size 40"
+    smaller training sets, of 40 records, at the same levels;
+"unmixed"
+    the user's own training records without those that look leaked (negative injected fractions), and draws in which
+    these count more;
+"second piece"
+    with and without a second piece of clusters of which one trains already;
+"without pieces"
+    without the likeliest pieces of held-out entities, and without as many other clusters; its size is the number of
+    scored records;
+"exchanged", "exchanged, size 40"
+    resamples that are scored on the records of T̂ that were not drawn, with the sides exchanged: the injected fraction
+    is that of records drawn from T̂.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Self
@@ -23,19 +34,31 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from outofcluster._base.archive import read_archive, write_archive
 from outofcluster._base.arguments import Array, short
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.plain import data_frame, plain, read_archive, starting_with, write_archive
-from outofcluster.evidence.laws import KINDS, AssumedCuts, Law, read_law
+from outofcluster._base.plain import data_frame
 from outofcluster.evidence.suspects import EntitySuspects, RateCheck
 from outofcluster.metrics.facts import MetricFacts
 from outofcluster.problem.folds import ClusterSizes
 from outofcluster.sampling.samples import LossSamples, differing
 
-_KIND, _FORMAT = "audit samples", 2
-_OF_EFFECT = ("train", "validation", "numbers")
+_KIND, _FORMAT = "audit samples", 3
 
 Codes = NDArray[np.int64]
+
+MAIN, UNMIXED, SECOND_PIECE, WITHOUT_PIECES = "main", "unmixed", "second piece", "without pieces"
+_SMALLER, _EXCHANGED = "size ", "exchanged"
+
+
+def smaller(size: int) -> str:
+    """The role of smaller training sets of a size."""
+    return f"{_SMALLER}{size}"
+
+
+def exchanged(role: str) -> str:
+    """The role of the same size with the sides exchanged."""
+    return _EXCHANGED if role == MAIN else f"{_EXCHANGED}, {role}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,220 +123,6 @@ class EffectLosses:
 
 
 @dataclass(frozen=True, eq=False)
-class AuditSamples:
-    """The losses of an audit, from which every answer is solved without another fit.
-
-    Attributes
-    ----------
-    folds : tuple of FoldSamples
-        The folds that could be audited.
-    random_folds : RandomFolds
-        Losses over folds that ignore clusters.
-    effect : EffectLosses or None
-        Losses behind the test for a cluster effect, None where there are too few records for it.
-    effect_problem : str
-        Why there are none.
-    left_out : dict
-        Why a fold could not be audited, by its place among the folds.
-    error_model : {"records", "fragments"}
-        How clustering errors were injected.
-    metric : MetricFacts
-        What the losses are losses of. A metric of which a greater value is better is stored as minus its value.
-    cluster_names : tuple of str
-        Names of the observed clusters, by their numbers.
-    training_share : float
-        What training clusters add to the variance between clusters, as a share of that of the evaluation, where the
-        resamples do not show it (fragments).
-    observed : ClusterSizes or None
-        How large the observed clusters of all records are; None in files of earlier versions.
-    fold_sizes : tuple of int
-        Held-out records of every fold, also of those that could not be audited; empty in files of earlier versions.
-    """
-
-    folds: tuple[FoldSamples, ...]
-    random_folds: RandomFolds
-    effect: EffectLosses | None
-    effect_problem: str
-    left_out: dict[int, str]
-    error_model: str
-    metric: MetricFacts
-    cluster_names: tuple[str, ...] = ()
-    training_share: float = 0.0
-    observed: ClusterSizes | None = None
-    fold_sizes: tuple[int, ...] = ()
-
-    @property
-    def loss(self) -> str:
-        """Name of the metric."""
-        return self.metric.name
-
-    @property
-    def loss_range(self) -> tuple[float, float]:
-        """Smallest and largest possible loss."""
-        return self.metric.loss_range
-
-    @cached_property
-    def pieces(self) -> Law | None:
-        """The law of the pieces that clusters were cut by; None where all sizes were as likely, in earlier versions."""
-        return read_law(self.folds[0].samples.problem.get("law"))
-
-    def by_cuts(self, kind: str) -> Self:
-        """The samples of those replicates alone that cut clusters by one of the assumed laws."""
-
-        def alone(samples: LossSamples | None) -> Any:
-            if samples is None:
-                return None
-            losses = tuple(level[KINDS.index(kind) :: len(KINDS)] for level in samples.losses)
-            problem = samples.problem | {"law": plain(AssumedCuts(kind))}
-            return replace(samples, losses=losses, strata=np.ones_like(samples.strata), problem=problem)
-
-        folds = tuple(replace(fold, samples=alone(fold.samples), second=alone(fold.second)) for fold in self.folds)
-        return replace(self, folds=folds)
-
-    @cached_property
-    def rate_check(self) -> RateCheck | None:
-        """What the records of all folds say about probabilities of single records; None where none were given."""
-        checks = [None if fold.sides is None else fold.sides.of_rates for fold in self.folds]
-        return RateCheck.pooled([check for check in checks if check is not None])
-
-    @property
-    def units(self) -> tuple[str, ...]:
-        """The kinds of units for which there can be intervals."""
-        return self.folds[0].samples.units
-
-    @property
-    def estimator(self) -> str:
-        """The model, as it prints itself."""
-        return str(self.folds[0].samples.problem.get("estimator", ""))
-
-    @property
-    def versions(self) -> dict[str, str]:
-        """Version of each package, several where runs of different dates were merged."""
-        versions: dict[str, list[str]] = {}
-        for fold in self.folds:
-            for name, version in fold.samples.versions.items():
-                if version not in versions.setdefault(name, []):
-                    versions[name].append(version)
-        return {name: ", ".join(several) for name, several in versions.items()}
-
-    @cached_property
-    def cluster_sizes(self) -> Codes:
-        """Records in each observed cluster of every fold's V̂."""
-        counts = [np.bincount(fold.clusters) for fold in self.folds]
-        return np.concatenate([of_fold[of_fold > 0] for of_fold in counts])
-
-    def to_frame(self) -> Any:
-        """All losses of resamples as a table."""
-        rows: dict[str, list[Any]] = {
-            name: [] for name in ("fold", "size", "second_piece", "injected", "replicate", "loss")
-        }
-        for fold in self.folds:
-            for samples in fold.all_samples:
-                for level, losses in zip(samples.injected, samples.losses, strict=True):
-                    rows["fold"] += [fold.index] * len(losses)
-                    rows["size"] += [samples.size] * len(losses)
-                    rows["second_piece"] += [samples is fold.second] * len(losses)
-                    rows["injected"] += [float(level)] * len(losses)
-                    rows["replicate"] += range(len(losses))
-                    rows["loss"] += losses.tolist()
-        return data_frame(rows)
-
-    def merge(self, other: Self) -> Self:
-        """One larger run from two runs of the same problem with different seeds.
-
-        The losses of the user's own models and of the random folds are averaged over both runs; the test for a cluster
-        effect stays that of the first.
-        """
-        for name in ("loss", "error_model", "units"):
-            mine, theirs = getattr(self, name), getattr(other, name)
-            if mine != theirs:
-                raise InputError(
-                    f"Audits can be merged only if their {name} is the same, got {short(mine)} and {short(theirs)}."
-                )
-        indices = [tuple(fold.index for fold in run.folds) for run in (self, other)]
-        if indices[0] != indices[1]:
-            raise InputError(
-                f"Audits can be merged only if they have the same folds, got {indices[0]} and {indices[1]}."
-            )
-        folds = tuple(mine.merge(theirs) for mine, theirs in zip(self.folds, other.folds, strict=True))
-        weights = [len(run.folds[0].samples.seeds) for run in (self, other)]
-        order = [np.argsort(run.random_folds.rows) for run in (self, other)]
-        random = [run.random_folds.losses[places] for run, places in zip((self, other), order, strict=True)]
-        rows = self.random_folds.rows[order[0]]
-        return replace(self, folds=folds, random_folds=RandomFolds(rows, np.average(random, axis=0, weights=weights)))
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a file, a zip of arrays and JSON without pickles, which is complete or not there at all."""
-        write_archive(path, _KIND, _FORMAT, *self.to_arrays())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a file that `save` wrote; nothing in it is unpickled."""
-        return cls.from_arrays(*read_archive(path, _KIND, _FORMAT))
-
-    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Plain data and arrays that hold everything; `from_arrays` reads them."""
-        arrays: dict[str, NDArray[Any]] = {
-            "random_rows": self.random_folds.rows,
-            "random_losses": self.random_folds.losses,
-        }
-        if self.effect is not None:
-            arrays |= {f"effect_{name}": getattr(self.effect, name) for name in _OF_EFFECT}
-        folds = []
-        for place, fold in enumerate(self.folds):
-            of_fold, own = fold.to_arrays()
-            folds.append(of_fold)
-            arrays |= {f"fold{place}_{name}": array for name, array in own.items()}
-        about = {
-            "folds": folds,
-            "effect": None if self.effect is None else plain(self.effect.sizes),
-            "effect_units": None if self.effect is None else self.effect.units,
-            "effect_problem": self.effect_problem,
-            "left_out": {str(index): reason for index, reason in self.left_out.items()},
-            "error_model": self.error_model,
-            "metric": self.metric.to_dict(),
-            "cluster_names": list(self.cluster_names),
-            "training_share": float(self.training_share),
-            "observed": plain(self.observed),
-            "fold_sizes": list(self.fold_sizes),
-        }
-        return about, arrays
-
-    @classmethod
-    def from_arrays(cls, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The samples that `to_arrays` was called on."""
-        folds = tuple(
-            FoldSamples.from_arrays(of_fold, starting_with(arrays, f"fold{place}_"))
-            for place, of_fold in enumerate(about["folds"])
-        )
-        effect = None
-        if about["effect"] is not None:
-            train, validation, numbers = (arrays[f"effect_{name}"] for name in _OF_EFFECT)
-            effect = EffectLosses(train, validation, FoldSizes(**about["effect"]), numbers, about["effect_units"])
-        return cls(
-            folds=folds,
-            random_folds=RandomFolds(arrays["random_rows"], arrays["random_losses"]),
-            effect=effect,
-            effect_problem=about["effect_problem"],
-            left_out={int(index): reason for index, reason in about["left_out"].items()},
-            error_model=about["error_model"],
-            metric=MetricFacts.from_dict(about["metric"]),
-            cluster_names=tuple(about["cluster_names"]),
-            training_share=about["training_share"],
-            observed=None if about.get("observed") is None else ClusterSizes(**about["observed"]),
-            fold_sizes=tuple(about.get("fold_sizes", ())),
-        )
-
-
-_OF_SCORED = ("rows", "clusters", "own_losses")
-_OF_ENTITIES = ("train_clusters", "held_out_clusters", "probability", "n_records")
-_OF_SIDES = ("rows", "ratio", "resembles")
-_OF_TRAINED = ("rows", "clusters", "losses")
-_OPTIONAL = ("second", "unmixed", "without_pieces")
-_COUNTS = ("index", "n_train", "n_train_clusters")
-
-
-@dataclass(frozen=True, eq=False)
 class SideFacts:
     """How far the two sides of a split can be told apart by their records.
 
@@ -342,24 +151,20 @@ class SideFacts:
 
 
 @dataclass(frozen=True, eq=False)
-class TrainScores:
-    """Losses on training records that a model was not fitted to, for leakage both ways.
+class TrainLosses:
+    """Losses of training records, by models that were fitted to the other nine tenths of T̂.
 
     Attributes
     ----------
     rows, clusters : array of int
         Row and observed cluster of every training record.
     losses : array
-        Loss of each, by models that were fitted to the other nine tenths of T̂.
-    runs : tuple of LossSamples
-        Losses of resamples on the records of T̂ that were not drawn, one run per size and the full one first. The sides
-        are exchanged: the injected fraction is that of records drawn from T̂.
+        Loss of each.
     """
 
     rows: Codes
     clusters: Codes
     losses: Array
-    runs: tuple[LossSamples, ...]
 
     def units(self, kind: str) -> Codes:
         """The unit of every training record: its cluster, or its row."""
@@ -373,7 +178,7 @@ class FoldSamples:
     Attributes
     ----------
     index : int
-        Place among the folds of the cross-validation.
+        Number of the fold in the cross-validation.
     n_train, n_train_clusters : int
         Records of T̂, and observed clusters that they belong to.
     rows, clusters : array of int
@@ -381,28 +186,18 @@ class FoldSamples:
     own_losses : array
         Loss of the user's own model, fitted to all of T̂, on each of these records. Their mean is the loss of the fold.
         Of a metric that is no mean over records these are pseudo losses with clusters as units.
-    samples : LossSamples
-        Losses of resamples at the full size of training sets.
-    smaller : tuple of LossSamples
-        Losses of smaller training sets, at the same levels.
-    second : LossSamples or None
-        Losses with and without a second piece of clusters of which one trains already (fragments).
-    unmixed : LossSamples or None
-        Losses at negative injected fractions, of the user's own training records without those that look leaked, and
-        of draws in which they count more (records).
-    without_pieces : LossSamples or None
-        Losses of models without the likeliest pieces of held-out entities, and without as many other clusters; its size
-        is the number of scored records (fragments).
-    sides : SideFacts or None
-        How far T̂ and V̂ can be told apart by their records.
-    entities : EntitySuspects or None
-        Training clusters that may be pieces of held-out entities (fragments).
+    runs : dict of LossSamples
+        What was sampled, by its role.
     pseudo : dict of array
         Further pseudo losses: with "records" as units; "parts_clusters" and "parts_records", in which each part of V̂
         that is scored apart below the leakage rate has a metric of its own; "pooled_clusters" and "pooled_records",
         whose mean over the records of all folds is one metric of all of them. Empty for means over records.
-    train_scores : TrainScores or None
+    train_losses : TrainLosses or None
         Losses on training records, where leakage the other way was asked for (records).
+    sides : SideFacts or None
+        How far T̂ and V̂ can be told apart by their records.
+    entities : EntitySuspects or None
+        Training clusters that may be pieces of held-out entities (fragments).
     """
 
     index: int
@@ -411,15 +206,11 @@ class FoldSamples:
     rows: Codes
     clusters: Codes
     own_losses: Array
-    samples: LossSamples
-    smaller: tuple[LossSamples, ...] = ()
-    second: LossSamples | None = None
-    unmixed: LossSamples | None = None
-    without_pieces: LossSamples | None = None
+    runs: dict[str, LossSamples]
+    pseudo: dict[str, Array] = field(default_factory=dict)
+    train_losses: TrainLosses | None = None
     sides: SideFacts | None = None
     entities: EntitySuspects | None = None
-    pseudo: Mapping[str, Array] = field(default_factory=dict)
-    train_scores: TrainScores | None = None
 
     @property
     def n_validation(self) -> int:
@@ -427,26 +218,19 @@ class FoldSamples:
         return len(self.rows)
 
     @property
-    def by_size(self) -> tuple[LossSamples, ...]:
-        """The samples of every size, the full one first."""
-        return (self.samples, *self.smaller)
+    def main(self) -> LossSamples:
+        """Resamples of the full size of training sets."""
+        return self.runs[MAIN]
 
     @property
-    def all_samples(self) -> tuple[LossSamples, ...]:
-        """Everything that was sampled in this fold."""
-        others = (getattr(self, name) for name in _OPTIONAL)
-        exchanged = () if self.train_scores is None else self.train_scores.runs
-        return (*self.by_size, *(samples for samples in others if samples is not None), *exchanged)
-
-    @property
-    def of_cuts(self) -> tuple[LossSamples, ...]:
-        """The samples for which clusters were cut (fragments)."""
-        return (self.samples,) if self.second is None else (self.samples, self.second)
+    def size_roles(self) -> tuple[str, ...]:
+        """The roles of all sizes, the full one first."""
+        return (MAIN, *(role for role in self.runs if role.startswith(_SMALLER)))
 
     @property
     def n_fits(self) -> int:
         """Models fitted to resamples."""
-        return sum(samples.n_fits for samples in self.all_samples)
+        return sum(run.n_fits for run in self.runs.values())
 
     def scored_units(self, units: str) -> Codes:
         """The unit of every held-out record: its cluster, or its row."""
@@ -454,98 +238,158 @@ class FoldSamples:
 
     def losses_by(self, units: str, of: Literal["fold", "parts", "pooled"] = "fold") -> Array:
         """Losses of the held-out records of the user's own model, or pseudo losses for a kind of units."""
-        fold = self.pseudo.get("records", self.own_losses) if units == "records" else self.own_losses
+        fold = self.own_losses if units == "clusters" else self.pseudo.get(units, self.own_losses)
         return fold if of == "fold" else self.pseudo.get(f"{of}_{units}", fold)
+
+    def without_sizes(self, roles: Sequence[str]) -> Self:
+        """The same fold without some sizes of training sets."""
+        return replace(self, runs={role: run for role, run in self.runs.items() if role not in roles})
 
     def merge(self, other: Self) -> Self:
         """One fold with the replicates of two runs of other seeds; losses of the user's own models are averaged."""
-        names = differing(self.samples.problem, other.samples.problem)
+        names = differing(self.main.problem, other.main.problem)
         if names:
             raise InputError(
                 f"Audits of different problems cannot be merged: fold {self.index} differs in {', '.join(names)}."
             )
-        sizes = {samples.size: samples for samples in other.smaller}
-        counts = [len(fold.samples.seeds) for fold in (self, other)]
+        counts = [len(fold.main.seeds) for fold in (self, other)]
+
+        def averaged(first: Array, second: Array) -> Array:
+            return np.asarray(np.average([first, second], axis=0, weights=counts))
+
+        trained = self.train_losses
+        if trained is not None and other.train_losses is not None:
+            trained = replace(trained, losses=averaged(trained.losses, other.train_losses.losses))
         return replace(
             self,
-            own_losses=np.average([self.own_losses, other.own_losses], axis=0, weights=counts),
-            pseudo={
-                name: np.average([losses, other.pseudo[name]], axis=0, weights=counts)
-                for name, losses in self.pseudo.items()
-                if name in other.pseudo
-            },
-            samples=self.samples.merge(other.samples),
-            smaller=tuple(samples.merge(sizes[samples.size]) for samples in self.smaller if samples.size in sizes),
-            second=_merge_optional(self.second, other.second),
-            unmixed=_merge_optional(self.unmixed, other.unmixed),
-            without_pieces=_merge_optional(self.without_pieces, other.without_pieces),
-            train_scores=_merge_train_scores(self.train_scores, other.train_scores, counts),
+            own_losses=averaged(self.own_losses, other.own_losses),
+            pseudo={name: averaged(self.pseudo[name], other.pseudo[name]) for name in _shared(self, other, "pseudo")},
+            runs={role: self.runs[role].merge(other.runs[role]) for role in _shared(self, other, "runs")},
+            train_losses=None if other.train_losses is None else trained,
         )
 
-    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Plain data and arrays that hold everything; `from_arrays` reads them."""
-        runs, arrays = list[dict[str, Any]](), dict[str, NDArray[Any]]()
-        for run, samples in enumerate(self.all_samples):
-            of_run, own = samples.to_arrays()
-            runs.append(of_run)
-            arrays |= {f"run{run}_{name}": array for name, array in own.items()}
-        arrays |= {name: getattr(self, name) for name in _OF_SCORED}
-        arrays |= {f"pseudo_{name}": losses for name, losses in self.pseudo.items()}
-        about: dict[str, Any] = {name: int(getattr(self, name)) for name in _COUNTS}
-        if self.train_scores is not None:
-            arrays |= {f"trained_{name}": getattr(self.train_scores, name) for name in _OF_TRAINED}
-            about["train_scores"] = len(self.train_scores.runs)
-        if self.sides is not None:
-            arrays |= {f"sides_{name}": getattr(self.sides, name) for name in _OF_SIDES}
-        about["entities"] = None
-        if self.entities is not None:
-            arrays |= {f"entities_{name}": getattr(self.entities, name) for name in _OF_ENTITIES}
-            about["entities"] = {"auc": float(self.entities.auc), "identified": bool(self.entities.identified)}
-        about["sides"] = None
-        if self.sides is not None:
-            about["sides"] = {"auc": self.sides.auc, "log_loss": self.sides.log_loss}
-            about["sides"] |= {} if self.sides.of_rates is None else {"of_rates": plain(self.sides.of_rates)}
-        return about | {"runs": runs, **{name: getattr(self, name) is not None for name in _OPTIONAL}}, arrays
+
+def _shared(first: FoldSamples, second: FoldSamples, name: str) -> list[str]:
+    return [key for key in getattr(first, name) if key in getattr(second, name)]
+
+
+@dataclass(frozen=True, eq=False)
+class AuditSamples:
+    """The losses of an audit, from which every answer is solved without another fit.
+
+    Attributes
+    ----------
+    folds : tuple of FoldSamples
+        The folds that could be audited.
+    random_folds : RandomFolds
+        Losses over folds that ignore clusters.
+    effect : EffectLosses or None
+        Losses behind the test for a cluster effect, None where there are too few records for it.
+    effect_problem : str
+        Why there are none.
+    left_out : dict
+        Why a fold could not be audited, by its number.
+    error_model : {"records", "fragments"}
+        How clustering errors were injected.
+    metric : MetricFacts
+        What the losses are losses of. A metric of which a greater value is better is stored as minus its value.
+    observed : ClusterSizes
+        How large the observed clusters of all records are.
+    fold_sizes : tuple of int
+        Held-out records of every fold, also of those that could not be audited.
+    cluster_names : tuple of str
+        Names of the observed clusters, by their numbers.
+    training_share : float
+        What training clusters add to the variance between clusters, as a share of that of the evaluation, where the
+        resamples do not show it (fragments).
+    """
+
+    folds: tuple[FoldSamples, ...]
+    random_folds: RandomFolds
+    effect: EffectLosses | None
+    effect_problem: str
+    left_out: dict[int, str]
+    error_model: str
+    metric: MetricFacts
+    observed: ClusterSizes
+    fold_sizes: tuple[int, ...]
+    cluster_names: tuple[str, ...] = ()
+    training_share: float = 0.0
+
+    @property
+    def loss(self) -> str:
+        """Name of the metric."""
+        return self.metric.name
+
+    @property
+    def loss_range(self) -> tuple[float, float]:
+        """Smallest and largest possible loss."""
+        return self.metric.loss_range
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """The kinds of units for which there can be intervals."""
+        return self.folds[0].main.units
+
+    @property
+    def estimator(self) -> str:
+        """The model, as it prints itself."""
+        return str(self.folds[0].main.problem.get("estimator", ""))
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Version of each package, several where runs of different dates were merged."""
+        versions: dict[str, list[str]] = {}
+        for fold in self.folds:
+            for name, version in fold.main.versions.items():
+                if version not in versions.setdefault(name, []):
+                    versions[name].append(version)
+        return {name: ", ".join(several) for name, several in versions.items()}
+
+    @cached_property
+    def cluster_sizes(self) -> Codes:
+        """Records in each observed cluster of every fold's V̂."""
+        counts = [np.bincount(fold.clusters) for fold in self.folds]
+        return np.concatenate([sizes[sizes > 0] for sizes in counts])
+
+    def to_frame(self) -> Any:
+        """All losses of resamples as a table: fold, role, size, injected fraction, replicate and loss."""
+        rows: dict[str, list[Any]] = {name: [] for name in ("fold", "role", "size", "injected", "replicate", "loss")}
+        for fold in self.folds:
+            for role, run in fold.runs.items():
+                for level, losses in zip(run.injected, run.losses, strict=True):
+                    constant = {"fold": fold.index, "role": role, "size": run.size, "injected": float(level)}
+                    for name, value in constant.items():
+                        rows[name] += [value] * len(losses)
+                    rows["replicate"] += range(len(losses))
+                    rows["loss"] += losses.tolist()
+        return data_frame(rows)
+
+    def merge(self, other: Self) -> Self:
+        """One larger run from two runs of the same problem with different seeds."""
+        for name in ("loss", "error_model", "units"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs:
+                raise InputError(
+                    f"Audits can be merged only if their {name} is the same, got {short(mine)} and {short(theirs)}."
+                )
+        indices = [tuple(fold.index for fold in run.folds) for run in (self, other)]
+        if indices[0] != indices[1]:
+            raise InputError(
+                f"Audits can be merged only if they have the same folds, got {indices[0]} and {indices[1]}."
+            )
+        folds = tuple(mine.merge(theirs) for mine, theirs in zip(self.folds, other.folds, strict=True))
+        weights = [len(run.folds[0].main.seeds) for run in (self, other)]
+        order = [np.argsort(run.random_folds.rows) for run in (self, other)]
+        random = [run.random_folds.losses[rows] for run, rows in zip((self, other), order, strict=True)]
+        rows = self.random_folds.rows[order[0]]
+        return replace(self, folds=folds, random_folds=RandomFolds(rows, np.average(random, axis=0, weights=weights)))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a file, a zip of arrays and JSON without pickles, which is complete or not there at all."""
+        write_archive(path, _KIND, _FORMAT, self)
 
     @classmethod
-    def from_arrays(cls, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The fold that `to_arrays` was called on."""
-        runs = [
-            LossSamples.from_arrays(of_run, starting_with(arrays, f"run{run}_"))
-            for run, of_run in enumerate(about["runs"])
-        ]
-        n_exchanged = about.get("train_scores", 0)
-        exchanged = tuple(runs[len(runs) - n_exchanged :])
-        runs = runs[: len(runs) - n_exchanged]
-        optional: dict[str, Any] = {name: runs.pop() for name in reversed(_OPTIONAL) if about[name]}
-        own: dict[str, Any] = {name: arrays[name] for name in _OF_SCORED}
-        counts = {name: about[name] for name in _COUNTS}
-        sides = None
-        if about["sides"] is not None:
-            facts = {name: arrays[f"sides_{name}"] for name in _OF_SIDES}
-            of_sides = dict(about["sides"])
-            if "of_rates" in of_sides:
-                of_sides["of_rates"] = RateCheck(**of_sides["of_rates"])
-            sides = SideFacts(facts["rows"], facts["ratio"], facts["resembles"], **of_sides)
-        entities = None
-        if about["entities"] is not None:
-            of_pairs: dict[str, Any] = {name: arrays[f"entities_{name}"] for name in _OF_ENTITIES}
-            entities = EntitySuspects(**of_pairs, **about["entities"])
-        optional |= {"sides": sides, "entities": entities}
-        optional["pseudo"] = starting_with(arrays, "pseudo_")
-        if n_exchanged:
-            trained = (arrays[f"trained_{name}"] for name in _OF_TRAINED)
-            optional["train_scores"] = TrainScores(*trained, exchanged)  # type: ignore[call-arg, arg-type]
-        return cls(**counts, **own, samples=runs[0], smaller=tuple(runs[1:]), **optional)
-
-
-def _merge_train_scores(one: TrainScores | None, other: TrainScores | None, counts: list[int]) -> TrainScores | None:
-    if one is None or other is None:
-        return None
-    sizes = {run.size: run for run in other.runs}
-    runs = tuple(run.merge(sizes[run.size]) for run in one.runs if run.size in sizes)
-    return replace(one, losses=np.average([one.losses, other.losses], axis=0, weights=counts), runs=runs)
-
-
-def _merge_optional(one: LossSamples | None, other: LossSamples | None) -> LossSamples | None:
-    return None if one is None or other is None else one.merge(other)
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a file that `save` wrote; nothing in it is unpickled."""
+        return read_archive(path, _KIND, _FORMAT, cls)

@@ -26,7 +26,7 @@ from outofcluster.sampling.fitting import (
     Block,
     BlockLosses,
     Failure,
-    Problem,
+    Workload,
     add_sums,
     lost_workers,
     nothing,
@@ -52,7 +52,7 @@ class Identity:
     problem : dict
         What is sampled.
     names : tuple of str
-        Name of every metric, in the order of the problem's; the losses of each are samples of their own.
+        Name of every metric, in the order of the workload's; the losses of each are samples of their own.
     units : dict
         For every kind of units that sums are kept for, the numbers of T̂'s and of V̂'s units.
     seed : int
@@ -125,10 +125,10 @@ class _Level:
 class _Store:
     """The levels in memory and, where there is a checkpoint, on disk: batches of one level, about one per second."""
 
-    def __init__(self, problem: Problem, n_levels: int, checkpoint: Checkpoint | None) -> None:
-        self._metrics = len(problem.losses)
-        train = tuple(nothing(units, TRAIN_SUMS) for units in problem.train_units) * self._metrics
-        validation = tuple(np.zeros((units.count, VALIDATION_SUMS)) for units in problem.validation_units)
+    def __init__(self, workload: Workload, n_levels: int, checkpoint: Checkpoint | None) -> None:
+        self._metrics = len(workload.losses)
+        train = tuple(nothing(units, TRAIN_SUMS) for units in workload.train_units) * self._metrics
+        validation = tuple(np.zeros((units.count, VALIDATION_SUMS)) for units in workload.validation_units)
         validation *= self._metrics
         self.levels = [_Level(train, validation) for _ in range(n_levels)]
         self._checkpoint = checkpoint
@@ -190,8 +190,8 @@ class _Store:
         self._flushed = time.monotonic()
 
 
-def run(
-    problem: Problem,
+def run_plan(
+    workload: Workload,
     plan: Plan,
     identity: Identity,
     *,
@@ -200,11 +200,11 @@ def run(
     progress: Progress,
 ) -> tuple[LossSamples, ...]:
     """Samples of every metric, once the plan is fulfilled; if an estimator fails, FitError with the first's so far."""
-    store = _Store(problem, len(plan.injected), checkpoint)
+    store = _Store(workload, len(plan.injected), checkpoint)
 
     def samples() -> tuple[LossSamples, ...]:
         sampled = [i for i, level in enumerate(store.levels) if level.done]
-        weighting = problem.injection.weighting(plan.injected[sampled])
+        weighting = workload.resampler.weighting(plan.injected[sampled])
         losses = [store.of_level(store.levels[i]) for i in sampled]
         kinds = len(identity.units)
 
@@ -213,12 +213,12 @@ def run(
                 injected=plan.injected[sampled],
                 losses=tuple(level[metric] for level in losses),
                 redraws=np.array([store.levels[i].state.redraws for i in sampled]),
-                size=problem.injection.size,
+                size=workload.resampler.size,
                 sums={
                     kind: UnitSums(
                         *identity.units[kind],
-                        problem.train_units[k].sizes,
-                        problem.validation_units[k].sizes,
+                        workload.train_units[k].sizes,
+                        workload.validation_units[k].sizes,
                         _stacked([store.levels[i].state.train_sums[metric * kinds + k] for i in sampled]),
                         _stacked([store.levels[i].state.validation_sums[metric * kinds + k] for i in sampled]),
                     )
@@ -231,22 +231,22 @@ def run(
                 seeds=(identity.seed,),
                 versions=identity.versions,
             )
-            return own.shifted(problem.losses[metric].shift)
+            return own.shifted(workload.losses[metric].shift)
 
-        return tuple(of_metric(metric) for metric in range(len(problem.losses)))
+        return tuple(of_metric(metric) for metric in range(len(workload.losses)))
 
     target = np.zeros(len(plan.injected), dtype=np.int64)
     try:
         if checkpoint is not None:
             checkpoint.open()
         while (following := plan.following(target, store.losses(target))) is not None:
-            blocks = store.restore(_blocks(problem, plan.injected, target, following))
+            blocks = store.restore(_blocks(workload, plan.injected, target, following))
             # What a checkpoint held does not count for the rate of the progress bar.
             done = int(following.sum() - target.sum()) - sum(block.count for block in blocks)
             progress.found(done)
             with (
                 lost_workers("models were fitted to resamples", lambda: samples()[0]),
-                closing(_results(problem, blocks, n_jobs)) as results,
+                closing(_results(workload, blocks, n_jobs)) as results,
             ):
                 for block, result in results:
                     if isinstance(result, Failure):
@@ -274,9 +274,9 @@ def _stacked(by_level: list[Array]) -> Array:
     return np.array(by_level)
 
 
-def _blocks(problem: Problem, injected: Array, start: Any, stop: Any) -> list[Block]:
+def _blocks(workload: Workload, injected: Array, start: Any, stop: Any) -> list[Block]:
     """The blocks of a round, in order."""
-    length = _FITTED_BLOCK if problem.compiled is None else _COMPILED_BLOCK
+    length = _FITTED_BLOCK if workload.compiled is None else _COMPILED_BLOCK
     return [
         Block(level, float(a), first, min(length, int(stop[level]) - first))
         for level, a in enumerate(injected)
@@ -285,16 +285,16 @@ def _blocks(problem: Problem, injected: Array, start: Any, stop: Any) -> list[Bl
 
 
 def _results(
-    problem: Problem, blocks: list[Block], n_jobs: int | None
+    workload: Workload, blocks: list[Block], n_jobs: int | None
 ) -> Generator[tuple[Block, BlockLosses | Failure]]:
     """Each block with its result, in order."""
-    compiled = problem.compiled is not None
+    compiled = workload.compiled is not None
     workers = count_workers(n_jobs, threads=compiled)
     # A kernel is compiled here, once, before several threads would ask for it.
     here = len(blocks) if workers == 1 else int(compiled)
     pace = 0.0
     for block in blocks[:here]:
-        pace, results = run_timed(problem, [block])
+        pace, results = run_timed(workload, [block])
         yield block, results[0]
     rest, sent = blocks[here:], deque[list[Block]]()
 
@@ -308,7 +308,7 @@ def _results(
             yield sent[-1]
 
     # Compiled kernels leave the interpreter free, so threads serve them best: nothing is copied.
-    with closing(in_order(run_timed, problem, batches(), n_jobs=n_jobs, threads=compiled)) as by_batch:
+    with closing(in_order(run_timed, workload, batches(), n_jobs=n_jobs, threads=compiled)) as by_batch:
         for seconds, results in by_batch:
             pace = seconds
             yield from zip(sent.popleft(), results, strict=False)

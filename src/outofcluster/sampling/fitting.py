@@ -42,7 +42,7 @@ from outofcluster._base.threads import give_back, one_thread
 from outofcluster.metrics.base import Loss, shared_predictions
 from outofcluster.metrics.predictions import NotDefinedError, Partition
 from outofcluster.sampling.kernels import Kernel, Units
-from outofcluster.sampling.resamplers import Draw, Injection, Records
+from outofcluster.sampling.resamplers import Draw, DrawRecords, Resampler, WeighRecords
 from outofcluster.sampling.samples import TRAIN_SUMS, VALIDATION_SUMS
 
 MAX_DRAWS = 100
@@ -64,7 +64,7 @@ class Compiled:
 
 
 @dataclass(frozen=True)
-class Problem:
+class Workload:
     """All that a worker needs; nothing in it changes while sampling."""
 
     estimator: Any
@@ -72,7 +72,7 @@ class Problem:
     y: Any
     train: Rows
     validation: Rows
-    injection: Injection
+    resampler: Resampler
     loss: Loss
     classifier: bool
     params: dict[str, Any]
@@ -125,7 +125,7 @@ class Failure:
 
 
 @one_thread()
-def run_blocks(problem: Problem, blocks: list[Block]) -> list[BlockLosses | Failure]:
+def run_blocks(problem: Workload, blocks: list[Block]) -> list[BlockLosses | Failure]:
     """The blocks one after the other, up to the first failure."""
     results: list[BlockLosses | Failure] = []
     for block in blocks:
@@ -147,30 +147,30 @@ def _finite(block: Block, result: BlockLosses | Failure) -> BlockLosses | Failur
     return result
 
 
-def run_timed(problem: Problem, blocks: list[Block]) -> tuple[float, list[BlockLosses | Failure]]:
+def run_timed(problem: Workload, blocks: list[Block]) -> tuple[float, list[BlockLosses | Failure]]:
     """The blocks up to the first failure, after the seconds that one took, by which the next batches are cut."""
     started = time.monotonic()
     results = run_blocks(problem, blocks)
     return max((time.monotonic() - started) / len(blocks), 1e-6), results
 
 
-def _run_kernel(problem: Problem, block: Block) -> BlockLosses | Failure:
-    injection = problem.injection
-    assert isinstance(injection, Records)
-    if injection.is_weighted(block.injected):
-        return _run_weighted(problem, injection, block)
-    return _run_compiled(problem, injection, block)
+def _run_kernel(problem: Workload, block: Block) -> BlockLosses | Failure:
+    resampler = problem.resampler
+    if isinstance(resampler, WeighRecords):
+        if resampler.is_weighted(block.injected):
+            return _run_weighted(problem, resampler, block)
+        resampler = resampler.plain
+    assert isinstance(resampler, DrawRecords)
+    return _run_compiled(problem, resampler, block)
 
 
-def _run_weighted(problem: Problem, injection: Records, block: Block) -> BlockLosses | Failure:
+def _run_weighted(problem: Workload, resampler: WeighRecords, block: Block) -> BlockLosses | Failure:
     """Replicates of a level that is drawn by weights: each is a plain one, with pools of its own and no injection."""
     results = list[BlockLosses]()
     for replicate in range(block.first, block.first + block.count):
         rng = np.random.Generator(np.random.Philox(key=problem.key, counter=[0, 0, block.level, replicate]))
-        listed, scored = injection.pools(rng, block.injected, replicate)
-        drawing = injection
-        if injection.is_thinned(block.injected):
-            drawing = replace(injection, n_train=len(listed), replace=False)
+        listed, scored = resampler.pools(rng, block.injected, replicate)
+        drawing = resampler.drawn_from(block.injected, len(listed))
         alone = replace(
             problem,
             train=problem.train[listed],
@@ -191,10 +191,10 @@ def _run_weighted(problem: Problem, injection: Records, block: Block) -> BlockLo
 
 
 def _run_compiled(
-    problem: Problem,
-    injection: Records,
+    problem: Workload,
+    drawing: DrawRecords,
     block: Block,
-    whole: Problem | None = None,
+    whole: Workload | None = None,
     injected: float | None = None,
 ) -> BlockLosses | Failure:
     """The replicates of a block by the kernel; ``whole`` and ``injected`` are what a weighted level stands for."""
@@ -206,8 +206,8 @@ def _run_compiled(
         problem.train,
         problem.validation,
         injected=block.injected,
-        n_train=injection.n_train,
-        replace=injection.replace,
+        n_train=drawing.n_train,
+        replace=drawing.replace,
         key=problem.key,
         level=block.level,
         first_replicate=block.first,
@@ -248,7 +248,7 @@ def _is_nothing(sums: Array) -> bool:
     return sums.strides == (0, 0)
 
 
-def _fit_block(problem: Problem, block: Block) -> BlockLosses | Failure:
+def _fit_block(problem: Workload, block: Block) -> BlockLosses | Failure:
     metrics = problem.losses
     losses = np.empty((len(metrics), block.count))
     redraws = 0
@@ -311,11 +311,11 @@ def _counts(positions: Rows, units: Units) -> Array:
     return np.bincount(units.of[positions], minlength=units.count).astype(float)
 
 
-def _draw(problem: Problem, rng: np.random.Generator, injected: float, replicate: int) -> tuple[Draw, int]:
+def _draw(problem: Workload, rng: np.random.Generator, injected: float, replicate: int) -> tuple[Draw, int]:
     labels = np.asarray(problem.y) if problem.classifier else None
     measured = [loss for loss in problem.losses if loss.measure is not None]
     for again in range(MAX_DRAWS):
-        draw = problem.injection.draw(rng, injected, replicate)
+        draw = problem.resampler.draw(rng, injected, replicate)
         if _is_empty(draw):
             continue
         if labels is not None:
@@ -331,7 +331,7 @@ def _draw(problem: Problem, rng: np.random.Generator, injected: float, replicate
 
 
 def _draw_and_score(
-    problem: Problem, rng: np.random.Generator, injected: float, replicate: int, stands_for_all: bool
+    problem: Workload, rng: np.random.Generator, injected: float, replicate: int, stands_for_all: bool
 ) -> tuple[Draw, list[tuple[float, list[Array]]], int]:
     """A draw whose predictions define every metric, its scores, and the number of draws before it."""
     redraws = 0
@@ -351,13 +351,13 @@ def _is_empty(draw: Draw) -> bool:
     return nothing_trains or len(draw.scored) == 0
 
 
-def _rows(problem: Problem, draw: Draw) -> Rows:
+def _rows(problem: Workload, draw: Draw) -> Rows:
     from_train = problem.train if draw.from_train is None else problem.train[draw.from_train]
     return np.concatenate([from_train, problem.validation[draw.from_validation]])
 
 
 def _fit_and_score(
-    problem: Problem, rng: np.random.Generator, draw: Draw, replicate: int, stands_for_all: bool
+    problem: Workload, rng: np.random.Generator, draw: Draw, replicate: int, stands_for_all: bool
 ) -> list[tuple[float, list[Array]]]:
     """For every metric the loss of the scored records, and each unit's effect on it, one array per partition."""
     estimator = fit_clone(problem.estimator, problem.X, problem.y, _rows(problem, draw), problem.params, rng)

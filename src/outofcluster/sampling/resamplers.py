@@ -1,33 +1,24 @@
 r"""How clustering errors are injected: the strategies that the sampling loop takes.
 
-Given an injected fraction a and a stream of random numbers, a strategy says which records train and which are
-scored. It has
+Given an injected fraction a and a stream of random numbers, a `Resampler` says which records train and which are
+scored. It also says which levels it would choose, how fits are spread over levels, and what a file of samples must
+know about it.
 
-``name``
-    what ``error_model=`` calls it;
-``size``
-    n of the binomial operator: how many things can leak;
-``draw(rng, a)``
-    a :class:`Draw`, in row numbers;
-``describe()``
-    what a file of samples must know about it.
+*Records are drawn* (`DrawRecords`, the paper's Algorithm 1): each of n draws comes from V̂ with probability a, else from
+T̂, uniformly; what was not drawn of V̂ is scored.
 
-*Records* (the paper's Algorithm 1): each of n draws comes from V̂ with probability a, else from T̂, uniformly;
-what was not drawn of V̂ is scored. *Fragments*: record linkage splits entities, and a whole piece of one lands
-in T̂. Each cluster of V̂ with at least two records is cut in two (the size of the first piece by the law that audited
-entities show, else by two assumed laws in turn, :mod:`outofcluster.evidence.laws`; its members uniform). The second
-piece is always scored, the first joins T̂ with probability a. Clusters that do not leak are cut as well, so that all
-levels score the same kind of records; clusters of one record cannot be cut and are left out. Where large audited
-entities are cut more often, small clusters take part in fewer draws. T̂ trains as it is, or a bootstrap of it where
-``n_train`` says so. *Second fragments*: the same for clusters of which a piece trains already. A first piece
-always joins T̂, and what is left of the cluster is cut as above. How much a further piece lowers the loss is what
-clusters that leaked before the audit gain from one.
+*Pieces are cut* (`CutPieces`): record linkage splits entities, and a whole piece of one lands in T̂. Each cluster of V̂
+with at least two records is cut in two (the size of the first piece by the law that audited entities show, else by two
+assumed laws in turn, :mod:`outofcluster.evidence.laws`; its members uniform). The second piece is always scored, the
+first joins T̂ with probability a. Clusters that do not leak are cut as well, so that all levels score the same kind of
+records; clusters of one record cannot be cut and are left out. Where large audited entities are cut more often, small
+clusters take part in fewer draws. T̂ trains as it is, or a bootstrap of it where ``n_train`` says so. *Second pieces*:
+the same for clusters of which a piece trains already. A first piece always joins T̂, and what is left of the cluster is
+cut as above. How much a further piece lowers the loss is what clusters that leaked before the audit gain from one.
 
-A third error model is a third class here, in a file of its own if it is long, and an entry in ``INJECTIONS``.
-
-Negative injected fractions: draws of T̂ that leave out what looks like V̂. They need a density ratio, never p0.
-
-With r = dP_V/dT̂ at the records of T̂ (:mod:`outofcluster.evidence.sides`), a draw with the weights
+*Records are weighed* (`WeighRecords`): negative injected fractions, draws of T̂ that leave out what looks like V̂. They
+need a density ratio, never p0. With r = dP_V/dT̂ at the records of T̂ (:mod:`outofcluster.evidence.sides`), a draw with
+the weights
 
 .. math:: w_j = \max(0,\; 1 - s\,r_j), \qquad \frac1{|T̂|} \sum_j w_j = 1 - μ ,
 
@@ -43,36 +34,28 @@ b modulo the number of parts.
 (given for every part of V̂ too, since it may have learned from V̂). Of the leaked records the share
 :math:`\sum_j w_j q_j / \sum_j q_j` is expected to be left, so that what is left of a leaked record is known without V̂.
 A positive fraction stands for a *control*: the same mass is removed from all records alike, which shows what fewer
-records do.
+records do. A weighted draw is a uniform draw from a list in which each position of T̂ stands as often as its weight
+says. That is how the compiled kernels draw by weights as they are.
 
-A weighted draw is a uniform draw from a list in which each position of T̂ stands as often as its weight says. That is
-how the compiled kernels draw by weights as they are.
-"
-
-Training without the likeliest pieces of held-out entities: negative levels where whole pieces of entities leak.
-
-Where record linkage split an entity, a pair classifier can tell which training clusters are likelier than not pieces of
-held-out entities (:mod:`outofcluster.evidence.entities`). There are two levels. At -1 these clusters do not train; what
-is left of leaked pieces is 1 - η, with η the share of imitated pieces that the classifier finds. At 0 as many other
-training clusters of the same sizes do not train, drawn anew in every replicate, so that both levels have equally many
-records to learn from.
-Both levels score only the held-out clusters that the left-out clusters probably belong with. The difference of their
-losses is what such a cluster gains from a piece of it that trains. It needs no leakage rate, and no cut is imitated.
-
-Telling the two sides of a split apart, for a task: the same call for a single run and for every fold of an audit.
+*Clusters are left out* (`WithoutClusters`): where record linkage split an entity, a pair classifier can tell which
+training clusters are likelier than not pieces of held-out entities (:mod:`outofcluster.evidence.entities`). There are
+two levels. At -1 these clusters do not train; what is left of leaked pieces is 1 - η, with η the share of imitated
+pieces that the classifier finds. At 0 as many other training clusters of the same sizes do not train, drawn anew in
+every replicate, so that both levels have equally many records to learn from. Both levels score only the held-out
+clusters that the left-out clusters probably belong with. The difference of their losses is what such a cluster gains
+from a piece of it that trains. It needs no leakage rate, and no cut is imitated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.arguments import Array, check_integer, short
+from outofcluster._base.arguments import Array, check_integer
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import plain
 from outofcluster._base.rows import in_increasing_order, order_of_codes
@@ -82,325 +65,16 @@ from outofcluster.evidence.laws import KINDS, AssumedCuts, Law, PieceLaw
 from outofcluster.evidence.sides import Sides, tell_sides_apart
 from outofcluster.evidence.suspects import LikelyPieces
 from outofcluster.problem.folds import Fold, renumbered
-from outofcluster.problem.problem import Task
+from outofcluster.problem.problem import Task, digest
 from outofcluster.sampling.kernels import draw_records
+from outofcluster.sampling.levels import allocate, extrapolation_design, largest_level
 
 Rows = NDArray[np.int64]
 
 _MEMBERS_PER_SORT = 500
 """Members per size of clusters from which a sort for each size is faster than one sort of all."""
-
-
-@dataclass(frozen=True)
-class Draw:
-    """One resample, in positions within T̂ and V̂.
-
-    Attributes
-    ----------
-    from_train : array of int or None
-        Positions in T̂ that train, with repetitions; None where all of T̂ trains, each record once.
-    from_validation : array of int
-        Positions in V̂ that train, with repetitions.
-    scored : array of int
-        Positions in V̂ that are scored.
-    """
-
-    from_train: Rows | None
-    from_validation: Rows
-    scored: Rows
-    weighted: bool = False
-    """Whether T̂'s records were drawn by weights, or not at all, so that the jackknife's sums of uniform draws do not
-    hold and are not kept."""
-
-
-@dataclass(frozen=True)
-class Weighting:
-    """What the weights of each level leave: of a plain level everything.
-
-    Attributes
-    ----------
-    effective : array of shape (levels,)
-        Effective number of T̂'s records.
-    kept : array of shape (levels,)
-        What is left of a leaked record, m_V/m_T (:mod:`outofcluster.sampling.resamplers`).
-    strata : array of int of shape (levels,)
-        Number of parts of V̂ that the replicates score in turn, or of laws by which they cut clusters in turn.
-    """
-
-    effective: Array
-    kept: Array
-    strata: Rows
-
-    @classmethod
-    def none(cls, n_levels: int, n_train_pool: int) -> Weighting:
-        """That of plain levels."""
-        return cls(np.full(n_levels, float(n_train_pool)), np.ones(n_levels), np.ones(n_levels, dtype=np.int64))
-
-
-class Injection(Protocol):
-    """What the sampling loop asks of a strategy."""
-
-    @property
-    def name(self) -> str:
-        """What ``error_model=`` calls it."""
-
-    @property
-    def size(self) -> int:
-        """Size n of the binomial operator."""
-
-    def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
-        """One resample."""
-
-    def weighting(self, injected: Array) -> Weighting:
-        """What the weights of each level leave."""
-
-    def describe(self) -> dict[str, Any]:
-        """Its parameters."""
-
-
-@dataclass(frozen=True)
-class Records:
-    """Single records leak, independently: the paper's model."""
-
-    n_train: int
-    n_train_pool: int
-    n_validation_pool: int
-    replace: bool = True
-    name: str = "records"
-    unmixing: RatioWeights | None = None
-    """Weights for negative injected fractions."""
-    by_weights: bool = False
-    """Whether positive fractions are drawn by weights as well (remixing)."""
-    thinned: bool = False
-    """Whether negative fractions keep each record of T̂ with the probability of its weight, instead of drawing n."""
-
-    @property
-    def size(self) -> int:
-        """Number of training records."""
-        return self.n_train
-
-    def is_weighted(self, injected: float) -> bool:
-        """Whether a level is drawn by weights."""
-        return self.unmixing is not None and (injected < 0 or self.by_weights)
-
-    def is_thinned(self, injected: float) -> bool:
-        """Whether a level keeps records with the probability of their weight."""
-        return self.thinned and (injected < 0 or (self.unmixing is not None and self.unmixing.has_controls))
-
-    def pools(self, rng: np.random.Generator, injected: float, replicate: int) -> tuple[Rows, Rows]:
-        """Positions of T̂ to draw from uniformly (where thinned: to train on), and those of V̂ to score."""
-        assert self.unmixing is not None
-        part = replicate % self.unmixing.n_parts
-        if self.is_thinned(injected):
-            weights = self.unmixing.weights(injected, part)
-            return np.flatnonzero(rng.random(len(weights)) < weights), self.unmixing.scored(part)
-        return self.unmixing.drawn_from(injected, part), self.unmixing.scored(part)
-
-    def weighting(self, injected: Array) -> Weighting:
-        """What the weights of each level leave."""
-        plain = Weighting.none(len(injected), self.n_train_pool)
-        if self.unmixing is None:
-            return plain
-        for i in np.flatnonzero([self.is_weighted(float(a)) for a in injected]):
-            plain.effective[i] = self.unmixing.effective(float(injected[i]))
-            plain.kept[i] = self.unmixing.kept(float(injected[i]))
-            plain.strata[i] = self.unmixing.n_parts
-        return plain
-
-    def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
-        """Algorithm 1's resample, or a weighted one that a part of V̂ scores."""
-        if self.is_weighted(injected):
-            listed, scored = self.pools(rng, injected, replicate)
-            nothing = np.zeros(0, dtype=np.int64)
-            if not self.is_thinned(injected):
-                listed = listed[draw_records(rng, 0.0, self.n_train, len(listed), 1, True)[0]]
-            return Draw(listed, nothing, scored, weighted=True)
-        from_train, from_validation = draw_records(
-            rng, injected, self.n_train, self.n_train_pool, self.n_validation_pool, self.replace
-        )
-        unused = np.ones(self.n_validation_pool, dtype=bool)
-        unused[from_validation] = False
-        return Draw(from_train, from_validation, np.flatnonzero(unused))
-
-    def describe(self) -> dict[str, Any]:
-        """Size and way of drawing."""
-        about = {"error_model": self.name, "n_train": self.n_train, "replace": self.replace}
-        if self.unmixing is None:
-            return about
-        about |= {"by_weights": self.by_weights, "thinned": self.thinned}
-        return about | {"weights": "per-record rates"} if self.unmixing.has_controls else about
-
-
-@dataclass(frozen=True)
-class Fragments:
-    """Pieces of whole clusters leak: what record linkage does when it splits an entity."""
-
-    members: Rows
-    """Positions in V̂ of the records that can be cut, cluster by cluster."""
-    sizes: Rows
-    """Records of each of these clusters."""
-    n_train_pool: int
-    n_train: int | None
-    law: Law
-    """How large the pieces are."""
-    second: bool = False
-    """Whether a piece of every cluster trains already."""
-
-    @property
-    def name(self) -> str:
-        """What ``error_model=`` calls it."""
-        return "second-fragments" if self.second else "fragments"
-
-    @property
-    def size(self) -> int:
-        """Number of clusters that can be cut."""
-        return len(self.sizes)
-
-    def weighting(self, injected: Array) -> Weighting:
-        """All of it, in as many parts as there are laws that take turns."""
-        plain = Weighting.none(len(injected), self.n_train_pool)
-        in_turn = len(KINDS) if self.law == AssumedCuts() else 1
-        return replace(plain, strata=np.full(len(injected), in_turn, dtype=np.int64))
-
-    def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
-        """Cut every cluster that takes part, and let the first piece of some join training."""
-        law = self.law.of_replicate(replicate) if isinstance(self.law, AssumedCuts) else self.law
-        takes_part = self._taking_part(rng)
-        order = self._shuffled(rng)
-        first = law.draw_many(rng, self.sizes) if self.second else np.zeros_like(self.sizes)
-        left = self.sizes - first
-        cut = first + law.draw_many(rng, left)
-        leaks = rng.random(len(self.sizes)) < injected
-        # What is left of a cluster may be a single record, which is neither cut nor scored.
-        joining = np.where(takes_part, np.where(leaks & (left > 1), cut, first), 0)
-        cut = np.where(takes_part & (left > 1), cut, self.sizes)
-        place, cluster = self._places
-        joined, scored = order[place < joining[cluster]], order[place >= cut[cluster]]
-        # Where all of T̂ trains in every replicate, its units have no influence: S = N - M|c|/n is 0.
-        from_train = None if self.n_train is None else rng.integers(self.n_train_pool, size=self.n_train)
-        return Draw(from_train, joined, in_increasing_order(scored), weighted=from_train is None)
-
-    @cached_property
-    def _chances(self) -> Array | None:
-        """How often each cluster takes part; None where all always do."""
-        if not isinstance(self.law, PieceLaw):
-            return None
-        chances = self.law.cut_chances(self.sizes)
-        return None if (chances == 1).all() else chances
-
-    def _taking_part(self, rng: np.random.Generator) -> NDArray[np.bool_]:
-        """Clusters by the chance that an entity of their size is cut; all of them where none was chosen."""
-        if self._chances is not None:
-            chosen = rng.random(len(self.sizes)) < self._chances
-            if chosen.any():
-                return chosen
-        return np.ones(len(self.sizes), dtype=bool)
-
-    @cached_property
-    def _places(self) -> tuple[Rows, Rows]:
-        """For each of the members, its place within its cluster, and the number of the cluster."""
-        starts = np.cumsum(self.sizes) - self.sizes
-        places = np.arange(len(self.members)) - np.repeat(starts, self.sizes)
-        return places, np.repeat(np.arange(len(self.sizes)), self.sizes)
-
-    @cached_property
-    def _of_equal_size(self) -> list[Rows]:
-        """For each size of a cluster, one row per cluster with the places of its members; empty for few members."""
-        different = np.flatnonzero(np.bincount(self.sizes))
-        if len(self.members) < _MEMBERS_PER_SORT * len(different):
-            return []
-        starts = np.cumsum(self.sizes) - self.sizes
-        return [starts[self.sizes == size][:, None] + np.arange(size) for size in different]
-
-    def _shuffled(self, rng: np.random.Generator) -> Rows:
-        """The members, cluster by cluster, in random order within each, by a sort of random numbers.
-
-        Many members are sorted as tables of clusters of equal size, which is much faster than one sort of them all.
-        """
-        bits = 62 - len(self.sizes).bit_length()
-        keys = rng.integers(1 << bits, size=len(self.members))
-        if not self._of_equal_size:
-            keys += self._places[1] << bits
-            shuffled: Rows = self.members[np.argsort(keys)]
-            return shuffled
-        shuffled = np.empty_like(self.members)
-        for places in self._of_equal_size:
-            shuffled[places] = self.members[np.take_along_axis(places, np.argsort(keys[places], axis=1), axis=1)]
-        return shuffled
-
-    def __getstate__(self) -> dict[str, Any]:
-        computed = ("_places", "_chances", "_of_equal_size")
-        return {name: value for name, value in vars(self).items() if name not in computed}
-
-    def describe(self) -> dict[str, Any]:
-        """Number of clusters, the size of the bootstrap, and the law of the pieces."""
-        about = {"error_model": self.name, "n_train": self.n_train, "clusters": self.size}
-        return about | {"law": plain(self.law)}
-
-
-def _records(
-    n_train: int | None, train: Rows, validation: Rows, groups: Any, replace: bool, law: PieceLaw | None
-) -> Records:
-    size = len(train) if n_train is None else check_integer("n_train", n_train, least=2)
-    if not replace and size > len(train):
-        raise InputError(
-            f"n_train must be at most {len(train)}, the number of training rows, when replace=False, got {size}."
-        )
-    return Records(size, len(train), len(validation), replace)
-
-
-def _fragments(
-    n_train: int | None,
-    train: Rows,
-    validation: Rows,
-    groups: Any,
-    replace: bool,
-    law: PieceLaw | None,
-    second: bool = False,
-) -> Fragments:
-    least, name = (3, "second-fragments") if second else (2, "fragments")
-    if groups is None:
-        raise InputError(
-            f"groups must be given for error_model={name!r}, which cuts the clusters of the validation rows."
-        )
-    labels = groups[validation]
-    sizes = np.bincount(labels)
-    members = np.flatnonzero(sizes[labels] >= least)
-    members = members[order_of_codes(labels[members])]
-    cuttable = sizes[sizes >= least]
-    if len(cuttable) < 2:
-        raise InputError(
-            f"error_model={name!r} needs at least 2 validation clusters with {least} or more records, "
-            f"got {len(cuttable)}; use error_model='records'."
-        )
-    size = None if n_train is None else check_integer("n_train", n_train, least=2)
-    return Fragments(members, cuttable, len(train), size, AssumedCuts() if law is None else law, second)
-
-
-INJECTIONS: dict[str, Callable[[int | None, Rows, Rows, Any, bool, PieceLaw | None], Injection]] = {
-    "records": _records,
-    "fragments": _fragments,
-    "second-fragments": partial(_fragments, second=True),
-}
-"""The strategies by the name that ``error_model=`` gives them."""
-
-
-def make_injection(
-    error_model: str,
-    *,
-    n_train: int | None,
-    train: Rows,
-    validation: Rows,
-    groups: Any,
-    replace: bool,
-    law: PieceLaw | None = None,
-) -> Injection:
-    """The strategy for a problem; refuses what it cannot do."""
-    if error_model not in INJECTIONS:
-        raise InputError(f"error_model must be {' or '.join(map(repr, INJECTIONS))}, got {short(error_model)}.")
-    return INJECTIONS[error_model](n_train, train, validation, groups, replace, law)
-
-
+_PIECE_LEVELS = 4
+"""Where whole pieces leak the curve is close to a line."""
 _LIST = 1 << 15
 _LIST_PER_RECORD = 8
 """Length of the list that stands for weights: at least so many entries, and so many for each record."""
@@ -441,6 +115,10 @@ class RatioWeights:
     def has_controls(self) -> bool:
         """Whether positive fractions stand for controls, which thin T̂ as well."""
         return False
+
+    def describe(self) -> dict[str, Any]:
+        """What samples that are merged must share."""
+        return {}
 
     def scored(self, part: int) -> Rows:
         """Positions in V̂ of one part's records."""
@@ -518,6 +196,10 @@ class RecordWeights(RatioWeights):
         """Positive fractions thin T̂ as well."""
         return True
 
+    def describe(self) -> dict[str, Any]:
+        """The probabilities that were given."""
+        return {"weights": "per-record rates", "record_rates": digest(self.given)}
+
     def weights(self, injected: float, part: int) -> Array:
         """Weights of T̂'s records; those of a control are all the same."""
         mass = float(mass_of_injected(injected))
@@ -561,35 +243,466 @@ def _strength(ratio: Array, mass: float) -> float:
 
 
 @dataclass(frozen=True)
-class WithoutPieces:
+class Draw:
+    """One resample, in positions within T̂ and V̂.
+
+    ``from_train`` is None where all of T̂ trains.
+    """
+
+    from_train: Rows | None
+    from_validation: Rows
+    scored: Rows
+    weighted: bool = False
+    """Whether T̂'s records were drawn by weights, or not at all, so that the jackknife's sums of uniform draws do not
+    hold and are not kept."""
+
+
+@dataclass(frozen=True)
+class Weighting:
+    """What the weights of each level leave: of a plain level everything.
+
+    Attributes
+    ----------
+    effective : array
+        Effective number of T̂'s records.
+    kept : array
+        What is left of a leaked record.
+    strata : array of int
+        Number of parts that replicates take turns in.
+    """
+
+    effective: Array
+    kept: Array
+    strata: Rows
+
+    @classmethod
+    def none(cls, n_levels: int, n_train_pool: int, strata: int = 1) -> Weighting:
+        """That of plain levels."""
+        everything = np.full(n_levels, float(n_train_pool))
+        return cls(everything, np.ones(n_levels), np.full(n_levels, strata, dtype=np.int64))
+
+
+class Resampler(Protocol):
+    """What the sampling loop asks of a strategy."""
+
+    @property
+    def size(self) -> int:
+        """Size n of the binomial operator: how many things can leak."""
+
+    @property
+    def kernel_size(self) -> int | None:
+        """Records that a compiled kernel draws; None where none can draw like this."""
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether fits may be spread over its own levels by the noise that a first round shows."""
+
+    def levels(self, largest: float | None) -> Array:
+        """The injected fractions to sample where none are asked for."""
+
+    def check(self, levels: Array) -> None:
+        """Refuse fractions that cannot be drawn."""
+
+    def spread(self, levels: Array, shares: Array, budget: int) -> Rows:
+        """The number of fits of each level, by the share that each should have."""
+
+    def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
+        """One resample."""
+
+    def weighting(self, levels: Array) -> Weighting:
+        """What the weights of each level leave."""
+
+    def describe(self) -> dict[str, Any]:
+        """What samples that are merged must share."""
+
+    def details(self) -> dict[str, Any]:
+        """What a run that goes on must share beyond that."""
+
+
+def _check_fractions(levels: Array, least: float = 0.0) -> None:
+    if levels.min() < least or levels.max() > 1:
+        wrong = levels[(levels < least) | (levels > 1)][0]
+        raise InputError(f"injected must hold fractions between 0 and 1, got {wrong:g}.")
+
+
+def _spread(shares: Array, budget: int) -> Rows:
+    return allocate(shares, budget, least=2 if budget >= 2 * len(shares) else 1)
+
+
+@dataclass(frozen=True)
+class DrawRecords:
+    """Single records leak, independently: the paper's model."""
+
+    n_train: int
+    n_train_pool: int
+    n_validation_pool: int
+    replace: bool = True
+
+    @classmethod
+    def of(cls, fold: Fold, n_train: int | None = None, *, replace: bool = True) -> DrawRecords:
+        """The strategy for a split; refuses a size that cannot be drawn."""
+        size = fold.n_train if n_train is None else check_integer("n_train", n_train, least=2)
+        if not replace and size > fold.n_train:
+            raise InputError(
+                f"n_train must be at most {fold.n_train}, the number of training rows, when replace=False, got {size}."
+            )
+        return cls(size, fold.n_train, len(fold.validation), replace)
+
+    @property
+    def size(self) -> int:
+        """Number of training records."""
+        return self.n_train
+
+    @property
+    def kernel_size(self) -> int | None:
+        """Number of training records."""
+        return self.n_train
+
+    @property
+    def adaptive(self) -> bool:
+        """Its levels are those of the optimal extrapolation design."""
+        return True
+
+    def levels(self, largest: float | None) -> Array:
+        """Those of the optimal extrapolation design, up to where enough of V̂ stays unused to score on."""
+        if largest is None:
+            largest = largest_level(self.n_train, self.n_validation_pool, self.replace)
+        return extrapolation_design(3, 1000, largest).injected
+
+    def check(self, levels: Array) -> None:
+        """Refuse fractions that cannot be drawn."""
+        _check_fractions(levels)
+
+    def spread(self, levels: Array, shares: Array, budget: int) -> Rows:
+        """Fits in proportion to the shares."""
+        return _spread(shares, budget)
+
+    def is_weighted(self, injected: float) -> bool:
+        """No level is drawn by weights."""
+        return False
+
+    def weighting(self, levels: Array) -> Weighting:
+        """Everything is left."""
+        return Weighting.none(len(levels), self.n_train_pool)
+
+    def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
+        """Algorithm 1's resample."""
+        from_train, from_validation = draw_records(
+            rng, injected, self.n_train, self.n_train_pool, self.n_validation_pool, self.replace
+        )
+        unused = np.ones(self.n_validation_pool, dtype=bool)
+        unused[from_validation] = False
+        return Draw(from_train, from_validation, np.flatnonzero(unused))
+
+    def describe(self) -> dict[str, Any]:
+        """Size and way of drawing."""
+        return {"error_model": "records", "n_train": self.n_train, "replace": self.replace}
+
+    def details(self) -> dict[str, Any]:
+        """Nothing else."""
+        return {}
+
+
+@dataclass(frozen=True)
+class WeighRecords:
+    """Training records are drawn, or kept, by weights at negative fractions, and at all of them if ``always``.
+
+    Attributes
+    ----------
+    plain : DrawRecords
+        How levels that are not weighted are drawn.
+    weights : RatioWeights
+        The weights.
+    always : bool
+        Whether positive fractions are drawn by weights as well (remixing).
+    thin : bool
+        Whether negative fractions keep each record of T̂ with the probability of its weight, instead of drawing n.
+    """
+
+    plain: DrawRecords
+    weights: RatioWeights
+    always: bool = False
+    thin: bool = False
+
+    @property
+    def size(self) -> int:
+        """Number of training records."""
+        return self.plain.n_train
+
+    @property
+    def kernel_size(self) -> int | None:
+        """Number of training records."""
+        return self.plain.n_train
+
+    @property
+    def adaptive(self) -> bool:
+        """Its levels depend on what the weights allow."""
+        return False
+
+    def levels(self, largest: float | None) -> Array:
+        """Those of the optimal extrapolation design, which are not negative."""
+        return self.plain.levels(largest)
+
+    def check(self, levels: Array) -> None:
+        """Refuse fractions above 1, and below what the data allow."""
+        _check_fractions(levels, -np.inf)
+        self.weights.check(levels)
+
+    def spread(self, levels: Array, shares: Array, budget: int) -> Rows:
+        """Every part of V̂ is scored by as many replicates of a weighted level."""
+        fits, parts = _spread(shares, budget), self.weighting(levels).strata
+        in_turn = np.maximum(np.rint(fits / parts), 2).astype(np.int64) * parts
+        return np.where(parts > 1, in_turn, fits)
+
+    def is_weighted(self, injected: float) -> bool:
+        """Whether a level is drawn by weights."""
+        return injected < 0 or self.always
+
+    def is_thinned(self, injected: float) -> bool:
+        """Whether a level keeps records with the probability of their weight."""
+        return self.thin and (injected < 0 or self.weights.has_controls)
+
+    def pools(self, rng: np.random.Generator, injected: float, replicate: int) -> tuple[Rows, Rows]:
+        """Positions of T̂ to draw from uniformly (where thinned: to train on), and those of V̂ to score."""
+        part = replicate % self.weights.n_parts
+        scored = self.weights.scored(part)
+        if self.is_thinned(injected):
+            weights = self.weights.weights(injected, part)
+            return np.flatnonzero(rng.random(len(weights)) < weights), scored
+        return self.weights.drawn_from(injected, part), scored
+
+    def drawn_from(self, injected: float, n_listed: int) -> DrawRecords:
+        """How records are drawn once the pool of a weighted level is known."""
+        return replace(self.plain, n_train=n_listed, replace=False) if self.is_thinned(injected) else self.plain
+
+    def weighting(self, levels: Array) -> Weighting:
+        """What the weights of each level leave."""
+        weighting = self.plain.weighting(levels)
+        for i in np.flatnonzero([self.is_weighted(float(a)) for a in levels]):
+            weighting.effective[i] = self.weights.effective(float(levels[i]))
+            weighting.kept[i] = self.weights.kept(float(levels[i]))
+            weighting.strata[i] = self.weights.n_parts
+        return weighting
+
+    def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
+        """A weighted resample that a part of V̂ scores, or a plain one."""
+        if not self.is_weighted(injected):
+            return self.plain.draw(rng, injected, replicate)
+        listed, scored = self.pools(rng, injected, replicate)
+        if not self.is_thinned(injected):
+            listed = listed[draw_records(rng, 0.0, self.plain.n_train, len(listed), 1, True)[0]]
+        return Draw(listed, np.zeros(0, dtype=np.int64), scored, weighted=True)
+
+    def describe(self) -> dict[str, Any]:
+        """Size and way of drawing, and where the weights come from."""
+        return self.plain.describe() | {"by_weights": self.always, "thinned": self.thin} | self.weights.describe()
+
+    def details(self) -> dict[str, Any]:
+        """The weights."""
+        return {"ratios": digest(self.weights.train)}
+
+
+@dataclass(frozen=True)
+class CutPieces:
+    """Pieces of whole clusters leak: what record linkage does when it splits an entity.
+
+    Attributes
+    ----------
+    members : array of int
+        Positions in V̂ of the records that can be cut, cluster by cluster.
+    sizes : array of int
+        Records of each of these clusters.
+    n_train_pool : int
+        Records of T̂.
+    n_train : int or None
+        Size of a bootstrap of T̂, which trains as it is by default.
+    law : PieceLaw or AssumedCuts
+        How large the pieces are.
+    second : bool
+        Whether a piece of every cluster trains already.
+    """
+
+    members: Rows
+    sizes: Rows
+    n_train_pool: int
+    n_train: int | None
+    law: Law
+    second: bool = False
+
+    @classmethod
+    def of(
+        cls, fold: Fold, clusters: Rows | None, n_train: Any, law: PieceLaw | None = None, *, second: bool = False
+    ) -> CutPieces:
+        """The strategy for a split; refuses one without clusters that can be cut."""
+        least, name = (3, "second-fragments") if second else (2, "fragments")
+        if clusters is None:
+            raise InputError(
+                f"groups must be given for error_model={name!r}, which cuts the clusters of the validation rows."
+            )
+        labels = clusters[fold.validation]
+        sizes = np.bincount(labels)
+        members = np.flatnonzero(sizes[labels] >= least)
+        members = members[order_of_codes(labels[members])]
+        cuttable = sizes[sizes >= least]
+        if len(cuttable) < 2:
+            raise InputError(
+                f"error_model={name!r} needs at least 2 validation clusters with {least} or more records, "
+                f"got {len(cuttable)}; use error_model='records'."
+            )
+        size = None if n_train is None else check_integer("n_train", n_train, least=2)
+        return cls(members, cuttable, fold.n_train, size, AssumedCuts() if law is None else law, second)
+
+    @property
+    def size(self) -> int:
+        """Number of clusters that can be cut."""
+        return len(self.sizes)
+
+    @property
+    def kernel_size(self) -> int | None:
+        """No kernel cuts clusters."""
+        return None
+
+    @property
+    def adaptive(self) -> bool:
+        """A line needs no levels that noise decides on."""
+        return False
+
+    def levels(self, largest: float | None) -> Array:
+        """A few levels for a line."""
+        return np.linspace(0, 1, _PIECE_LEVELS)
+
+    def check(self, levels: Array) -> None:
+        """Refuse fractions that are none."""
+        _check_fractions(levels)
+
+    @property
+    def _turns(self) -> int:
+        """The number of laws that take turns."""
+        return len(KINDS) if self.law == AssumedCuts() else 1
+
+    def spread(self, levels: Array, shares: Array, budget: int) -> Rows:
+        """Every level has equally many replicates of laws that take turns, but for an odd fit."""
+        if not isinstance(self.law, AssumedCuts) or budget < 2 * len(levels):
+            return _spread(shares, budget)
+        fits = 2 * allocate(shares, budget // 2, least=1)
+        fits[-1] += budget % 2
+        return fits
+
+    def weighting(self, levels: Array) -> Weighting:
+        """All of it, in as many parts as there are laws that take turns."""
+        return Weighting.none(len(levels), self.n_train_pool, self._turns)
+
+    def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
+        """Cut every cluster that takes part, and let the first piece of some join training."""
+        law = self.law.of_replicate(replicate) if isinstance(self.law, AssumedCuts) else self.law
+        takes_part = self._taking_part(rng)
+        order = self._shuffled(rng)
+        first = law.draw_many(rng, self.sizes) if self.second else np.zeros_like(self.sizes)
+        left = self.sizes - first
+        cut = first + law.draw_many(rng, left)
+        leaks = rng.random(len(self.sizes)) < injected
+        # What is left of a cluster may be a single record, which is neither cut nor scored.
+        joining = np.where(takes_part, np.where(leaks & (left > 1), cut, first), 0)
+        cut = np.where(takes_part & (left > 1), cut, self.sizes)
+        position, cluster = self._positions
+        joined, scored = order[position < joining[cluster]], order[position >= cut[cluster]]
+        # Where all of T̂ trains in every replicate, its units have no influence: S = N - M|c|/n is 0.
+        from_train = None if self.n_train is None else rng.integers(self.n_train_pool, size=self.n_train)
+        return Draw(from_train, joined, in_increasing_order(scored), weighted=from_train is None)
+
+    @cached_property
+    def _chances(self) -> Array | None:
+        """How often each cluster takes part; None where all always do."""
+        if not isinstance(self.law, PieceLaw):
+            return None
+        chances = self.law.cut_chances(self.sizes)
+        return None if (chances == 1).all() else chances
+
+    def _taking_part(self, rng: np.random.Generator) -> NDArray[np.bool_]:
+        """Clusters by the chance that an entity of their size is cut; all of them where none was chosen."""
+        if self._chances is not None:
+            chosen = rng.random(len(self.sizes)) < self._chances
+            if chosen.any():
+                return chosen
+        return np.ones(len(self.sizes), dtype=bool)
+
+    @cached_property
+    def _positions(self) -> tuple[Rows, Rows]:
+        """For each of the members, its position within its cluster, and the number of the cluster."""
+        starts = np.cumsum(self.sizes) - self.sizes
+        positions = np.arange(len(self.members)) - np.repeat(starts, self.sizes)
+        return positions, np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+    @cached_property
+    def _of_equal_size(self) -> list[Rows]:
+        """For each size of a cluster, one row per cluster with the positions of its members; empty for few members."""
+        different = np.flatnonzero(np.bincount(self.sizes))
+        if len(self.members) < _MEMBERS_PER_SORT * len(different):
+            return []
+        starts = np.cumsum(self.sizes) - self.sizes
+        return [starts[self.sizes == size][:, None] + np.arange(size) for size in different]
+
+    def _shuffled(self, rng: np.random.Generator) -> Rows:
+        """The members, cluster by cluster, in random order within each, by a sort of random numbers.
+
+        Many members are sorted as tables of clusters of equal size, which is much faster than one sort of them all.
+        """
+        bits = 62 - len(self.sizes).bit_length()
+        keys = rng.integers(1 << bits, size=len(self.members))
+        if not self._of_equal_size:
+            keys += self._positions[1] << bits
+            shuffled: Rows = self.members[np.argsort(keys)]
+            return shuffled
+        shuffled = np.empty_like(self.members)
+        for positions in self._of_equal_size:
+            shuffled[positions] = self.members[
+                np.take_along_axis(positions, np.argsort(keys[positions], axis=1), axis=1)
+            ]
+        return shuffled
+
+    def __getstate__(self) -> dict[str, Any]:
+        computed = ("_positions", "_chances", "_of_equal_size")
+        return {name: value for name, value in vars(self).items() if name not in computed}
+
+    def describe(self) -> dict[str, Any]:
+        """Number of clusters, the size of the bootstrap, and the law of the pieces."""
+        name = "second-fragments" if self.second else "fragments"
+        return {"error_model": name, "n_train": self.n_train, "clusters": self.size, "law": plain(self.law)}
+
+    def details(self) -> dict[str, Any]:
+        """Nothing else."""
+        return {}
+
+
+@dataclass(frozen=True)
+class WithoutClusters:
     """T̂ without the likeliest pieces of held-out entities, or without as many other clusters.
 
     Attributes
     ----------
-    cluster : array of int of shape (records of T̂,)
-        Place of each record's cluster among the clusters of T̂.
+    cluster : array of int
+        Number of the cluster of every record of T̂.
     left_out : array of int
-        Places of the clusters that are probably pieces.
+        Numbers of the clusters that are likely pieces.
     scored : array of int
         Positions in V̂ of the records that lose a piece.
-    caught : float
-        η: share of imitated pieces that are found.
+    pieces : LikelyPieces
+        Where this comes from.
     """
 
     cluster: Rows
     left_out: Rows
     scored: Rows
-    caught: float
-    name: str = "without-pieces"
+    pieces: LikelyPieces
 
     @classmethod
-    def of(cls, pieces: LikelyPieces, clusters: Rows, train: Rows, validation: Rows) -> WithoutPieces:
+    def of(cls, pieces: LikelyPieces, clusters: Rows, fold: Fold) -> WithoutClusters:
         """The strategy for a split."""
-        numbers, cluster = renumbered(clusters[train])
+        numbers, cluster = renumbered(clusters[fold.train])
         loses = np.zeros(int(clusters.max()) + 1, dtype=bool)
         loses[pieces.held_out_clusters] = True
-        scored = np.flatnonzero(loses[clusters[validation]])
-        return cls(cluster, np.searchsorted(numbers, pieces.train_clusters), scored, pieces.caught)
+        scored = np.flatnonzero(loses[clusters[fold.validation]])
+        return cls(cluster, np.searchsorted(numbers, pieces.train_clusters), scored, pieces)
 
     @property
     def size(self) -> int:
@@ -597,9 +710,25 @@ class WithoutPieces:
         return len(self.scored)
 
     @property
-    def levels(self) -> Array:
+    def kernel_size(self) -> int | None:
+        """No kernel leaves clusters out."""
+        return None
+
+    @property
+    def adaptive(self) -> bool:
+        """There are two levels, which count alike."""
+        return False
+
+    def levels(self, largest: float | None) -> Array:
         """The level without the pieces, and the one without other clusters."""
         return np.array([-1.0, 0.0])
+
+    def check(self, levels: Array) -> None:
+        """There are no other levels."""
+
+    def spread(self, levels: Array, shares: Array, budget: int) -> Rows:
+        """Fits in proportion to the shares."""
+        return _spread(shares, budget)
 
     def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
         """All of T̂ but the pieces, or all but other clusters of the same sizes."""
@@ -622,15 +751,19 @@ class WithoutPieces:
             chosen.append(nearest)
         return np.concatenate(chosen)
 
-    def weighting(self, injected: Array) -> Weighting:
+    def weighting(self, levels: Array) -> Weighting:
         """What is left of T̂'s records, and of imitated pieces."""
         left = float(len(self.cluster) - np.isin(self.cluster, self.left_out).sum())
-        ones = np.ones(len(injected), dtype=np.int64)
-        return Weighting(np.full(len(injected), left), np.where(injected < 0, 1 - self.caught, 1.0), ones)
+        kept = np.where(levels < 0, 1 - self.pieces.caught, 1.0)
+        return Weighting(np.full(len(levels), left), kept, np.ones(len(levels), dtype=np.int64))
 
     def describe(self) -> dict[str, Any]:
         """The name alone: which clusters are left out depends on the seed, and runs of other seeds can be merged."""
-        return {"error_model": self.name}
+        return {"error_model": "without-pieces"}
+
+    def details(self) -> dict[str, Any]:
+        """The clusters that are left out."""
+        return {"pieces": digest(vars(self.pieces))}
 
 
 def sides_of(task: Task, fold: Fold, *, seed: np.random.SeedSequence, classifier: Any = None) -> Sides:

@@ -1,8 +1,7 @@
-"""From a checked task, a split and settings to a run that can start; whatever is wrong is refused before any fit."""
+"""Runs: a split, a way to resample it, and the number of fits; whatever is wrong is refused before any fit."""
 
 from __future__ import annotations
 
-import dataclasses
 import platform
 from dataclasses import dataclass
 from functools import cache
@@ -22,195 +21,192 @@ from outofcluster._base.arguments import (
     short,
 )
 from outofcluster._base.exceptions import InputError
-from outofcluster.evidence.laws import AssumedCuts, PieceLaw
-from outofcluster.evidence.suspects import LikelyPieces
 from outofcluster.problem.folds import Fold, renumbered
 from outofcluster.problem.problem import Task, digest
-from outofcluster.sampling.engine import Identity, run
-from outofcluster.sampling.fitting import Compiled, Problem
+from outofcluster.sampling.engine import Identity, run_plan
+from outofcluster.sampling.fitting import Compiled, Workload
 from outofcluster.sampling.kernels import Units, find_kernel, worth_compiling
-from outofcluster.sampling.levels import (
-    Plan,
-    allocate,
-    extrapolation_design,
-    largest_level,
-)
+from outofcluster.sampling.levels import Plan
 from outofcluster.sampling.progress import Progress
-from outofcluster.sampling.resamplers import (
-    Fragments,
-    Injection,
-    RatioWeights,
-    Records,
-    RecordWeights,
-    WithoutPieces,
-    make_injection,
-)
+from outofcluster.sampling.resamplers import Resampler
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.store import Checkpoint
 
 _MAX_SUMS = 1_000_000
 """Levels times units up to which units='auto' keeps the jackknife's sums (176 MB)."""
-
 _MOST_COMPILED = 5_000_000
 """Records times columns up to which kernel='auto' uses a kernel. It works on copies that take several times the memory
 of the records, and saves little where one fit takes long."""
-
-_FRAGMENT_LEVELS = 4
-"""Where whole clusters leak the curve is close to a line."""
 
 Rows = NDArray[np.int64]
 UnitKind = Literal["clusters", "records"]
 
 
 @dataclass(frozen=True)
-class SamplingSettings:
-    """How a split is sampled; the attributes are arguments of `sample_losses`, except for the following.
+class Run:
+    """What is fitted to the resamples of one split.
+
+    Attributes
+    ----------
+    role : str
+        What the losses are for (:mod:`outofcluster.sampling.audit_samples`).
+    fold : Fold
+        The split.
+    resampler : Resampler
+        How it is resampled.
+    n_fits : int
+        Models to fit, over all levels.
+    seed : int or None
+        Seed of its random numbers, None for a new one.
+    injected : array, optional
+        Injected fractions; by default those that the resampler chooses.
+    shares : array, optional
+        The share of the fits that each of them gets; equal shares by default.
+    largest : float, optional
+        The largest fraction that the resampler may choose.
+    required : bool
+        Whether a fold is left out where this run fails; otherwise the fold does without.
+    """
+
+    role: str
+    fold: Fold
+    resampler: Resampler
+    n_fits: int
+    seed: int | None = None
+    injected: ArrayLike | None = None
+    shares: Array | None = None
+    largest: float | None = None
+    required: bool = True
+
+    def plan(self, standard_error: float | None = None) -> Plan:
+        """The levels and the number of fits at each; refuses what cannot be sampled."""
+        budget = check_integer("n_fits", self.n_fits, least=1)
+        wanted = None
+        if standard_error is not None:
+            wanted = check_number("standard_error", standard_error, least=0, strict=True)
+        if self.injected is None:
+            levels = self.resampler.levels(self.largest)
+        else:
+            if wanted is not None:
+                raise InputError(
+                    "standard_error must be None when injected is given: it needs the design's own levels."
+                )
+            levels = np.sort(check_vector("injected", self.injected))
+            self.resampler.check(levels)
+            if len(np.unique(levels)) < len(levels):
+                raise InputError("injected must hold distinct fractions, got one more than once.")
+        if budget < len(levels):
+            raise InputError(f"n_fits must be at least {len(levels)}, one for each level, got {budget}.")
+        if self.injected is None and self.resampler.adaptive and budget >= 4 * len(levels):
+            return Plan(levels, budget, standard_error=wanted)
+        shares = np.ones(len(levels)) if self.shares is None else self.shares
+        fits = self.resampler.spread(levels, shares, budget)
+        return Plan(levels, int(fits.sum()), fixed=fits)
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What several runs share.
 
     Attributes
     ----------
     units : tuple of {"clusters", "records"}, or "auto"
         The kinds of units that the jackknife's sums are kept for.
-    shares : array, optional
-        The share of the fits that each level of ``injected`` gets; equal shares by default.
+    kernel : bool or "auto"
+        Whether a compiled kernel is used.
     fits_in_all : int, optional
-        Fits of the same model in this and in other runs, which decide whether a kernel is worth compiling.
-    law : PieceLaw, optional
-        How large the pieces of cut clusters are, where that was learned.
-    ratios : RatioWeights, optional
-        Weights for negative injected fractions.
-    by_weights : bool
-        Whether positive fractions are drawn by weights as well.
-    thinned : bool
-        Whether negative fractions keep each training record with the probability of its weight, instead of drawing
-        ``n_train`` of them.
-    pieces : LikelyPieces, optional
-        Training clusters to leave out in turn with others, in the place of an injection.
+        Fits of the same model in all runs together, which decide whether a kernel is worth compiling.
+    standard_error : float, optional
+        Where a run may stop early.
     """
 
-    error_model: str = "records"
-    injected: ArrayLike | None = None
-    shares: Array | None = None
-    largest: float | None = None
-    n_fits: int = 2000
-    n_train: int | None = None
-    replace: bool = True
     units: tuple[UnitKind, ...] | Literal["auto"] = "auto"
-    standard_error: float | None = None
     kernel: bool | Literal["auto"] = "auto"
     fits_in_all: int | None = None
-    law: PieceLaw | None = None
-    ratios: RatioWeights | None = None
-    by_weights: bool = False
-    thinned: bool = False
-    pieces: LikelyPieces | None = None
+    standard_error: float | None = None
 
 
 @dataclass(frozen=True)
-class Sampling:
+class PreparedRun:
     """A run that has been checked and can start."""
 
-    problem: Problem
+    run: Run
+    workload: Workload
     plan: Plan
     identity: Identity
     checkpoint: Checkpoint | None
 
-    def run(self, *, n_jobs: int | None, progress: bool) -> LossSamples:
-        """Fit the models."""
-        with Progress(self.plan.budget, show=bool(progress)) as bar:
-            return self.run_within(bar, n_jobs=n_jobs)
+    @property
+    def compiled_fits(self) -> int:
+        """Number of fits by a compiled kernel."""
+        return 0 if self.workload.compiled is None else self.plan.budget
 
-    def run_within(self, progress: Progress, *, n_jobs: int | None) -> LossSamples:
-        """Fit the models as one of several runs that share a bar."""
-        return self.run_metrics(progress, n_jobs=n_jobs)[0]
-
-    def run_metrics(self, progress: Progress, *, n_jobs: int | None) -> tuple[LossSamples, ...]:
-        """The same with the samples of every metric."""
-        return run(
-            self.problem,
-            self.plan,
-            self.identity,
-            checkpoint=self.checkpoint,
-            n_jobs=n_jobs,
-            progress=progress,
+    def start(self, progress: Progress, *, n_jobs: int | None) -> tuple[LossSamples, ...]:
+        """Fit the models, and give the samples of every metric."""
+        return run_plan(
+            self.workload, self.plan, self.identity, checkpoint=self.checkpoint, n_jobs=n_jobs, progress=progress
         )
 
 
-def prepare(
-    task: Task,
-    fold: Fold,
-    settings: SamplingSettings,
-    *,
-    seed: int | None = None,
-    checkpoint: Checkpoint | None = None,
-) -> Sampling:
-    """Check the settings against the task and the split, and plan the run."""
-    # Every size and kind of run of a fold shares its rows, their digests and their units.
-    train, validation = fold.once("train", lambda: fold.train), fold.validation
-    if len(validation) < 2:
-        raise InputError(f"validation must hold at least 2 rows, got {len(validation)}.")
-    if task.classifier and len(labels := np.unique(np.asarray(task.y)[train])) < 2:
+def check_split(task: Task, fold: Fold) -> None:
+    """Refuse a split that no model can be fitted to or scored on."""
+    if len(fold.validation) < 2:
+        raise InputError(f"validation must hold at least 2 rows, got {len(fold.validation)}.")
+    if task.classifier and len(labels := np.unique(np.asarray(task.y)[_train(fold)])) < 2:
         raise InputError(
             f"y must hold at least two classes among the training rows, got only {short(labels.tolist()[0])}."
         )
-    check_flag("replace", settings.replace)
-    if not isinstance(settings.kernel, str) or settings.kernel != "auto":
-        check_flag("kernel", settings.kernel)
-    injection = make_injection(
-        settings.error_model,
-        n_train=settings.n_train,
-        train=train,
-        validation=validation,
-        groups=task.clusters,
-        replace=settings.replace,
-        law=settings.law,
-    )
-    if settings.ratios is not None and isinstance(injection, Records):
-        injection = dataclasses.replace(
-            injection, unmixing=settings.ratios, by_weights=settings.by_weights, thinned=settings.thinned
-        )
-    if settings.pieces is not None:
-        assert task.clusters is not None
-        injection = WithoutPieces.of(settings.pieces, task.clusters, train, validation)
-    budget = check_integer("n_fits", settings.n_fits, least=1)
-    plan = _plan(settings, budget, injection, len(validation))
+
+
+def check_kernel(kernel: Any) -> None:
+    """Refuse what is neither a flag nor "auto"."""
+    if not isinstance(kernel, str) or kernel != "auto":
+        check_flag("kernel", kernel)
+
+
+def _train(fold: Fold) -> Rows:
+    """The training rows, which all runs of a fold share."""
+    return fold.once("train", lambda: fold.train)
+
+
+def prepare(task: Task, run: Run, settings: RunSettings, *, checkpoint: Checkpoint | None = None) -> PreparedRun:
+    """Check a run against the task, and plan it."""
+    # Every size and kind of run of a fold shares its rows, their digests and their units.
+    fold, resampler, train = run.fold, run.resampler, _train(run.fold)
+    plan = run.plan(settings.standard_error)
     kinds = _unit_kinds(settings.units, task, fold, len(plan.injected))
     train_units, validation_units = (
         [_shared_units(kind, task, fold, side) for kind in kinds] for side in ("train", "validation")
     )
-
-    entropy = np.random.SeedSequence().entropy if seed is None else seed
+    entropy = np.random.SeedSequence().entropy if run.seed is None else run.seed
     assert isinstance(entropy, int)
-    digests = fold.once("digests", lambda: {"train": digest(train), "validation": digest(validation)})
-    about = task.description | digests | injection.describe()
-    if isinstance(settings.ratios, RecordWeights):
-        about["record_rates"] = digest(settings.ratios.given)
+    digests = fold.once("digests", lambda: {"train": digest(train), "validation": digest(fold.validation)})
+    about = task.description | digests | resampler.describe()
     compiled = None
-    if settings.kernel and not task.params and isinstance(injection, Records):
-        fits = (settings.fits_in_all or budget) if settings.kernel == "auto" else None
-        compiled = _compiled(task, train, validation, injection.n_train, fits)
+    if settings.kernel and not task.params and resampler.kernel_size is not None:
+        fits = (settings.fits_in_all or run.n_fits) if settings.kernel == "auto" else None
+        compiled = _compiled(task, train, fold.validation, resampler.kernel_size, fits)
     if checkpoint is not None:
-        if seed is None:
+        if run.seed is None:
             # Without a seed in the call, the run goes on with the stored one.
             entropy = int((checkpoint.stored_problem() or {}).get("random_state", entropy))
-        run_settings = {
+        further = {
             "injected": [float(a) for a in plan.injected],
             "n_fits": plan.budget,
             "standard_error": plan.standard_error,
             "random_state": str(entropy),
             "units": list(kinds),
             "kernel": compiled is not None,
-            "ratios": None if settings.ratios is None else digest(settings.ratios.train),
-            "pieces": None if settings.pieces is None else digest(vars(settings.pieces)),
             "versions": package_versions(),
         }
-        checkpoint.begin(about | run_settings)
-    problem = Problem(
+        checkpoint.begin(about | further | resampler.details())
+    workload = Workload(
         task.estimator,
         task.X,
         task.y,
         train,
-        validation,
-        injection,
+        fold.validation,
+        resampler,
         task.loss,
         task.classifier,
         task.params,
@@ -224,57 +220,7 @@ def prepare(
     numbers = zip(kinds, train_units, validation_units, strict=True)
     units = {str(kind): (of_train, of_validation) for kind, (of_train, _), (of_validation, _) in numbers}
     names = tuple(loss.name for loss in task.losses)
-    return Sampling(problem, plan, Identity(about, names, units, entropy, package_versions()), checkpoint)
-
-
-def _plan(settings: SamplingSettings, budget: int, injection: Injection, n_validation: int) -> Plan:
-    """The levels and the number of fits at each."""
-    wanted = settings.standard_error
-    if wanted is not None:
-        wanted = check_number("standard_error", wanted, least=0, strict=True)
-    if settings.injected is not None:
-        if wanted is not None:
-            raise InputError("standard_error must be None when injected is given: it needs the design's own levels.")
-        levels = check_vector("injected", settings.injected)
-        _check_fractions(levels, settings.ratios)
-        levels = np.sort(levels)
-        if len(np.unique(levels)) < len(levels):
-            raise InputError("injected must hold distinct fractions, got one more than once.")
-    elif isinstance(injection, WithoutPieces):
-        levels = injection.levels
-    elif isinstance(injection, Records):
-        largest = settings.largest
-        if largest is None:
-            largest = largest_level(injection.n_train, n_validation, injection.replace)
-        levels = extrapolation_design(3, 1000, largest).injected
-    else:
-        levels = np.linspace(0, 1, _FRAGMENT_LEVELS)
-    if budget < len(levels):
-        raise InputError(f"n_fits must be at least {len(levels)}, one for each level, got {budget}.")
-    if settings.injected is None and isinstance(injection, Records) and budget >= 4 * len(levels):
-        return Plan(levels, budget, standard_error=wanted)
-    least = 2 if budget >= 2 * len(levels) else 1
-    shares = np.ones(len(levels)) if settings.shares is None else settings.shares
-    if isinstance(injection, Fragments) and isinstance(injection.law, AssumedCuts) and least == 2:
-        # Replicates take turns between two laws, so that every level has equally many of both, but for an odd fit.
-        fits = 2 * allocate(shares, budget // 2, least=1)
-        fits[-1] += budget % 2
-    else:
-        fits = allocate(shares, budget, least=least)
-    if settings.ratios is not None:
-        # Every part of V̂ is scored by as many replicates of a weighted level.
-        parts = injection.weighting(levels).strata
-        fits = np.where(parts > 1, np.maximum(np.rint(fits / parts), 2).astype(np.int64) * parts, fits)
-    return Plan(levels, int(fits.sum()), fixed=fits)
-
-
-def _check_fractions(levels: Array, ratios: RatioWeights | None) -> None:
-    least = -np.inf if ratios is not None else 0.0
-    if levels.min() < least or levels.max() > 1:
-        wrong = levels[(levels < least) | (levels > 1)][0]
-        raise InputError(f"injected must hold fractions between 0 and 1, got {wrong:g}.")
-    if ratios is not None:
-        ratios.check(levels)
+    return PreparedRun(run, workload, plan, Identity(about, names, units, entropy, package_versions()), checkpoint)
 
 
 def _unit_kinds(units: Any, task: Task, fold: Fold, n_levels: int) -> tuple[UnitKind, ...]:
@@ -291,13 +237,13 @@ def _unit_kinds(units: Any, task: Task, fold: Fold, n_levels: int) -> tuple[Unit
 
 
 def _shared_units(kind: UnitKind, task: Task, fold: Fold, side: str) -> tuple[Rows, Units]:
-    rows = fold.once("train", lambda: fold.train) if side == "train" else fold.validation
+    rows = _train(fold) if side == "train" else fold.validation
     return fold.once(f"{side} {kind}", lambda: _units(kind, task, rows))
 
 
 def _units(kind: UnitKind, task: Task, rows: Rows) -> tuple[Rows, Units]:
     """The numbers of a pool's units, and which of them each record belongs to."""
-    if kind == "records":
+    if kind != "clusters":
         return rows, Units(np.arange(len(rows)), np.ones(len(rows), dtype=np.int64))
     assert task.clusters is not None
     numbers, places = renumbered(task.clusters[rows])

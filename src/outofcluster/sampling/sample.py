@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace as replace_settings
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outofcluster._base.arguments import check_choice, check_vector, short
+from outofcluster._base.arguments import check_choice, check_flag, check_vector, short
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import refuse_masked
 from outofcluster._base.seeds import RandomState, seed_of
 from outofcluster.problem.folds import Fold
 from outofcluster.problem.problem import Task, check_n_jobs
-from outofcluster.sampling.resamplers import RatioWeights, sides_of, weights_of
-from outofcluster.sampling.run import SamplingSettings, prepare
+from outofcluster.sampling.progress import Progress
+from outofcluster.sampling.resamplers import (
+    CutPieces,
+    DrawRecords,
+    RatioWeights,
+    Resampler,
+    WeighRecords,
+    sides_of,
+    weights_of,
+)
+from outofcluster.sampling.run import Run, RunSettings, check_kernel, check_split, prepare
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.store import Checkpoint
 
@@ -128,36 +137,40 @@ def sample_losses(
         raise InputError(f"scoring must be one metric here, got {len(task.losses)}; audit takes several.")
     check_choice("units", units, ("auto", "clusters", "records", "both", "none"))
     kinds: Any = {"both": ("clusters", "records"), "none": (), "auto": "auto"}.get(units, (units,))
-    settings = SamplingSettings(
-        error_model=error_model,
-        injected=injected,
-        largest=largest,
-        n_fits=n_fits,
-        n_train=n_train,
-        replace=replace,
-        units=kinds,
-        standard_error=standard_error,
-        kernel=kernel,
-    )
     check_n_jobs(n_jobs)
     fold = _check_split(train, validation, task.n_records)
     seed = seed_of(random_state)
-    check_choice("error_model", error_model, ("records", "fragments", "second-fragments"))
-    if injected is not None and error_model == "records" and check_vector("injected", injected).min() < 0:
-        settings = replace_settings(settings, ratios=_ratios(task, fold, discriminator, seed))
+    check_choice("error_model", error_model, tuple(_RESAMPLERS))
+    check_split(task, fold)
+    check_flag("replace", replace)
+    check_kernel(kernel)
+    resampler = _RESAMPLERS[error_model](task, fold, n_train, replace)
+    if isinstance(resampler, DrawRecords) and injected is not None and check_vector("injected", injected).min() < 0:
+        resampler = WeighRecords(resampler, _weights(task, fold, discriminator, seed))
+    run = Run("main", fold, resampler, n_fits, seed, injected, largest=largest)
+    settings = RunSettings(kinds, kernel, standard_error=standard_error)
     kept = None if checkpoint is None else Checkpoint(checkpoint)
-    sampling = prepare(task, fold, settings, seed=seed, checkpoint=kept)
-    return sampling.run(n_jobs=n_jobs, progress=progress)
+    prepared = prepare(task, run, settings, checkpoint=kept)
+    with Progress(prepared.plan.budget, show=bool(progress)) as bar:
+        return prepared.start(bar, n_jobs=n_jobs)[0]
 
 
-def _ratios(task: Task, fold: Fold, discriminator: Any, seed: int | None) -> RatioWeights:
+_RESAMPLERS: dict[str, Callable[[Task, Fold, Any, bool], Resampler]] = {
+    "records": lambda task, fold, n_train, replace: DrawRecords.of(fold, n_train, replace=replace),
+    "fragments": lambda task, fold, n_train, replace: CutPieces.of(fold, task.clusters, n_train),
+    "second-fragments": lambda task, fold, n_train, replace: CutPieces.of(fold, task.clusters, n_train, second=True),
+}
+"""What ``error_model=`` stands for."""
+
+
+def _weights(task: Task, fold: Fold, discriminator: Any, seed: int | None) -> RatioWeights:
     """Weights for negative injected fractions."""
-    own = isinstance(discriminator, str) and discriminator == "auto"
-    if not own and not hasattr(discriminator, "predict_proba"):
+    automatic = isinstance(discriminator, str) and discriminator == "auto"
+    if not automatic and not hasattr(discriminator, "predict_proba"):
         raise InputError(
             f"discriminator must be 'auto' or a classifier with predict_proba, got {short(discriminator)}."
         )
-    classifier = None if own else discriminator
+    classifier = None if automatic else discriminator
     return weights_of(sides_of(task, fold, seed=np.random.SeedSequence(seed), classifier=classifier))
 
 

@@ -26,12 +26,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from outofcluster._base.archive import read_archive, write_archive
 from outofcluster._base.arguments import Array, short
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.plain import data_frame, read_archive, write_archive
+from outofcluster._base.plain import data_frame
 
-_KIND, _FORMAT = "loss samples", 2
-_PER_LEVEL = ("redraws", "effective", "kept", "strata")
+_KIND, _FORMAT = "loss samples", 3
 TRAIN_SUMS, VALIDATION_SUMS = 8, 14
 """Columns of the jackknife's sums, in the order of the module's head."""
 
@@ -343,7 +343,7 @@ class LossSamples:
         path : path
             The file.
         """
-        write_archive(path, _KIND, _FORMAT, *self.to_arrays())
+        write_archive(path, _KIND, _FORMAT, self)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -358,64 +358,7 @@ class LossSamples:
         -------
         LossSamples
         """
-        return cls.from_arrays(*read_archive(path, _KIND, _FORMAT))
-
-    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Plain data and arrays that hold everything; `from_arrays` reads them.
-
-        Returns
-        -------
-        about : dict
-            What JSON can hold.
-        arrays : dict of array
-            The numbers, by name.
-        """
-        about = {
-            "size": self.size,
-            "units": list(self.units),
-            "problem": self.problem,
-            "seeds": [str(seed) for seed in self.seeds],
-            "versions": self.versions,
-        }
-        arrays: dict[str, NDArray[Any]] = {
-            "injected": self.injected,
-            "counts": self.counts,
-            "losses": np.concatenate(self.losses),
-            **{name: getattr(self, name) for name in _PER_LEVEL},
-        }
-        for kind, sums in self.sums.items():
-            arrays |= {f"{kind}_{name}": array for name, array in vars(sums).items()}
-        return about, arrays
-
-    @classmethod
-    def from_arrays(cls, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The samples that `to_arrays` was called on.
-
-        Parameters
-        ----------
-        about : dict
-            The plain data.
-        arrays : dict of array
-            The numbers.
-
-        Returns
-        -------
-        LossSamples
-        """
-        names = UnitSums.__dataclass_fields__
-        return cls(
-            injected=arrays["injected"],
-            losses=tuple(np.split(arrays["losses"], np.cumsum(arrays["counts"])[:-1])),
-            redraws=arrays["redraws"],
-            effective=arrays["effective"],
-            kept=arrays["kept"],
-            strata=arrays["strata"],
-            size=about["size"],
-            sums={kind: UnitSums(**{name: arrays[f"{kind}_{name}"] for name in names}) for kind in about["units"]},
-            problem=about["problem"],
-            seeds=tuple(int(seed) for seed in about["seeds"]),
-            versions=about["versions"],
-        )
+        return read_archive(path, _KIND, _FORMAT, cls)
 
 
 def _joined_strata(runs: list[tuple[int, int]]) -> int:

@@ -1,20 +1,21 @@
 """Durable progress: finished batches appended to one file, from which a killed run goes on with the same bits.
 
-The file starts with a line that says what it is. A sequence of records follows; each has its length, a digest, and an
-npz without pickles. The first holds the problem, each of the others a batch of replicates of one level: the number of
-its first replicate, its losses, and the level's jackknife sums *up to and including this batch*. The digest is the
-SHA-256 of the record and of the digest before it, so a record that was cut short, altered, repeated, moved, or copied
-from another run does not match, and is dropped with all that follows. Whoever goes on from the file takes a batch only
-if it holds the very replicates that come next (:mod:`outofcluster.sampling.engine`), and computes the rest anew.
+The file starts with a line that says what it is. A sequence of records follows; each has its length, a digest, and
+JSON and arrays in an npz without pickles. The first holds the problem, each of the others a batch of replicates of one
+level: the number of its first replicate, its losses, and the level's jackknife sums *up to and including this batch*.
+The digest is the SHA-256 of the record and of the digest before it, so a record that was cut short, altered, repeated,
+moved, or copied from another run does not match, and is dropped with all that follows. Whoever goes on from the file
+takes a batch only if it holds the very replicates that come next (:mod:`outofcluster.sampling.engine`), and computes
+the rest anew.
 
-One process at a time writes to a file, which is locked while it does; the system ends the lock of a killed process. A
+One process at a time writes to a file. It holds a lock beside the file while it does, which the system ends with it. A
 second one works without the file, and so does a run whose disk is full: keeping work must never cost work.
 
 What is fitted once per audit (the user's own folds, random folds, the test's models), kept beside a checkpoint.
 
 A finished run that is started again from its checkpoint then fits nothing at all. The whole file is written after each
-part. It belongs to one problem, and is refused for another one by the names of what differs. A damaged file, and a part
-whose arrays are not what they should be, are computed anew.
+part. It belongs to one problem, and is refused for another one by the names of what differs. What was in a damaged file
+is computed anew.
 """
 
 from __future__ import annotations
@@ -26,26 +27,28 @@ import os
 import stat
 import struct
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from outofcluster._base.archive import read_archive, write_archive
 from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import CheckpointError, CheckpointWarning, InputError
-from outofcluster._base.files import check_path, shown_path
-from outofcluster._base.locks import FileLock, lock_descriptor, unlock_descriptor
-from outofcluster._base.plain import read_archive, write_archive
+from outofcluster._base.files import check_path, release_lock, shown_path, take_lock
+from outofcluster._base.plain import from_arrays, to_arrays
+from outofcluster._base.seeds import RandomState, seed_of
 from outofcluster.sampling.samples import differing
 
 _FAMILY = b"outofcluster checkpoint "
-_MAGIC = _FAMILY + b"4\n"
+_MAGIC = _FAMILY + b"5\n"
 _HEAD = struct.Struct("<Q32s")
+
+Content = TypeVar("Content")
 
 
 @dataclass(frozen=True)
@@ -62,31 +65,16 @@ class Batch:
     train_sums: tuple[Array, ...]
     validation_sums: tuple[Array, ...]
 
-    def to_arrays(self) -> dict[str, Any]:
-        """The batch as named arrays."""
-        numbers = {"level": self.level, "first": self.first, "redraws": self.redraws}
-        return (
-            {name: np.array(number) for name, number in numbers.items()}
-            | {"losses": self.losses}
-            | {f"train_sums{k}": sums for k, sums in enumerate(self.train_sums)}
-            | {f"validation_sums{k}": sums for k, sums in enumerate(self.validation_sums)}
-        )
 
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, Any]) -> Batch:
-        """The batch that `to_arrays` was called on; arrays of another make are a ValueError or a KeyError."""
-        numbers = [arrays[name] for name in ("level", "first", "redraws")]
-        if any(number.ndim or number.dtype.kind != "i" for number in numbers):
-            raise ValueError("a batch needs whole numbers")
-        level, first, redraws = (int(number) for number in numbers)
-        sums = [
-            tuple(arrays[f"{side}_sums{k}"] for k in range(sum(name.startswith(f"{side}_sums") for name in arrays)))
-            for side in ("train", "validation")
-        ]
-        floats = (arrays["losses"], *sums[0], *sums[1])
-        if any(array.dtype != np.float64 or not np.isfinite(array).all() for array in floats):
-            raise ValueError("a batch needs finite numbers")
-        return cls(level, first, arrays["losses"], redraws, *sums)
+def _packed(value: Any) -> dict[str, Any]:
+    """A value as named arrays, one of which holds its plain data as JSON."""
+    about, arrays = to_arrays(value)
+    return {"about": np.array(json.dumps(about)), **arrays}
+
+
+def _unpacked(kind: type[Content], arrays: dict[str, Any]) -> Content:
+    """The value that `_packed` was called on."""
+    return from_arrays(kind, json.loads(str(arrays["about"])), arrays)
 
 
 def check_same_problem(path: Path, stored: dict[str, Any], problem: dict[str, Any]) -> None:
@@ -111,7 +99,7 @@ class Place:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = check_path("checkpoint", path)
         self.usable = True
-        self._lock = FileLock(f"{self.path}.lock")
+        self._lock: Any = None
         if not os.path.isdir(self.path.parent):
             raise CheckpointError(f"checkpoint must lie in a folder that exists, got {shown_path(path)}.")
 
@@ -122,7 +110,8 @@ class Place:
     def begin(self) -> bool:
         """Take all files for this run; False, with a warning, where another one has them or nothing can be written."""
         try:
-            if not self._lock.acquire():
+            self._lock = take_lock(f"{self.path}.lock")
+            if self._lock is None:
                 self.give_up("is in use by another process")
         except OSError as error:
             self.give_up(f"cannot be written ({error.strerror or error})")
@@ -130,7 +119,9 @@ class Place:
 
     def end(self) -> None:
         """Leave the files to others."""
-        self._lock.release()
+        if self._lock is not None:
+            release_lock(self._lock)
+            self._lock = None
 
     def give_up(self, why: str) -> None:
         """Go on without, and say so once."""
@@ -141,26 +132,6 @@ class Place:
                 CheckpointWarning,
                 stacklevel=2,
             )
-
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def keeping_work(function: Function) -> Function:
-    """Turn the argument ``checkpoint``, a path, into a `Place` that others may use once the call is over."""
-
-    @wraps(function)
-    def call(*args: Any, **options: Any) -> Any:
-        path = options.get("checkpoint")
-        if path is None:
-            return function(*args, **options)
-        place = Place(path)
-        try:
-            return function(*args, **options | {"checkpoint": place})
-        finally:
-            place.end()
-
-    return call  # type: ignore[return-value]
 
 
 class Checkpoint:
@@ -175,7 +146,7 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | os.PathLike[str], place: Place | None = None) -> None:
-        self._place = Place(path) if place is None else place
+        self._place, self._shared = (Place(path), False) if place is None else (place, True)
         self.path = Path(path)
         self._problem: dict[str, Any] = {}
         self._file: BinaryIO | None = None
@@ -212,19 +183,15 @@ class Checkpoint:
 
     def open(self) -> None:
         """Lock the file; where that cannot be done, or nothing can be written, there is a warning and no batch."""
-        if not self._place.usable:
+        if not self._place.usable or not (self._shared or self._place.begin()):
             return
         try:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
             self._file = os.fdopen(descriptor, "r+b")
-            if not lock_descriptor(descriptor):
-                self.close()
-                self._place.give_up("is in use by another process")
-                return
             stored = self._read_problem(self._file)
             if stored is None:
                 self._end, self._chain = 0, b""
-                self._write(_MAGIC, {"problem": np.array(json.dumps(self._problem))})
+                self._write(_MAGIC, self._problem)
             else:
                 check_same_problem(self.path, stored, self._problem)
         except OSError as error:
@@ -239,9 +206,9 @@ class Checkpoint:
             return None
         try:
             self._file.seek(self._end)
-            content, self._next = self._read(self._file)
-            return None if content is None else Batch.from_arrays(content)
-        except (KeyError, ValueError, OSError):
+            batch, self._next = self._read(self._file, Batch)
+            return batch
+        except OSError:
             return None
 
     def take(self) -> None:
@@ -253,37 +220,35 @@ class Checkpoint:
         if self._file is None:
             return
         try:
-            self._write(b"", batch.to_arrays())
+            self._write(b"", batch)
         except OSError as error:
             self._fail(error)
 
     def close(self) -> None:
-        """Unlock the file."""
+        """Leave the file to others."""
         file, self._file = self._file, None
         if file is not None:
-            unlock_descriptor(file.fileno())
             try:
                 file.close()
             except OSError as error:
                 self._place.give_up(f"cannot be written ({error.strerror or error})")
+        if not self._shared:
+            self._place.end()
 
     def _fail(self, error: OSError) -> None:
         self._place.give_up(f"cannot be written ({error.strerror or error})")
         file, self._file = self._file, None
         if file is not None:
             # What is left of a record that did not fit is no record; where it cannot be cut off, readers drop it.
-            try:
+            with suppress(OSError):
                 os.ftruncate(file.fileno(), self._end)
-                unlock_descriptor(file.fileno())
                 file.close()
-            except OSError:
-                pass
 
-    def _write(self, start: bytes, content: dict[str, Any]) -> None:
+    def _write(self, start: bytes, value: Any) -> None:
         """Write a record after the last one that counts."""
         assert self._file is not None
         buffer = io.BytesIO()
-        np.savez(buffer, **content)
+        np.savez(buffer, **_packed(value))
         data = buffer.getvalue()
         chain = hashlib.sha256(self._chain + data).digest()
         record = start + _HEAD.pack(len(data), chain) + data
@@ -308,15 +273,10 @@ class Checkpoint:
         self._end, self._chain = len(start), b""
         if len(start) < len(_MAGIC):
             return None
-        content, after = self._read(file)
-        try:
-            problem = None if content is None else dict(json.loads(str(content["problem"])))
-        except (KeyError, TypeError, ValueError):
-            return None
-        self._end, self._chain = after
+        problem, (self._end, self._chain) = self._read(file, dict[str, Any])
         return problem
 
-    def _read(self, file: BinaryIO) -> tuple[dict[str, Any] | None, tuple[int, bytes]]:
+    def _read(self, file: BinaryIO, kind: type[Content]) -> tuple[Content | None, tuple[int, bytes]]:
         """The next record, or None where there is no whole one, and where the one after it begins."""
         here = self._end, self._chain
         head = file.read(_HEAD.size)
@@ -330,73 +290,87 @@ class Checkpoint:
             return None, here
         try:
             with np.load(io.BytesIO(data), allow_pickle=False) as stored:
-                content = {name: stored[name] for name in stored.files}
+                content = _unpacked(kind, {name: stored[name] for name in stored.files})
         except Exception:
             # The digest is right and the content is not: somebody made it so.
             return None, here
         return content, (self._end + _HEAD.size + length, digest)
 
 
-_KIND, _FORMAT = "the baselines of an audit's checkpoint", 1
+_KIND, _FORMAT = "the baselines of an audit's checkpoint", 2
 _ENDING = ".baselines"
 
-Arrays = dict[str, NDArray[Any]]
+
+@dataclass(frozen=True)
+class _Baselines:
+    """The baselines by name, and the problem that they belong to."""
+
+    problem: dict[str, Any]
+    parts: dict[str, dict[str, NDArray[Any]]]
 
 
-class BaselineStore:
-    """Named parts, each a few arrays, computed once and read again.
+class Store:
+    """What an audit has finished, in files whose names begin alike; without a place nothing is stored.
 
-    Parameters
-    ----------
-    place : Place or None
-        Where the run keeps its work; without one nothing is stored.
+    What is fitted once per audit (the user's own folds, random folds, the test's models) is kept in one file, and the
+    batches of every run in a file of its own.
     """
 
     def __init__(self, place: Place | None) -> None:
         self._place = place
-        self._problem: dict[str, Any] = {}
-        self._about: dict[str, Any] = {}
-        self._arrays: Arrays = {}
+        self._stored: _Baselines | None = None
         if place is not None:
             with suppress(InputError):
-                self._about, self._arrays = read_archive(place.file(_ENDING), _KIND, _FORMAT)
-            if not isinstance(self._about.get("problem"), dict) or not isinstance(self._about.get("parts"), list):
-                self._about, self._arrays = {}, {}
+                self._stored = read_archive(place.file(_ENDING), _KIND, _FORMAT, _Baselines)
 
-    @property
-    def stored_seed(self) -> int | None:
-        """The seed of the run that the file belongs to; None where there is none yet."""
-        seed = str(self._about.get("problem", {}).get("random_state", ""))
-        return int(seed) if seed.isdecimal() else None
+    @classmethod
+    @contextmanager
+    def at(cls, path: str | os.PathLike[str] | None) -> Iterator[Self]:
+        """The store of a checkpoint, which others may use once the context is left."""
+        place = None if path is None else Place(path)
+        try:
+            yield cls(place if place is not None and place.begin() else None)
+        finally:
+            if place is not None:
+                place.end()
+
+    def seed(self, random_state: RandomState) -> int | None:
+        """The seed of a call, else that of the run that the file belongs to; None where there is none yet."""
+        seed = seed_of(random_state)
+        if seed is not None or self._stored is None:
+            return seed
+        stored = str(self._stored.problem.get("random_state", ""))
+        return int(stored) if stored.isdecimal() else None
+
+    def checkpoint(self, fold: int, role: str) -> Checkpoint | None:
+        """Where the batches of a run are kept."""
+        if self._place is None:
+            return None
+        return Checkpoint(self._place.file(f".fold{fold}.{role.replace(', ', '-').replace(' ', '-')}"), self._place)
 
     def open(self, problem: dict[str, Any]) -> None:
         """Set the problem that the parts belong to; a file of another problem is refused."""
-        if self._place is not None and self._about:
-            check_same_problem(self._place.file(_ENDING), self._about["problem"], problem)
-        self._problem = problem
+        if self._place is not None and self._stored is not None:
+            check_same_problem(self._place.file(_ENDING), self._stored.problem, problem)
+        self._stored = _Baselines(problem, {} if self._stored is None else self._stored.parts)
 
-    def part(self, name: str, compute: Callable[[], Arrays], sound: Callable[[Arrays], bool]) -> Arrays:
-        """The arrays of a part: from the file if they are in it and sound, otherwise computed and stored."""
-        prefix = f"{name}_"
-        if name in self._about.get("parts", []):
-            stored = {key.removeprefix(prefix): a for key, a in self._arrays.items() if key.startswith(prefix)}
-            # Arrays of other names or kinds than those that are looked for are no more sound than wrong numbers.
-            with suppress(KeyError, ValueError, TypeError, IndexError):
-                if sound(stored):
-                    return stored
-        arrays = {key: np.asarray(array) for key, array in compute().items()}
-        others = {key: array for key, array in self._arrays.items() if not key.startswith(prefix)}
-        self._arrays = others | {f"{prefix}{key}": array for key, array in arrays.items()}
-        parts = [part for part in self._about.get("parts", []) if part != name]
-        self._about = {"problem": self._problem, "parts": [*parts, name]}
-        self._write()
-        return arrays
+    def part(self, name: str, kind: type[Content], compute: Callable[[], Content]) -> Content:
+        """A value that is computed once: from the file if it is in it, otherwise computed and stored."""
+        assert self._stored is not None
+        # A part of another make than what is looked for is computed anew.
+        with suppress(KeyError, TypeError, ValueError):
+            return _unpacked(kind, self._stored.parts[name])
+        value = compute()
+        if self._place is not None:
+            self._stored.parts[name] = _packed(value)
+            self._write()
+        return value
 
     def _write(self) -> None:
         if self._place is None or not self._place.usable:
             return
         try:
-            write_archive(self._place.file(_ENDING), _KIND, _FORMAT, self._about, self._arrays)
+            write_archive(self._place.file(_ENDING), _KIND, _FORMAT, self._stored)
         except (InputError, OSError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error).rpartition(": ")[2].rstrip(".")
             self._place.give_up(f"cannot be written ({why})")

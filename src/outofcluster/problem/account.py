@@ -17,7 +17,7 @@ Columns are looked at only as long as they may still be one of these, so that a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
@@ -26,10 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.plain import flag, number, text, whole
-from outofcluster.auditing.findings import Finding
-from outofcluster.inference.estimates import Estimate
-from outofcluster.metrics.facts import MetricFacts
 
 _ID_NAME = re.compile(
     r"(^|[_\W])(id|ids|uuid|guid|rowid|row|index|key)$|[a-z](Id|ID|UUID)$|^unnamed: 0$|^(id|uuid|guid)[_\W]",
@@ -45,8 +41,6 @@ _FIRST = 500
 _ROWS_AT_ONCE = 10_000
 """Rows of a matrix in which gaps are counted at once."""
 _SHOWN_CLASSES, _SHOWN_NAMES = 6, 12
-_PERFECT = 1e-4
-"""Share of the target's variance below which a mean squared error counts as none."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +77,7 @@ class TableAccount:
     Examples
     --------
     >>> import pandas as pd
-    >>> from outofcluster.auditing.account import TableAccount
+    >>> from outofcluster.problem.account import TableAccount
     >>> frame = pd.DataFrame({"visit_id": range(40), "age": [30.5, 41.5] * 20, "sick": ["no", "yes"] * 20})
     >>> account = TableAccount.of(frame, [0, 1] * 20, np.repeat(range(10), 4), classes=True)
     >>> account.ids, account.copies
@@ -164,9 +158,8 @@ class TableAccount:
         """The kind of the target, and how often each class occurs."""
         if not self.n_classes:
             return "The target is a number."
-        shares = [f"{name} ({_share(count / self.n_records)})" for name, count in self.classes]
-        more = ", …" if self.n_classes > len(shares) else ""
-        return f"The target has {_count(self.n_classes, 'class', 'classes')}: {', '.join(shares)}{more}."
+        classes = _count(self.n_classes, "class", "classes")
+        return f"The target has {classes}: {self._with_shares(self.classes, self.n_classes)}."
 
     @property
     def features_in_words(self) -> str:
@@ -175,85 +168,12 @@ class TableAccount:
         words = _count(self.n_features, "feature") + (f": {names}" if names else "")
         if not self.gaps:
             return f"{words}; no missing values."
-        shown = [f"{name} ({_share(count / self.n_records)})" for name, count in self.gaps[:_SHOWN_CLASSES]]
-        return f"{words}; values are missing in {', '.join(shown)}{', …' if len(self.gaps) > len(shown) else ''}."
+        return f"{words}; values are missing in {self._with_shares(self.gaps, len(self.gaps))}."
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The account that `plain` was called on."""
-        counts = ("n_records", "n_clusters", "n_single", "typical", "largest", "n_features", "n_classes")
-        names = ("features", "ids", "copies", "determining", "like_groups")
-        read: dict[str, Any] = {name: whole(data[name]) for name in counts}
-        read |= {name: tuple(text(word) for word in data[name]) for name in names}
-        read |= {name: tuple((text(word), whole(count)) for word, count in data[name]) for name in ("classes", "gaps")}
-        return cls(
-            **read,
-            variance=None if data["variance"] is None else number(data["variance"]),
-            numbers=flag(data["numbers"]),
-        )
-
-
-def look_at_table(account: TableAccount | None, naive: Estimate, metric: MetricFacts) -> list[Finding]:
-    """What the table itself gives reason to doubt."""
-    findings = list[Finding]()
-    if account is None:
-        return findings
-    if account.n_single > account.n_clusters / 2:
-        findings.append(
-            Finding(
-                "singleton-clusters",
-                "warning",
-                f"{account.n_single:,} of {account.n_clusters:,} clusters have a single record.",
-                "Check that groups is the column of the clusters, and not one of record numbers.",
-            )
-        )
-    if account.ids or account.like_groups:
-        names = _quoted((*account.ids, *account.like_groups))
-        findings.append(
-            Finding(
-                "id-like-feature",
-                "warning",
-                f"Features that look like ids: {names}. A model can learn records by heart with them.",
-                "Leave them out of X, unless they are meant.",
-            )
-        )
-    if account.copies or account.determining:
-        names = _quoted((*account.copies, *account.determining))
-        findings.append(
-            Finding(
-                "target-among-features",
-                "warning",
-                f"Features that give the target away: {names}. Each of them determines it without exception.",
-                "Leave them out of X if they are not known before the target is.",
-            )
-        )
-    if _is_perfect(account, naive, metric):
-        findings.append(
-            Finding(
-                "perfect-score",
-                "warning",
-                f"The cross-validated {metric.noun} is as good as it can be ({naive.value:.4g}).",
-                "Look for a feature that is the target in other words, or that is known only after it.",
-            )
-        )
-    if account.numbers and account.n_classes > 2:
-        findings.append(
-            Finding(
-                "numbers-as-classes",
-                "info",
-                f"The {account.n_classes} different whole numbers of the target are taken as classes.",
-                "Use a regressor if they are amounts.",
-            )
-        )
-    return findings
-
-
-def _is_perfect(account: TableAccount, naive: Estimate, metric: MetricFacts) -> bool:
-    best = metric.range[1] if metric.greater_is_better else metric.range[0]
-    if naive.value == best:
-        return True
-    squared = metric.name in ("squared_error", "neg_mean_squared_error")
-    return squared and naive.value < _PERFECT * (account.variance or 0.0)
+    def _with_shares(self, counts: Sequence[tuple[str, int]], number: int) -> str:
+        """The first names, each with its share of the records."""
+        shown = [f"{name} ({_share(count / self.n_records)})" for name, count in counts[:_SHOWN_CLASSES]]
+        return ", ".join(shown) + (", …" if number > len(shown) else "")
 
 
 def id_like(name: str, values: NDArray[Any], n_clusters: int) -> bool:
@@ -262,24 +182,24 @@ def id_like(name: str, values: NDArray[Any], n_clusters: int) -> bool:
     Examples
     --------
     >>> import numpy as np
-    >>> from outofcluster.auditing.account import id_like
+    >>> from outofcluster.problem.account import id_like
     >>> id_like("visit", np.arange(100), 20), id_like("age", np.arange(100) % 50, 20)
     (True, False)
     """
-    kind = values.dtype.kind
+    kind, named, first = values.dtype.kind, bool(_ID_NAME.search(name)), values[:_FIRST]
     if kind not in "iuOUST" or len(values) < _LEAST_RECORDS:
         return False
-    if kind in "iu" and not _ID_NAME.search(name) and _repeats(values[:_FIRST]):
+    as_words = kind not in "iu"
+    if as_words and not all(isinstance(value, str) and _is_word(value) for value in first.tolist()):
         return False
-    if kind not in "iu":
-        words = [value for value in values[:_FIRST].tolist() if isinstance(value, str)]
-        if len(words) < len(values[:_FIRST]) or not all(map(_is_word, words)):
-            return False
-        if not _ID_NAME.search(name) and _repeats(values[:_FIRST].astype(str)):
-            return False
-        values = values.astype(str)
-    different = len(np.unique(values))
-    return different == len(values) or bool(_ID_NAME.search(name) and different >= n_clusters / 2)
+    if not named and _n_different(first, as_words=as_words) < len(first):
+        return False
+    different = _n_different(values, as_words=as_words)
+    return different == len(values) or (named and different >= n_clusters / 2)
+
+
+def _n_different(values: NDArray[Any], *, as_words: bool) -> int:
+    return len(np.unique(values.astype(str) if as_words else values))
 
 
 def looks_like_dates(values: NDArray[Any]) -> bool:
@@ -303,21 +223,19 @@ def _is_word(value: str) -> bool:
 
 def _slips(X: Any, target: NDArray[Any], groups: Any, clusters: NDArray[np.int64]) -> dict[str, Any]:
     """Ids, copies of the target and of the clusters among the features, and missing values."""
-    found: dict[str, list[Any]] = {name: [] for name in ("ids", "copies", "determining", "like_groups", "gaps")}
+    slips: dict[str, list[Any]] = {name: [] for name in ("ids", "copies", "determining", "like_groups", "gaps")}
     n_clusters, frame = int(clusters.max()) + 1, hasattr(X, "columns")
     codes, labels = _codes(target), np.asarray(groups).astype(str)
     for name, values, missing in _columns(X):
         if missing:
-            found["gaps"].append((name, missing))
+            slips["gaps"].append((name, missing))
         if frame and _equal(values[:_FIRST], labels[:_FIRST]) and _equal(values, labels):
-            found["like_groups"].append(name)
-            continue
-        if frame and not missing and id_like(name, values, n_clusters):
-            found["ids"].append(name)
-            continue
-        if not missing and (kind := _gives_away(values, target, codes, n_clusters)):
-            found[kind].append(name)
-    return {name: tuple(entries) for name, entries in found.items()}
+            slips["like_groups"].append(name)
+        elif frame and not missing and id_like(name, values, n_clusters):
+            slips["ids"].append(name)
+        elif not missing and (kind := _gives_away(values, target, codes, n_clusters)):
+            slips[kind].append(name)
+    return {name: tuple(entries) for name, entries in slips.items()}
 
 
 def _gives_away(values: NDArray[Any], target: NDArray[Any], codes: NDArray[np.int64], n_clusters: int) -> str:
@@ -334,9 +252,9 @@ def _gives_away(values: NDArray[Any], target: NDArray[Any], codes: NDArray[np.in
         return "copies" if _monotone(values, target) else ""
     if not _determines(_codes(values[first]), codes[first]):
         return ""
-    own = _codes(values)
-    n_values = int(own.max()) + 1
-    if n_values > n_clusters / _CLUSTERS_PER_VALUE or not _determines(own, codes):
+    value_codes = _codes(values)
+    n_values = int(value_codes.max()) + 1
+    if n_values > n_clusters / _CLUSTERS_PER_VALUE or not _determines(value_codes, codes):
         return ""
     return "copies" if n_values == n_targets else "determining"
 
@@ -352,26 +270,28 @@ def _separates(values: NDArray[Any], codes: NDArray[np.int64]) -> bool:
 
 def _monotone(values: NDArray[Any], target: NDArray[Any]) -> bool:
     """Whether two columns of numbers rise together, or fall, with ties at the same places."""
-    own, other = _codes(values), _codes(target)
-    return int(other.max()) > 1 and bool(np.array_equal(own, other) or np.array_equal(own.max() - own, other))
+    codes, of_target = _codes(values), _codes(target)
+    alike = np.array_equal(codes, of_target) or np.array_equal(codes.max() - codes, of_target)
+    return bool(of_target.max() > 1 and alike)
 
 
-def _determines(own: NDArray[np.int64], codes: NDArray[np.int64]) -> bool:
-    n_values = int(own.max()) + 1
-    first = np.full(n_values, -1)
-    first[own] = codes
-    return n_values < len(own) and bool((first[own] == codes).all())
+def _determines(value_codes: NDArray[np.int64], codes: NDArray[np.int64]) -> bool:
+    """Whether every value goes along with a single value of the target, and not every record has its own."""
+    n_values = int(value_codes.max()) + 1
+    last = np.full(n_values, -1)
+    last[value_codes] = codes
+    return n_values < len(codes) and bool((last[value_codes] == codes).all())
 
 
 def _columns(X: Any) -> Iterator[tuple[str, NDArray[Any], int]]:
     """The columns of a data frame or a matrix with their names and numbers of gaps; not those of a sparse matrix."""
     if hasattr(X, "columns"):
-        for place, name in enumerate(X.columns):
-            values = np.asarray(X.iloc[:, place] if hasattr(X, "iloc") else X[name])
+        for index, name in enumerate(X.columns):
+            values = np.asarray(X.iloc[:, index] if hasattr(X, "iloc") else X[name])
             yield str(name), values, _missing(values)
     elif isinstance(X, np.ndarray) and X.ndim == 2:
-        for place, (column, missing) in enumerate(zip(X.T, _gaps(X), strict=True)):
-            yield f"column {place}", column, missing
+        for index, (column, missing) in enumerate(zip(X.T, _gaps(X), strict=True)):
+            yield f"column {index}", column, missing
 
 
 def _gaps(X: NDArray[Any]) -> list[int]:
@@ -385,10 +305,8 @@ def _gaps(X: NDArray[Any]) -> list[int]:
 
 
 def _missing(values: NDArray[Any]) -> int:
-    if values.dtype.kind == "f":
-        return int(np.isnan(values).sum())
-    if values.dtype.kind in "mM":
-        return int(np.isnat(values).sum())
+    if values.dtype.kind in "fmM":
+        return int((values != values).sum())
     if values.dtype.kind == "O":
         return sum(value is None or value != value for value in values.tolist())
     return 0
@@ -398,20 +316,12 @@ def _equal(values: NDArray[Any], labels: NDArray[Any]) -> bool:
     return bool(np.array_equal(values.astype(str), labels))
 
 
-def _repeats(values: NDArray[Any]) -> bool:
-    return len(np.unique(values)) < len(values)
-
-
 def _codes(values: NDArray[Any]) -> NDArray[np.int64]:
     return np.unique(_sortable(values), return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
 def _sortable(values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(str) if values.dtype.kind == "O" else values
-
-
-def _quoted(names: tuple[str, ...]) -> str:
-    return ", ".join(map(repr, names[:_SHOWN_NAMES])) + (", …" if len(names) > _SHOWN_NAMES else "")
 
 
 def _count(number: int, what: str, several: str = "") -> str:

@@ -2,16 +2,15 @@
 
 Everything here is a loss, of which lower values are better; whoever shows a value turns its sign where a metric needs
 it. A number is solved when it is first read. Without a leakage rate there are the cross-validated losses alone.
-
-Where a function changes its sign, found by scipy once a grid has shown between which points.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -19,11 +18,11 @@ from scipy.special import ndtri
 
 from outofcluster._base.arguments import Array
 from outofcluster.curves.base import Curve
+from outofcluster.curves.polynomial import PolynomialCurve
+from outofcluster.errormodels.pooled import Optimism, Pooled
 from outofcluster.inference.estimates import Estimate
-from outofcluster.inference.intervals import Confidence, Uncertainty, optimism_uncertainty, resample, uncertainty
-from outofcluster.inference.optimism import Optimism
-from outofcluster.inference.pooled import Pooled
-from outofcluster.inference.ranges import loss_range
+from outofcluster.inference.functional import Functional
+from outofcluster.inference.intervals import Confidence, Uncertainty, draw_again, paired_uncertainty, uncertainty
 
 _FEW_DRAWS = 50
 """Draws of a rough interval."""
@@ -68,8 +67,12 @@ class Solution:
     @cached_property
     def naive(self) -> Estimate:
         """The cross-validated loss, without a correction."""
-        source = uncertainty(self.pooled, self.pooled.no_correction())
-        return self._confidence.linear(self.pooled.naive, source)
+        return self._confidence.linear(self.pooled.naive, self.naive_uncertainty)
+
+    @cached_property
+    def naive_uncertainty(self) -> Uncertainty:
+        """Where the uncertainty of the cross-validated loss comes from."""
+        return self._uncertainty(self.pooled.naive_functional())
 
     @cached_property
     def iid(self) -> Estimate:
@@ -91,7 +94,7 @@ class Solution:
         value = self.pooled.naive + self.correction.value
         if self.correction.exact:
             return self._confidence.linear(value, self.uncertainty)
-        draws = resample(self.pooled, self.curve_method, self.rates, self.stds, self.correction)
+        draws = self._draws(self.correction, self.rates, self.stds)
         return self._confidence.from_draws(value, draws, self.uncertainty.monte_carlo)
 
     @cached_property
@@ -102,19 +105,20 @@ class Solution:
         pooled, solved = self.pooled, self.correction
         least, most = pooled.samples.loss_range
         confidence = Confidence(self.confidence_level, pooled.n_scored, (least - pooled.naive, most - pooled.naive))
-        if solved.exact:
-            source = optimism_uncertainty(pooled, solved, self.rates, rate_effect=self.rate_effect)
-            return confidence.linear(solved.value, source)
-        draws = resample(pooled, self.curve_method, self.rates, self.stds, solved, of_naive=False)
-        return confidence.from_draws(solved.value, draws, pooled.monte_carlo_of(solved))
+        if not solved.exact:
+            draws = self._draws(solved, self.rates, self.stds, of_naive=False)
+            return confidence.from_draws(solved.value, draws, pooled.monte_carlo_of(solved.estimate))
+        # At least that of a straight line, which shrinks nothing.
+        line = self._uncertainty(pooled.solve(PolynomialCurve(1), self.rates).estimate)
+        source = self._uncertainty(solved.estimate, rate_effect=self.rate_effect, least=line.of_units)
+        return confidence.linear(solved.value, source)
 
     @cached_property
     def range(self) -> tuple[float, float] | None:
         """A range for the corrected loss that needs no curve; None where nothing can be said."""
-        if not self.has_rate or self.pooled.samples.error_model != "records" or self.pooled.reverse > 0:
+        if not self.has_rate:
             return None
-        error = math.hypot(self.naive.se_data, self.naive.se_monte_carlo)
-        return loss_range(self.pooled, self.mean_rate, error)
+        return self.pooled.bounds(self.mean_rate, math.hypot(self.naive.se_data, self.naive.se_monte_carlo))
 
     @cached_property
     def curve(self) -> Curve | None:
@@ -136,7 +140,7 @@ class Solution:
         """Where the uncertainty of the corrected loss comes from."""
         # A resampled interval draws the rate itself.
         moved = self.rate_effect if self.correction.exact else 0.0
-        return uncertainty(self.pooled, self.correction, rate_effect=moved)
+        return self._uncertainty(self.pooled.corrected(self.correction), rate_effect=moved)
 
     @property
     def is_exact(self) -> bool:
@@ -152,8 +156,45 @@ class Solution:
         """The corrected loss at another leakage rate that is taken as known, with an interval from 50 draws."""
         rates = np.full(self.pooled.n_folds, rate)
         optimism = self.pooled.solve(self.curve_method, rates)
-        draws = resample(self.pooled, self.curve_method, rates, np.zeros_like(rates), optimism, n_draws=_FEW_DRAWS)
+        draws = self._draws(optimism, rates, np.zeros_like(rates), n_draws=_FEW_DRAWS)
         return self._confidence.from_few_draws(self.pooled.naive + optimism.value, draws)
+
+    def less(self, other: Solution, *, corrected: bool) -> Estimate:
+        """The loss of this model less that of another one on the same resamples, with a paired interval."""
+        (a, moved_a), (b, moved_b) = (solution._functional(corrected) for solution in (self, other))
+        training = (self.pooled.training_share + other.pooled.training_share) / 2
+        source = paired_uncertainty(
+            (self.pooled.columns, a), (other.pooled.columns, b), rate_effect=moved_a - moved_b, training=training
+        )
+        return Confidence(self.confidence_level, self.pooled.n_scored).linear((a - b).value, source)
+
+    def _functional(self, corrected: bool) -> tuple[Functional, float]:
+        """An estimate as a functional, and how far it moves when the leakage rate moves by one standard error."""
+        if corrected:
+            return self.pooled.corrected(self.correction), self.rate_effect
+        return self.pooled.naive_functional(), 0.0
+
+    def _uncertainty(self, estimate: Functional, **further: float) -> Uncertainty:
+        return uncertainty(self.pooled.columns, estimate, training=self.pooled.training_share, **further)
+
+    def _draws(self, optimism: Optimism, rates: Array, stds: Array, *, of_naive: bool = True, **options: Any) -> Array:
+        """Corrected losses, or optimisms alone, of draws from what is stored."""
+        pooled, curve = self.pooled, self.curve_method
+        naive = pooled.naive_functional() if of_naive else Functional(0.0)
+        source = self._uncertainty(pooled.corrected(optimism) if of_naive else optimism.estimate)
+        return draw_again(
+            pooled.columns,
+            pooled.roles,
+            source,
+            lambda rates, losses: pooled.solve(curve, rates, losses=losses, derive=False).value,
+            linear=replace(naive + optimism.aside, value=naive.value),
+            rates=rates,
+            stds=stds,
+            lowest=0.0 if curve.needs.nonnegative else pooled.samples.loss_range[0],
+            choice=optimism.choice,
+            seeds=[seed for fold in pooled.folds for seed in fold.main.seeds],
+            **options,
+        )
 
 
 def first_crossing(function: Callable[[float], float], grid: Array) -> float | None:

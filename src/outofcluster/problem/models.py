@@ -7,56 +7,32 @@ from typing import Any
 
 _NAMES = {
     "LogisticRegression": "logistic regression",
-    "LogisticRegressionCV": "logistic regression",
-    "LinearRegression": "linear regression",
     "Ridge": "ridge regression",
-    "RidgeCV": "ridge regression",
     "RidgeClassifier": "ridge classifier",
-    "RidgeClassifierCV": "ridge classifier",
     "Lasso": "lasso",
-    "LassoCV": "lasso",
     "ElasticNet": "elastic net",
-    "ElasticNetCV": "elastic net",
     "LinearSVC": "linear support vector machine",
     "LinearSVR": "linear support vector regression",
     "SVC": "support vector machine",
     "SVR": "support vector regression",
     "SGDClassifier": "linear classifier by stochastic gradient descent",
     "SGDRegressor": "linear regression by stochastic gradient descent",
-    "KNeighborsClassifier": "nearest neighbours",
-    "KNeighborsRegressor": "nearest neighbours",
-    "RandomForestClassifier": "random forest",
-    "RandomForestRegressor": "random forest",
-    "ExtraTreesClassifier": "extremely randomised trees",
-    "ExtraTreesRegressor": "extremely randomised trees",
-    "DecisionTreeClassifier": "decision tree",
-    "DecisionTreeRegressor": "decision tree",
-    "GradientBoostingClassifier": "gradient boosting",
-    "GradientBoostingRegressor": "gradient boosting",
-    "HistGradientBoostingClassifier": "gradient boosting",
-    "HistGradientBoostingRegressor": "gradient boosting",
-    "XGBClassifier": "gradient boosting (XGBoost)",
-    "XGBRegressor": "gradient boosting (XGBoost)",
-    "LGBMClassifier": "gradient boosting (LightGBM)",
-    "LGBMRegressor": "gradient boosting (LightGBM)",
-    "CatBoostClassifier": "gradient boosting (CatBoost)",
-    "CatBoostRegressor": "gradient boosting (CatBoost)",
-    "MLPClassifier": "neural network",
-    "MLPRegressor": "neural network",
+    "ExtraTrees": "extremely randomised trees",
+    "HistGradientBoosting": "gradient boosting",
+    "XGB": "gradient boosting (XGBoost)",
+    "LGBM": "gradient boosting (LightGBM)",
+    "CatBoost": "gradient boosting (CatBoost)",
+    "MLP": "neural network",
     "GaussianNB": "naive Bayes",
     "BernoulliNB": "naive Bayes",
     "MultinomialNB": "naive Bayes",
-    "LinearDiscriminantAnalysis": "linear discriminant analysis",
-    "QuadraticDiscriminantAnalysis": "quadratic discriminant analysis",
-    "GaussianProcessClassifier": "Gaussian process",
-    "GaussianProcessRegressor": "Gaussian process",
-    "DummyClassifier": "constant prediction",
-    "DummyRegressor": "constant prediction",
+    "GaussianProcess": "Gaussian process",
+    "Dummy": "constant prediction",
     "VotingClassifier": "vote of several models",
     "VotingRegressor": "mean of several models",
-    "StackingClassifier": "stacked models",
-    "StackingRegressor": "stacked models",
+    "Stacking": "stacked models",
 }
+"""Names that are not the words of the class; endings such as CV and Classifier may be left out."""
 _SEARCHES = ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV")
 _NEIGHBOURS = ("KNeighborsClassifier", "KNeighborsRegressor")
 _DEFAULT_NEIGHBOURS = 5
@@ -67,7 +43,7 @@ def model_in_words(estimator: Any) -> str:
 
     Examples
     --------
-    >>> from outofcluster.auditing.models import model_in_words
+    >>> from outofcluster.problem.models import model_in_words
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.neighbors import KNeighborsClassifier
     >>> from sklearn.pipeline import make_pipeline
@@ -85,7 +61,7 @@ def estimator_in_words(printed: str) -> str:
 
     Examples
     --------
-    >>> from outofcluster.auditing.models import estimator_in_words
+    >>> from outofcluster.problem.models import estimator_in_words
     >>> estimator_in_words("Pipeline(steps=[('scale', StandardScaler()), ('fit', MyOwnForest(depth=3))])")
     'my own forest'
     """
@@ -102,7 +78,8 @@ def estimator_in_words(printed: str) -> str:
         number = re.search(r"n_neighbors=(\d+)", inside)
         count = int(number.group(1)) if number else _DEFAULT_NEIGHBOURS
         return "nearest neighbour" if count == 1 else f"{count} nearest neighbours"
-    return _NAMES.get(name) or _split(name)
+    bare = name.removesuffix("CV")
+    return _NAMES.get(bare) or _NAMES.get(re.sub("(Classifier|Regressor)$", "", bare)) or _split(name)
 
 
 def _split(name: str) -> str:

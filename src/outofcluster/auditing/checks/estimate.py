@@ -1,0 +1,249 @@
+"""Checks of the leakage rate, against its source and against the records, and of the corrected value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.special import chdtrc
+
+from outofcluster.auditing.checks.base import Context, Remark, check
+from outofcluster.errormodels.records import TOLD_APART, Records, rate_check
+from outofcluster.leakage.rate import Leakage
+
+_UNLIKELY, _VERY_UNLIKELY, _WRONG_BY = 2.0, 3.0, 1.25
+"""Standard errors, and the factor of the odds, by which probabilities of records may miss what records look like."""
+_WHOLE_ENTITIES = 2.0
+"""How many times the share of misplaced records a rate may be before it counts whole entities."""
+_FAR = 6.0
+"""Multiplier of the losses' noise beyond which an extrapolation counts as far."""
+
+
+# --- the leakage rate -------------------------------------------------------------------------------------
+
+
+def _bound_by_records(context: Context) -> tuple[Leakage, float, float] | None:
+    """The rate that the records show, its upper bound, and the AUC of their sides; None where they were not asked."""
+    aucs = [fold.sides.auc for fold in context.samples.folds if fold.sides is not None]
+    by_data = context.data_leakage
+    if by_data is None or by_data.upper is None or not aucs:
+        return None
+    return by_data, by_data.upper, float(np.mean(aucs))
+
+
+@check("sides-alike")
+def sides_alike(context: Context) -> Iterator[Remark]:
+    """Held-out and training records can hardly be told apart."""
+    entities = [fold.entities for fold in context.samples.folds if fold.entities is not None]
+    if entities and not any(each.identified for each in entities):
+        yield Remark(
+            "info",
+            f"These features cannot tell entities apart (AUC {float(np.mean([each.auc for each in entities])):.2f}), "
+            "so that no pieces of held-out entities are suspected, and no models are fitted without them.",
+            "The correction rests on imitated cuts alone.",
+        )
+    elif (bound := _bound_by_records(context)) and bound[2] < TOLD_APART:
+        by_data, upper, auc = bound
+        yield Remark(
+            "warning" if by_data in context.leakage else "info",
+            "Held-out and training records can hardly be told apart (a classifier of the two has an AUC of "
+            f"{auc:.2f}), so that the records themselves say little about the leakage rate (at most {upper:.0%}).",
+            "Where nothing tells the sides apart, leaked records teach a model little as well; else look up some "
+            "records: Leakage.from_true_groups.",
+        )
+
+
+@check("rate-above-bound", needs_rate=True)
+def rate_above_bound(context: Context) -> Iterator[Remark]:
+    """The assumed leakage rate is above what the records themselves allow."""
+    bound, assumed = _bound_by_records(context), context.largest_rate
+    if bound is not None and assumed > bound[1]:
+        yield Remark(
+            "warning",
+            f"The data allow a leakage rate of at most {bound[1]:.1%} (95 % bound), and {assumed:.1%} was "
+            f"assumed{context.fold_of_largest_rate}.",
+            "Check where the rate comes from and what it is a share of; leakage='data' takes the data's own.",
+        )
+
+
+@check("per-record-rates", needs_rate=True)
+def per_record_rates(context: Context) -> Iterator[Remark]:
+    """The records do not look as the probabilities that were given for them say."""
+    rates, bound = rate_check(context.samples), _bound_by_records(context)
+    if rates is None or bound is None:
+        return
+    remedy = "Calibrate them on records that were looked up; the corrected value rests on them."
+    if abs(rates.z) >= _UNLIKELY and not 1 / _WRONG_BY < rates.factor < _WRONG_BY:
+        level, times = ("high", 1 / rates.factor) if rates.z < 0 else ("low", rates.factor)
+        yield Remark(
+            "warning" if abs(rates.z) > _VERY_UNLIKELY else "info",
+            f"The probabilities that were given for single records seem too {level}, by what the records look like: "
+            f"their odds by a factor of about {times:.1f} ({abs(rates.z):.1f} standard errors).",
+            remedy,
+        )
+        return
+    by_data, _, auc = bound
+    assumed = float(np.mean([leak.rate for leak in context.leakage]))
+    spread = float(np.hypot(by_data.std or 0.0, max(leak.std or 0.0 for leak in context.leakage)))
+    differs = spread > 0 and abs(by_data.rate - assumed) >= _VERY_UNLIKELY * spread
+    # The mean of probabilities that know neither features nor target says nothing about the records.
+    if differs and rates.known != 0 and auc >= TOLD_APART:
+        yield Remark(
+            "info",
+            f"The probabilities that were given for single records have a mean of {assumed:.1%}, and the records "
+            f"themselves show a leakage rate of {by_data.rate:.1%}.",
+            remedy,
+        )
+
+
+@check("rate-is-a-lower-bound")
+def rate_is_a_lower_bound(context: Context) -> Iterator[Remark]:
+    """The leakage rate is a lower bound, so that the correction may be too small."""
+    if bounds := [leak.rate for leak in context.leakage if leak.at_least]:
+        yield Remark(
+            "warning",
+            f"The leakage rate of {max(bounds):.1%} is a lower bound, since part of the leakage could not be seen: the "
+            f"corrected {context.metric.noun} is still too optimistic, and the interval does not include by how much.",
+            "Give blocking_recall= where the rate comes from pairs, or look up the mates of some records: "
+            "Leakage.from_true_groups.",
+        )
+
+
+@check("rate-counts-whole-entities", only="records")
+def rate_counts_whole_entities(context: Context) -> Iterator[Remark]:
+    """The leakage rate counts whole entities of which single records are misplaced."""
+    audited = [(leak.rate, leak.linkage_errors.misplaced) for leak in context.leakage if leak.linkage_errors]
+    # Entities of two records that are torn apart have exactly twice the rate.
+    if wrong := [(rate, misplaced) for rate, misplaced in audited if rate > _WHOLE_ENTITIES * misplaced + 1e-9]:
+        rate, misplaced = max(wrong)
+        yield Remark(
+            "warning",
+            f"The leakage rate of {rate:.1%} counts whole entities once one of their records is on the other side. "
+            f"By the audited records only {misplaced:.2%} of the training records are misplaced, so that the "
+            "correction is too large.",
+            f"Give leakage={misplaced:.3g}, which is linkage_errors.misplaced, or use error_model='fragments' where "
+            "linkage leaves whole pieces behind.",
+        )
+
+
+# --- the corrected value ----------------------------------------------------------------------------------
+
+
+@check("far-extrapolation", needs_rate=True)
+def far_extrapolation(context: Context) -> Iterator[Remark]:
+    """The leakage rate is so large that noise is multiplied."""
+    multiplier, assumed = context.solution.correction.multiplier, context.largest_rate
+    if multiplier > _FAR or assumed > Records.largest_rate:
+        most = (
+            f" from a leakage rate of {assumed:.0%}{context.fold_of_largest_rate}"
+            if assumed > Records.largest_rate
+            else ""
+        )
+        yield Remark(
+            "warning",
+            f"The extrapolation{most} to no leakage multiplies the noise of the losses by up to {multiplier:.1f}.",
+            "Lower the leakage by better linkage, or read the interval before the value.",
+        )
+
+
+@check("out-of-range", needs_rate=True)
+def out_of_range(context: Context) -> Iterator[Remark]:
+    """The estimate lies outside what the loss can be."""
+    (low, high), value = context.metric.range, context.corrected.value
+    if not low <= value <= high:
+        yield Remark(
+            "severe",
+            f"The corrected {context.metric.noun}, {value:.4g}, lies outside [{low:g}, {high:g}].",
+            "The leakage rate or the curve method does not fit these losses.",
+        )
+
+
+@check("data-variance", needs_rate=True)
+def data_variance(context: Context) -> Iterator[Remark]:
+    """Too few fits to tell the data's variance from 0."""
+    if not context.solution.uncertainty.reliable:
+        yield Remark(
+            "warning",
+            "The fits are too few to tell the data's variance from 0; the interval is wider than need be.",
+            "Raise n_fits.",
+        )
+
+
+@check("assumed-cuts", needs_rate=True)
+def assumed_cuts(context: Context) -> Iterator[Remark]:
+    """No audited entities show how the linkage cuts, and the answer depends on what is assumed."""
+    optimism, metric, corrected = context.solution.correction, context.metric, context.corrected
+    by_cuts = optimism.facts.get("by_cuts")
+    if by_cuts:
+        single, uniform = (by_cuts[kind] - optimism.value for kind in ("single", "uniform"))
+        ends = [corrected.value + metric.shown(moved) for moved in (single, uniform)]
+        yield Remark(
+            "warning" if abs(uniform - single) > 2 * corrected.se_data else "info",
+            "How the linkage cuts entities is assumed: in half of the imitated cuts a single record comes off, in the "
+            f"other half a piece of any size. The corrected {metric.noun} would be {ends[0]:.4g} if single records "
+            f"alone came off, and {ends[1]:.4g} if pieces of all sizes were equally likely.",
+            "Look up the mates of some records, and give Leakage.from_true_groups, which learns how entities are cut.",
+        )
+
+
+@check("lack-of-fit", needs_rate=True)
+def lack_of_fit(context: Context) -> Iterator[Remark]:
+    """The curve misses the losses by more than their noise."""
+    pooled, curve = context.pooled, context.curve
+    spare = 0 if curve.rank_ is None else len(pooled.injected) - curve.rank_
+    if spare < 1 or not np.isfinite(pooled.monte_carlo).all() or pooled.monte_carlo.min() <= 0:
+        return
+    largest = float(np.abs(curve.residual_).max())
+    pvalue = float(chdtrc(spare, float((curve.residual_**2 / pooled.monte_carlo).sum())))
+    if pvalue < 0.01:
+        matters = largest * context.solution.correction.multiplier > context.corrected.se_data
+        yield Remark(
+            "warning" if matters else "info",
+            f"The curve misses the losses by up to {largest:.2g}, more than their noise explains "
+            f"(p = {pvalue:.1g})" + ("." if matters else ", but little against the interval."),
+            "Try another curve, such as PolynomialCurve(3) or CompletelyMonotoneCurve().",
+        )
+
+
+@check("curve-and-unmixing", needs_rate=True)
+def curve_and_unmixing(context: Context) -> Iterator[Remark]:
+    """The curve above the leakage rate and the losses below it disagree."""
+    error, pieces = context.corrected.se_data, context.solution.correction.facts.get("readings")
+    below = getattr(context.curve, "unmixing_", None)
+    if pieces is not None and abs(pieces.by_pieces - pieces.by_curve) > error:
+        yield Remark(
+            "info",
+            f"Models without the likeliest pieces of held-out entities put the optimism at "
+            f"{pieces.by_pieces:.3g}, the curve of imitated cuts at {pieces.by_curve:.3g}; the first counts "
+            f"{pieces.weight:.0%}.",
+            "Entities may be cut in other ways than the imitation does; look at suspects() for the pieces.",
+        )
+    elif below is not None and abs(below.optimism - below.optimism_above) > error:
+        yield Remark(
+            "info",
+            f"The losses below the leakage rate put the optimism at {below.optimism:.3g}, the curve above it at "
+            f"{below.optimism_above:.3g}; the first counts {below.works:.0%}.",
+            "The curve cannot see a fall below the leakage rate; look at range for what needs no curve.",
+        )
+
+
+@check("exact-rate")
+def exact_rate(context: Context) -> Iterator[Remark]:
+    """The leakage rate was given without an uncertainty."""
+    if any(leak.rate > 0 and leak.std is None for leak in context.leakage):
+        yield Remark(
+            "info",
+            "The leakage rate is taken to be exact; the interval does not include that it may be wrong.",
+            "Give Leakage(rate, std=…), or look at sensitivity().",
+        )
+
+
+@check("leaked-like-the-rest")
+def leaked_like_the_rest(context: Context) -> Iterator[Remark]:
+    """Leaked records are taken to be like the rest of their clusters."""
+    if any(leak.rate > 0 for leak in context.leakage):
+        yield Remark(
+            "info",
+            "Leaked records are taken to be like the rest of their clusters, which these data cannot show.",
+            "Compare leaked and other records in an audited sample, if there is one.",
+        )

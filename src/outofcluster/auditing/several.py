@@ -1,0 +1,137 @@
+"""Audits of several models, or of several clusterings: what both kinds of results have in common."""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import abstractmethod
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from outofcluster._base.plain import plain
+from outofcluster._base.text import element, fragment, printable, table
+from outofcluster.auditing.findings import Finding, in_words
+from outofcluster.auditing.result import Audit
+from outofcluster.auditing.summary_parts import aligned
+from outofcluster.inference.estimates import Estimate
+from outofcluster.metrics.facts import MetricFacts
+
+Key = TypeVar("Key", bound=str | float)
+"""What tells the audits apart: the name of a model, or a threshold."""
+
+
+@dataclass(frozen=True)
+class SeveralAudits(Generic[Key]):
+    """Several audits with the same options.
+
+    Attributes
+    ----------
+    audits : dict of Audit
+        The audits, by what tells them apart.
+    left_out : dict of str
+        What could not be audited, and why.
+    """
+
+    audits: dict[Key, Audit]
+    left_out: dict[Key, str]
+
+    _schema: ClassVar[int]
+    _codes_shown: ClassVar[Container[str] | None] = None
+    """Codes of the findings that are told below the table; all by default."""
+
+    @property
+    def metric(self) -> MetricFacts:
+        """What is measured."""
+        return next(iter(self.audits.values())).metric
+
+    @property
+    def metrics(self) -> dict[str, Self]:
+        """The same result by each metric, by its name, this one first."""
+        names = next(iter(self.audits.values())).metrics
+        return {
+            name: replace(self, audits={key: result.metrics[name] for key, result in self.audits.items()})
+            for name in names
+        }
+
+    @property
+    def findings(self) -> dict[Key, tuple[Finding, ...]]:
+        """The findings of each audit, the most severe first."""
+        return {key: result.findings for key, result in self.audits.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers as plain data.
+
+        Returns
+        -------
+        dict
+            What `to_json` writes.
+        """
+        data: dict[str, Any] = plain({"schema": self._schema, **self._content})
+        if len(self.metrics) > 1:
+            data["metrics"] = {name: one.to_dict() for name, one in self.metrics.items() if name != self.metric.name}
+        return data
+
+    def to_json(self) -> str:
+        """The numbers as JSON.
+
+        Returns
+        -------
+        str
+            The JSON text.
+        """
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+
+    def __str__(self) -> str:
+        better = "greater" if self.metric.greater_is_better else "smaller"
+        lines = [f"{self.metric.title}{self._by}, {better} is better", *aligned(self._printed), *self.sentences]
+        return printable("\n".join(lines))
+
+    def _repr_html_(self) -> str:
+        label = self.metric.label
+        names = {"as it is": f"{label} as it is", "corrected": f"corrected {label}"}
+        header = [names.get(name, name) for name in self._header]
+        return fragment(table(header, self.cells), *(element("p", line) for line in self.sentences))
+
+    @property
+    def sentences(self) -> list[str]:
+        """The sentences below the table: the answers, what is found in the audits, and what was left out."""
+        named = {_shown(key): findings for key, findings in self.findings.items()}
+        left_out = [f"{_shown(key)} was left out: {reason}" for key, reason in self.left_out.items()]
+        return [*self._answers, *in_words(named, self._codes_shown), *left_out]
+
+    # --- what tells the two kinds of results apart ----------------------------------------------------
+
+    _by: ClassVar[str] = ""
+    """What the table is by, as the end of its title."""
+    _header: ClassVar[Sequence[str]]
+    """Names of the columns of the table."""
+
+    @property
+    @abstractmethod
+    def cells(self) -> list[tuple[str, ...]]:
+        """The rows of the table in words."""
+
+    @property
+    def _printed(self) -> list[Sequence[str]]:
+        """The rows of the table as text, with their header."""
+        return [self._header, *self.cells]
+
+    @property
+    @abstractmethod
+    def _answers(self) -> list[str]:
+        """The first sentences below the table."""
+
+    @property
+    @abstractmethod
+    def _content(self) -> Mapping[str, Any]:
+        """What is written down."""
+
+
+def _shown(key: str | float) -> str:
+    return key if isinstance(key, str) else f"{key:g}"
+
+
+def value_and_ends(estimate: Estimate | None) -> tuple[float, float, float]:
+    """The value of an estimate and the ends of its interval; NaN where there is none."""
+    return (math.nan,) * 3 if estimate is None else (estimate.value, *estimate.interval)

@@ -1,0 +1,213 @@
+"""ErrorModel: everything that depends on how clustering errors happen, behind one interface.
+
+An error model reads rates, looks at the records for evidence, plans what is fitted to every fold, and says how losses
+become an optimism. Single records that leak are :mod:`outofcluster.errormodels.records`, pieces of entities
+:mod:`outofcluster.errormodels.pieces`, and records that leak both ways :mod:`outofcluster.errormodels.two_way`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outofcluster._base.arguments import Array, check_integer, check_number
+from outofcluster._base.exceptions import InputError
+from outofcluster._base.seeds import Seeds
+from outofcluster.curves.base import Curve
+from outofcluster.errormodels.pooled import Pooled
+from outofcluster.evidence.laws import PieceLaw
+from outofcluster.leakage.rate import Leakage
+from outofcluster.problem.folds import Fold
+from outofcluster.problem.problem import Task
+from outofcluster.sampling.audit_samples import AuditSamples
+from outofcluster.sampling.run import Run, UnitKind
+
+LEAST_FITS = 12
+"""Two fits per level and fold, which noise needs to be known: six levels for records, four and two for pieces."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How much leaks, as far as that is known before the fits.
+
+    Attributes
+    ----------
+    by_fold : tuple of Leakage or None
+        The rate of every fold.
+    by_record : mapping from int to array
+        For every fold the probability of each training record that it leaked, where such were given.
+    from_data : bool
+        Whether the rate is to be estimated from the records themselves.
+    law : PieceLaw or None
+        How large the pieces of cut entities are, where the rate comes from a linkage in which they were counted.
+    """
+
+    by_fold: tuple[Leakage, ...] | None = None
+    by_record: Mapping[int, Array] = field(default_factory=dict)
+    from_data: bool = False
+    law: PieceLaw | None = None
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What an audit was asked for, checked, and what it chose itself.
+
+    Attributes
+    ----------
+    model : ErrorModel
+        How clustering errors happen.
+    reason : str
+        Why this model was chosen; empty where the user chose it.
+    rates : Rates
+        How much leaks.
+    reverse : float
+        r0: the share of the held-out records that truly belong to training clusters.
+    curves : tuple of Curve
+        The curve of every metric.
+    units, units_asked : str
+        What the intervals are about, and what was asked for.
+    confidence_level : float
+        Level of the intervals.
+    mute : tuple of str
+        Codes of findings to leave out.
+    n_fits, n_train : int or None
+        Models to fit over all folds, and the size of a resample.
+    unmix : bool
+        Whether some models are fitted without what looks leaked.
+    classifier : classifier or None
+        What tells the sides of a split apart, None for the package's own.
+    kernel : bool or "auto"
+        Whether a compiled kernel is used.
+    """
+
+    model: ErrorModel
+    reason: str
+    rates: Rates
+    reverse: float
+    curves: tuple[Curve, ...]
+    units: UnitKind
+    units_asked: str
+    confidence_level: float
+    mute: tuple[str, ...]
+    n_fits: int | None = None
+    n_train: int | None = None
+    unmix: bool = True
+    classifier: Any = None
+    kernel: bool | Literal["auto"] = "auto"
+
+    def fits_per_fold(self, n_folds: int) -> int:
+        """Models of every fold."""
+        if self.n_fits is None:
+            return max(self.model.n_fits // n_folds, LEAST_FITS)
+        return check_integer("n_fits", self.n_fits, least=LEAST_FITS * n_folds) // n_folds
+
+
+class Evidence:
+    """What the records themselves show; by default nothing."""
+
+    @property
+    def parts(self) -> Mapping[int, NDArray[np.int64]]:
+        """For every fold the part of each held-out record, where parts are scored apart."""
+        return {}
+
+    def rate(self, folds: Sequence[int]) -> Leakage | None:
+        """What the records of some folds say about the leakage rate; None where they were not asked."""
+        return None
+
+    def facts(self, task: Task, fold: Fold, rates: Rates) -> dict[str, Any]:
+        """What is kept with the samples of a fold."""
+        return {}
+
+
+class ErrorModel(ABC):
+    """How clustering errors happen."""
+
+    name: ClassVar[Literal["records", "fragments"]]
+    """What ``error_model=`` calls it."""
+    side: ClassVar[Literal["train", "validation"]]
+    """What its leakage rate is a share of."""
+    largest_rate: ClassVar[float]
+    """The rate beyond which nothing can be told."""
+    n_fits: ClassVar[int]
+    """Models that are fitted to resamples by default."""
+    has_sizes: ClassVar[bool]
+    """Whether the size of a run is the number of records that train."""
+
+    @abstractmethod
+    def default_curve(self) -> Curve:
+        """The curve that is fitted where none was chosen."""
+
+    def read_rates(self, leakage: Any, folds: Sequence[Fold], n_records: int) -> Rates:
+        """The checked rates."""
+        if leakage is None:
+            return Rates()
+        return Rates(self.read_leakage(leakage, len(folds)))
+
+    def read_leakage(self, leakage: Any, n_folds: int) -> tuple[Leakage, ...]:
+        """One checked `Leakage` per fold, from a number, a `Leakage`, or one of these for each fold."""
+        several = isinstance(leakage, Sequence) and not isinstance(leakage, str | bytes)
+        # An array of no dimension is a number.
+        several |= isinstance(leakage, np.ndarray) and leakage.ndim > 0
+        values = list(leakage) if several else [leakage]
+        if len(values) not in (1, n_folds):
+            raise InputError(f"leakage must be one rate, or one for each of the {n_folds} folds, got {len(values)}.")
+        rates = tuple(self._read_rate(value) for value in values)
+        return rates * n_folds if len(rates) == 1 else rates
+
+    def _read_rate(self, value: Any) -> Leakage:
+        rate = value if isinstance(value, Leakage) else Leakage(check_number("leakage", value, least=0), of=self.side)
+        rate = getattr(rate, self.side) or rate  # The side that the error model asks for, where it is known.
+        if rate.rate > self.largest_rate:
+            raise InputError(
+                f"leakage must be at most {self.largest_rate}, beyond which nothing can be told, "
+                f"got {rate.rate:g}{self._instead(rate)}."
+            )
+        if rate.of != self.side:
+            raise InputError(
+                f"leakage must be a share of the {self.side} records for error_model={self.name!r}, "
+                f"got one of {rate.of} records."
+            )
+        return rate
+
+    def _instead(self, rate: Leakage) -> str:
+        """What to give in the place of a rate that is too large."""
+        return ""
+
+    @abstractmethod
+    def look(self, task: Task, folds: Sequence[Fold], choices: Choices, seeds: Seeds) -> Evidence:
+        """What the records show about who leaked."""
+
+    @abstractmethod
+    def runs(
+        self, task: Task, fold: Fold, folds: Sequence[Fold], choices: Choices, evidence: Any, seeds: Seeds
+    ) -> list[Run]:
+        """What is fitted to one fold, the main run first; refuses a fold that cannot be audited."""
+
+    @abstractmethod
+    def n_levels(self, folds: Sequence[Fold], choices: Choices, task: Task) -> int:
+        """Number of levels over all sizes, or close to it."""
+
+    def baselines(self, choices: Choices) -> tuple[str, ...]:
+        """The names of what is fitted once per audit beside the models that every audit needs."""
+        return ()
+
+    @abstractmethod
+    def pooled(self, samples: AuditSamples, unit_kind: str, reverse: float = 0.0) -> Pooled:
+        """How the losses of all folds become an optimism."""
+
+    @abstractmethod
+    def suspects(self, samples: AuditSamples, rates: Array) -> Any:
+        """What looks as if it had leaked, the most suspicious first, as a table."""
+
+
+def sorted_by_probability(columns: Mapping[str, list[Any]]) -> Any:
+    """A table of suspects, the most suspicious first."""
+    from outofcluster._base.plain import data_frame
+
+    order = np.argsort(-np.array(columns["probability"]), kind="stable")
+    return data_frame({name: [values[i] for i in order] for name, values in columns.items()})
