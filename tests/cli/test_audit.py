@@ -206,7 +206,19 @@ def test_text_gaps_dates_and_hostile_names(run, folder, frame):
     frame[f"ill{evil}"] += evil
     frame.loc[::7, "dose"] = np.nan
     frame.to_csv(f"x{evil}.csv", index=False)
-    words = ("--leakage", "0.05", "--fits", "60", "--report", "out.html", "--json", "out.json", "--suspects", "out.csv")
+    words = (
+        "--leakage",
+        "data",
+        "--error-model",
+        "records",
+        "--fits",
+        "60",
+        "--report",
+        "out.html",
+        "--json",
+        "out.json",
+    )
+    words += ("--suspects", "out.csv")
     words = ("audit", f"x{evil}.csv", "--target", f"ill{evil}", "--groups", "patient", *words, "--fail-on", "never")
     status, out, err = run(*words)
     assert status == 0, err

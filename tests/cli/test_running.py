@@ -167,7 +167,7 @@ def test_stopped_before_anything_was_fitted(run, folder, monkeypatch):
 def test_a_checkpoint_of_ones_own_stays(run, folder):
     words = (*QUICK, "--checkpoint", "kept")
     assert run(*words)[0] == 0
-    assert (folder / "kept.fold0").exists()
+    assert (folder / "kept.fold0.main").exists()
     assert run(*words)[0] == 0
     status, _, err = run(*words, "--seed", "1")
     assert status == 2
@@ -199,7 +199,7 @@ def test_a_cache_that_cannot_be_used_is_no_obstacle(shown, folder, monkeypatch):
 def test_a_damaged_cache_is_emptied(run, folder, monkeypatch):
     monkeypatch.setattr("outofcluster.cli.running.shutil.rmtree", lambda *_, **__: None)
     assert run(*QUICK)[0] == 0
-    (kept,) = (folder / "cache").rglob("fits.fold0")
+    (kept,) = (folder / "cache").rglob("fits.fold0.main")
     kept.write_text("something else altogether")
     assert run(*QUICK)[0] == 0
     assert kept.read_bytes().startswith(b"outofcluster checkpoint")
