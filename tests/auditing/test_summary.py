@@ -27,7 +27,7 @@ def plain():
 
 def test_the_summary_holds_what_the_audit_knows(result):
     summary = result.summary
-    run = result.samples.folds[0].unmixed
+    run = result.samples.folds[0].runs["unmixed"]
     below = summary.unmixed
     assert list(below.fractions) == sorted([*run.injected.tolist(), 0.0])
     at = dict(zip(below.fractions, zip(below.losses, below.standard_errors, strict=True), strict=True))

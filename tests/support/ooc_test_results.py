@@ -4,7 +4,6 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-from outofcluster.inference.pooled import Pooled
 from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 from sklearn.metrics import get_scorer
 
@@ -33,7 +32,7 @@ DERIVED = {
         audit, leakage=tuple(ooc.Leakage(rate) for rate in (0.0, 0.05, 0.1, 0.15, 0.3))
     ),
     "not linear": lambda audit: audit.with_curve(ooc.CompletelyMonotoneCurve()),
-    "no test": lambda audit: replace(audit, pooled=Pooled(without_test(audit.samples), audit.units)),
+    "no test": lambda audit: replace(audit, pooled=type(audit.pooled)(without_test(audit.samples), audit.units)),
     "high rate": lambda audit: audit.at_leakage(0.4),
     "80 %": lambda audit: audit.with_confidence(0.8),
 }
