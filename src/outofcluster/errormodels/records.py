@@ -60,7 +60,6 @@ from outofcluster.sampling.resamplers import (
     RecordWeights,
     WeighRecords,
     sides_of,
-    weights_of,
 )
 from outofcluster.sampling.run import Run, check_split
 
@@ -346,7 +345,7 @@ class Records(ErrorModel):
 
     def _by_sides(self, sides: Mapping[int, Sides], fits: int) -> RecordsEvidence:
         """Levels below the leakage rate that the sides allow in all folds."""
-        weights = {index: weights_of(fold) for index, fold in sides.items()}
+        weights = {index: RatioWeights.of_sides(fold) for index, fold in sides.items()}
         most = fits // (_FITS_PER_PART * max(fold.n_parts for fold in weights.values())) - 1
         told_apart = min(fold.auc for fold in sides.values()) >= TOLD_APART
         planned = data_leakage(list(sides.values())).rate if told_apart else None

@@ -178,9 +178,9 @@ def prepare(task: Task, run: Run, settings: RunSettings, *, checkpoint: Checkpoi
     digests = fold.shared("digests", lambda: {"train": digest(train), "validation": digest(fold.validation)})
     about = task.description | digests | resampler.describe()
     compiled = None
-    if settings.kernel and not task.params and resampler.kernel_size is not None:
+    if settings.kernel and not task.params and resampler.compilable:
         fits = (settings.fits_in_all or run.n_fits) if settings.kernel == "auto" else None
-        compiled = _compiled(task, train, fold.validation, resampler.kernel_size, fits)
+        compiled = _compiled(task, train, fold.validation, resampler.size, fits)
     if checkpoint is not None:
         if run.seed is None:
             # Without a seed in the call, the run goes on with the stored one.

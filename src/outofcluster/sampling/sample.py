@@ -23,7 +23,6 @@ from outofcluster.sampling.resamplers import (
     Resampler,
     WeighRecords,
     sides_of,
-    weights_of,
 )
 from outofcluster.sampling.run import Run, RunSettings, check_kernel, check_split, prepare
 from outofcluster.sampling.samples import LossSamples
@@ -171,7 +170,7 @@ def _weights(task: Task, fold: Fold, discriminator: Any, seed: int | None) -> Ra
             f"discriminator must be 'auto' or a classifier with predict_proba, got {short(discriminator)}."
         )
     classifier = None if automatic else discriminator
-    return weights_of(sides_of(task, fold, seed=np.random.SeedSequence(seed), classifier=classifier))
+    return RatioWeights.of_sides(sides_of(task, fold, seed=np.random.SeedSequence(seed), classifier=classifier))
 
 
 def _check_split(train: ArrayLike, validation: ArrayLike, n_records: int) -> Fold:
