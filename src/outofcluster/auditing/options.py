@@ -12,7 +12,7 @@ import numpy as np
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.seeds import RandomState, seed_of
 from outofcluster.curves.base import Curve
-from outofcluster.sampling.store import Place
+from outofcluster.sampling.store import CheckpointFiles
 
 
 class AuditOptions(TypedDict, total=False):
@@ -54,7 +54,7 @@ def check_options(function: str, options: Iterable[str]) -> None:
 def checkpoint_of_part(options: AuditOptions, suffix: str) -> str | None:
     """Where one of several audits keeps finished work; None without a checkpoint."""
     path = options.get("checkpoint")
-    return None if path is None else f"{Place(path).path}{suffix}"
+    return None if path is None else f"{CheckpointFiles(path).path}{suffix}"
 
 
 def common_seed(random_state: RandomState) -> int:
