@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import outofcluster as ooc
 from ooc_test_estimators import CountingRidge
-from outofcluster.sampling.audit_samples import AuditSamples
+from outofcluster.sampling.audit_samples import SECOND_PIECE, AuditSamples
 
 rng = np.random.default_rng(0)
 groups = np.repeat(np.arange(40), 10)
@@ -88,7 +88,9 @@ def test_the_samples_alone_can_be_saved(fragments, tmp_path):
     fragments.samples.save(tmp_path / "samples")
     again = AuditSamples.load(tmp_path / "samples")
     assert again.to_frame().equals(fragments.samples.to_frame())
-    assert again.folds[0].second.means.tolist() == fragments.samples.folds[0].second.means.tolist()
+    assert (
+        again.folds[0].runs[SECOND_PIECE].means.tolist() == fragments.samples.folds[0].runs[SECOND_PIECE].means.tolist()
+    )
     with pytest.raises(ooc.InputError, match=r"a file of an audit, got .* which is a file of audit samples"):
         ooc.Audit.load(tmp_path / "samples")
 
@@ -133,9 +135,9 @@ def test_a_file_that_was_cut_changed_or_made_by_another_version_is_refused_by_na
 def test_another_curve_uses_the_losses_that_are_there(result, monkeypatch):
     no_fits(monkeypatch)
     line = result.with_curve(ooc.PolynomialCurve(1))
-    b = sum(fold.n_validation / 400 * fold.samples.means for fold in result.samples.folds)
-    variance = sum((fold.n_validation / 400 * fold.samples.standard_errors) ** 2 for fold in result.samples.folds)
-    p = 0.1 + 0.9 * result.samples.folds[0].samples.injected
+    b = sum(fold.n_validation / 400 * fold.main.means for fold in result.samples.folds)
+    variance = sum((fold.n_validation / 400 * fold.main.standard_errors) ** 2 for fold in result.samples.folds)
+    p = 0.1 + 0.9 * result.samples.folds[0].main.injected
     q = np.polynomial.Polynomial.fit(p, b, 1, w=variance**-0.5)
     assert line.corrected.value == pytest.approx(result.naive.value + q(0) - q(0.1), abs=1e-12)
     assert line.with_curve("auto").corrected == result.corrected

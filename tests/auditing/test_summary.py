@@ -10,6 +10,7 @@ from outofcluster._base.exceptions import InputError
 from outofcluster.auditing.summary import Summary
 from outofcluster.inference.estimates import Estimate
 from outofcluster.metrics.facts import known_facts
+from outofcluster.sampling.audit_samples import UNMIXED
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,7 @@ def plain():
 
 def test_the_summary_holds_what_the_audit_knows(result):
     summary = result.summary
-    run = result.samples.folds[0].unmixed
+    run = result.samples.folds[0].runs[UNMIXED]
     below = summary.unmixed
     assert list(below.fractions) == sorted([*run.injected.tolist(), 0.0])
     at = dict(zip(below.fractions, zip(below.losses, below.standard_errors, strict=True), strict=True))

@@ -9,22 +9,16 @@ from sklearn.neighbors import KNeighborsClassifier
 import outofcluster as ooc
 from outofcluster._base.exceptions import InputError
 from outofcluster.evidence.laws import AssumedCuts, PieceLaw, read_law
-from outofcluster.sampling.resamplers import make_injection
+from outofcluster.problem.folds import Fold
+from outofcluster.sampling.audit_samples import MAIN, SECOND_PIECE
+from outofcluster.sampling.resamplers import CutPieces
 
 CHIPPED = PieceLaw(((10,), (9, 1)), (50.0, 50.0))
 
 
-def injection(law, error_model="fragments"):
+def injection(law, *, second=False):
     groups = np.repeat(np.arange(12), 10)
-    return make_injection(
-        error_model,
-        n_train=None,
-        train=np.arange(60),
-        validation=np.arange(60, 120),
-        groups=groups,
-        replace=True,
-        law=law,
-    )
+    return CutPieces.of(Fold(0, np.arange(60), np.arange(60, 120)), groups, None, law, second=second)
 
 
 def leaked_sizes(strategy, draws=400):
@@ -49,7 +43,7 @@ def test_every_record_is_scored_or_joins():
 
 
 def test_a_second_piece_is_cut_by_the_law_too():
-    second = injection(PieceLaw(((10,), (9, 1)), (1.0, 1000.0)), "second-fragments")
+    second = injection(PieceLaw(((10,), (9, 1)), (1.0, 1000.0)), second=True)
     draw = second.draw(np.random.default_rng(2), 0.0)
     # One piece of every cluster trains; nearly all are single records or all but one.
     assert np.isin(np.bincount(draw.from_validation // 10, minlength=6), (1, 9)).mean() > 0.8
@@ -58,10 +52,7 @@ def test_a_second_piece_is_cut_by_the_law_too():
 def test_second_fragments_train_a_piece_of_every_cluster():
     groups = np.repeat(np.arange(6), [5, 4, 3, 2, 2, 4])
     rows = np.arange(len(groups))
-    strategy = make_injection(
-        "second-fragments", n_train=None, train=np.arange(30), validation=rows, groups=groups, replace=True
-    )
-    assert strategy.name == "second-fragments"
+    strategy = CutPieces.of(Fold(0, np.arange(30), rows), groups, None, second=True)
     assert strategy.size == 4
     draws = np.random.default_rng(0)
     for injected in (0.0, 1.0):
@@ -91,16 +82,16 @@ def test_an_audit_cuts_by_what_its_rate_was_learned_from(tmp_path):
     learned = ooc.Leakage.from_true_groups(entity, groups, cv=5)
     options = {"groups": groups, "n_fits": 120, "unmix": False, "random_state": 0, "error_model": "fragments"}
     by_law = ooc.audit(KNeighborsClassifier(3), X, y, leakage=learned, **options)
-    assert by_law.samples.pieces == learned.pieces
+    assert by_law.pooled.law == learned.pieces
     plain = ooc.audit(KNeighborsClassifier(3), X, y, leakage=learned.validation, **options)
-    assert plain.samples.pieces == AssumedCuts()
+    assert plain.pooled.law == AssumedCuts()
     assert by_law.by_cuts == {}
     assert list(plain.by_cuts) == ["single", "uniform"]
     assert by_law.naive.value == plain.naive.value
     assert by_law.corrected.value != plain.corrected.value
     by_law.save(tmp_path / "audit.zip")
     again = ooc.Audit.load(tmp_path / "audit.zip")
-    assert again.samples.pieces == learned.pieces
+    assert again.pooled.law == learned.pieces
     assert again.corrected == by_law.corrected
 
 
@@ -153,7 +144,7 @@ def assumed():
 
 def test_the_answer_by_each_assumed_law_needs_no_further_fit(assumed, tmp_path):
     result = assumed()
-    counts = [samples.counts for fold in result.samples.folds for samples in fold.of_cuts]
+    counts = [fold.runs[role].counts for fold in result.samples.folds for role in (MAIN, SECOND_PIECE)]
     assert all((count % 2 == 0).all() for count in counts)
     assert sum(fold.n_fits for fold in result.samples.folds) == 180
     single, uniform = result.by_cuts["single"], result.by_cuts["uniform"]
@@ -184,9 +175,10 @@ CUTS = {kind: AssumedCuts(kind) for kind in ("single", "uniform")}
 
 def test_the_interval_includes_that_the_law_is_not_known(assumed):
     result = assumed()
-    optimism, _ = result.correction
-    apart = optimism.by_cuts["uniform"] - optimism.by_cuts["single"]
-    noise = result.pooled.monte_carlo_of(optimism)
+    optimism = result.solution.correction
+    by_cuts = optimism.facts["by_cuts"]
+    apart = by_cuts["uniform"] - by_cuts["single"]
+    noise = result.pooled.monte_carlo_of(optimism.estimate)
     of_imitation = (0.15 * optimism.value) ** 2
     assert optimism.choice == pytest.approx((apart**2 - 4 * noise) / 4 + of_imitation)
     assert assumed(n_fits=36).by_cuts.keys() == {"single", "uniform"}
@@ -206,8 +198,7 @@ def test_small_clusters_take_part_less_often_where_small_entities_are_cut_less_o
     law = PieceLaw(((1, 1), (2,), (7, 1), (8,)), (10.0, 190.0, 100.0, 100.0))
     groups = np.repeat(np.arange(40), np.where(np.arange(40) % 2, 8, 2))
     rows = np.arange(len(groups))
-    options = {"n_train": None, "train": rows[:5], "validation": rows, "groups": groups, "replace": True}
-    strategy = make_injection("fragments", law=law, **options)
+    strategy = CutPieces.of(Fold(0, rows[:5], rows), groups, None, law)
     rng, counts = np.random.default_rng(3), np.zeros(40)
     for _ in range(300):
         counts[np.unique(groups[strategy.draw(rng, 0.5).scored])] += 1
@@ -232,9 +223,7 @@ def test_records_of_cut_entities_see_as_many_mates_as_in_the_linkage():
     truth = np.mean(mates[mates > 0] == 1)
     law = ooc.Leakage.from_true_groups(entity, groups, cv=5).pieces
     validation = np.flatnonzero(held_out)
-    strategy = make_injection(
-        "fragments", n_train=None, train=np.arange(5), validation=validation, groups=groups, replace=True, law=law
-    )
+    strategy = CutPieces.of(Fold(0, np.arange(5), validation), groups, None, law)
     seen = []
     for _ in range(20):
         draw = strategy.draw(rng, 1.0)
@@ -245,13 +234,11 @@ def test_records_of_cut_entities_see_as_many_mates_as_in_the_linkage():
 
 def test_many_members_are_drawn_as_one_sort_of_all_would_draw_them(monkeypatch):
     groups = np.random.default_rng(3).integers(0, 400, 4000)
-    of_cuts = dict(
-        n_train=None, train=np.arange(2000), validation=np.arange(2000, 4000), groups=groups, replace=True, law=None
-    )
+    fold = Fold(0, np.arange(2000), np.arange(2000, 4000))
     drawn = []
     for least in (1, 10**9):
         monkeypatch.setattr("outofcluster.sampling.resamplers._MEMBERS_PER_SORT", least)
-        injection = make_injection("fragments", **of_cuts)
+        injection = CutPieces.of(fold, groups, None)
         drawn.append([injection.draw(np.random.default_rng(seed), 0.5, seed) for seed in range(3)])
     for one, other in zip(*drawn, strict=True):
         np.testing.assert_array_equal(one.from_validation, other.from_validation)

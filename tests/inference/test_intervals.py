@@ -69,8 +69,8 @@ def audited(alpha=1.0, n_train=None, random_state=1):
 
 
 def solved(audit, choice=0.0):
-    optimism, _ = audit.correction
-    return audit.pooled, replace(optimism, choice=choice)
+    corrected = audit.pooled.corrected(audit.solution.correction)
+    return audit.pooled.columns, replace(corrected, choice=choice)
 
 
 def test_a_model_against_itself_has_no_uncertainty():

@@ -33,7 +33,7 @@ MAKE = {
     "folds": lambda: FoldsDisplay.from_audit(audit("fragments")),
     "comparison": lambda: ComparisonDisplay.from_comparison(comparison()),
     "test": lambda: LeakageTestDisplay.from_test(audit().test),
-    "samples": lambda: LossSamplesDisplay.from_samples(audit("fragments").samples.folds[0].samples),
+    "samples": lambda: LossSamplesDisplay.from_samples(audit("fragments").samples.folds[0].main),
     "unmixing": lambda: UnmixingDisplay.from_audit(unmixed()),
 }
 
@@ -310,7 +310,7 @@ def test_the_losses_behind_the_test():
 
 @pytest.mark.parametrize("name", ["records", "fragments"])
 def test_losses_by_level(name):
-    samples = audit(name).samples.folds[0].samples
+    samples = audit(name).samples.folds[0].main
     display = LossSamplesDisplay.from_samples(samples).plot()
     frame = display.to_frame()
     assert frame["injected"].tolist() == samples.injected.tolist()
@@ -332,7 +332,7 @@ def test_every_result_draws_its_display():
         (result.sensitivity([0.0, 0.1]), SensitivityDisplay),
         (comparison(), ComparisonDisplay),
         (result.test, LeakageTestDisplay),
-        (result.samples.folds[0].samples, LossSamplesDisplay),
+        (result.samples.folds[0].main, LossSamplesDisplay),
     ):
         assert isinstance(one.plot(), kind)
 

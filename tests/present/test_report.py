@@ -92,7 +92,7 @@ def test_it_says_what_the_audit_says(result):
         summary.curve_method,
         f"outofcluster{ooc.__version__}",
         np.__version__,
-        str(result.samples.folds[0].samples.seeds[0]),
+        str(result.samples.folds[0].main.seeds[0]),
     ):
         assert words in said, words
     for finding in result.findings:
