@@ -730,15 +730,6 @@ def curve_case(rng: RNG) -> Case:
     return Case("fit_points", call, arguments, forms)
 
 
-def _length(value: Any) -> int:
-    try:
-        return len(value)
-    except (
-        Exception
-    ):  # Classes, arrays without a dimension, sparse matrices, and objects of which nothing can be asked.
-        return 3
-
-
 def _can_repr(value: Any) -> bool:
     try:
         repr(value)

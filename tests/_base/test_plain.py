@@ -82,7 +82,7 @@ def test_arrays_give_every_result_back(results):
         again = from_arrays(type(result), json.loads(json.dumps(about)), arrays)
         assert type(again) is type(result)
         assert as_written(again) == as_written(result), name
-    assert {"AuditSamples", "EffectLosses", "EntitySuspects", "SideFacts", "TrainScores", "UnitSums"} < results.keys()
+    assert {"AuditSamples", "EffectLosses", "EntitySuspects", "SideFacts", "UnitSums"} < results.keys()
     assert {"FittedCurve", "LinkageErrors", "MetricSummary", "PieceLaw", "TableAccount"} < results.keys()
 
 

@@ -2,7 +2,6 @@
 
 import inspect
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 import outofcluster as ooc
 from outofcluster._base.exceptions import FitError, InputError
-from outofcluster.auditing.comparison import Comparison, chance_of_change
+from outofcluster.auditing.comparison import chance_of_change
 from outofcluster.auditing.options import AuditOptions
 from outofcluster.inference.estimates import chance_in_words
 
@@ -130,18 +129,18 @@ def test_correcting_may_change_the_ranking():
     assert "Correcting changes the ranking." in str(found)
 
 
-def test_the_tipping_point_is_looked_for_up_to_the_largest_rate_of_the_error_model():
-    """For pieces up to 0.9: the differences of two lines change their sign where these cross."""
+@pytest.mark.parametrize(("error_model", "most"), [("records", 0.5), ("fragments", 0.9)])
+def test_the_tipping_point_is_looked_for_up_to_the_largest_rate_of_the_error_model(error_model, most, monkeypatch):
+    """The values of the two models are made to cross at a rate that is known."""
+    found = compare({"light": Ridge(0.1), "heavy": Ridge(30.0)}, error_model=error_model, n_fits=60)
 
-    def crossing(error_model, rate):
-        lines = {"light": lambda share: share - rate, "heavy": lambda share: 0.0}
-        audits = {name: SimpleNamespace(error_model=error_model, value_at=line) for name, line in lines.items()}
-        return Comparison(audits, {}).tipping_point("light", "heavy")
+    def tipping(crossing):
+        values = {id(found.audits["light"]): lambda rate: rate - crossing, id(found.audits["heavy"]): lambda rate: 0.0}
+        monkeypatch.setattr(ooc.Audit, "value_at", lambda self, rate: values[id(self)](rate))
+        return found.tipping_point("light", "heavy")
 
-    assert crossing("records", 0.45) == pytest.approx(0.45)
-    assert crossing("records", 0.7) is None
-    assert crossing("fragments", 0.7) == pytest.approx(0.7)
-    assert crossing("fragments", 0.95) is None
+    assert tipping(most - 0.05) == pytest.approx(most - 0.05)
+    assert tipping(most + 0.05) is None
 
 
 # --- the chance that the order changes ------------------------------------------------------------------

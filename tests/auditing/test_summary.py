@@ -10,7 +10,6 @@ from outofcluster._base.exceptions import InputError
 from outofcluster.auditing.summary import Summary
 from outofcluster.inference.estimates import Estimate
 from outofcluster.metrics.facts import known_facts
-from outofcluster.sampling.audit_samples import UNMIXED
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +27,7 @@ def plain():
 
 def test_the_summary_holds_what_the_audit_knows(result):
     summary = result.summary
-    run = result.samples.folds[0].runs[UNMIXED]
+    run = result.samples.folds[0].runs["unmixed"]
     below = summary.unmixed
     assert list(below.fractions) == sorted([*run.injected.tolist(), 0.0])
     at = dict(zip(below.fractions, zip(below.losses, below.standard_errors, strict=True), strict=True))
@@ -37,7 +36,7 @@ def test_the_summary_holds_what_the_audit_knows(result):
         assert at[a] == (pytest.approx(mean), pytest.approx(error))
     p0 = split.rate
     assert below.clean == pytest.approx(-p0 / (0.9 * (1 - p0)))
-    assert below.works == result.curve.unmixing_.works
+    assert below.works == result.curve.unmixing_.mass_probability
     assert summary.range == result.range
     assert summary.data_leakage == result.data_leakage
     assert summary.auc == result.samples.folds[0].sides.auc

@@ -50,10 +50,9 @@ def test_entries_keep_their_digits_when_n_is_large(n, p):
 def test_products_are_those_of_the_matrix(p, n, seed):
     A = BinomialOperator(p, n)
     rng = np.random.default_rng(seed)
-    e, u = rng.uniform(-10, 10, n + 1), rng.uniform(-10, 10, len(p))
+    e = rng.uniform(-10, 10, n + 1)
     M = matrix(p, n)
     np.testing.assert_allclose(A.apply(e), M @ e, atol=1e-12)
-    np.testing.assert_allclose(A.adjoint(u), M.T @ u, atol=1e-12)
     np.testing.assert_allclose(A.sparse_matrix().toarray(), M, atol=1e-14)
     j = rng.integers(0, n + 1, 5)
     np.testing.assert_allclose(A.columns(j), M[:, j], atol=1e-14)
@@ -100,16 +99,6 @@ def test_legendre_sequences_map_to_legendre_polynomials(p, n, data):
     degree = data.draw(st.integers(0, min(n, 10)))
     Q = legendre_sequence(np.arange(n + 1), n, degree)
     np.testing.assert_allclose(matrix(p, n) @ Q, legendre_image(p, degree), atol=1e-9)
-    c = np.arange(1.0, degree + 2)
-    np.testing.assert_allclose(BinomialOperator(p, n).polynomial(c), legendre_image(p, degree) @ c)
-
-
-@pytest.mark.parametrize("n", [1, 2, 7, 10**9])
-def test_moments(n):
-    p = np.array([0.0, 0.2, 0.7, 1.0])
-    first, second = p, p**2 + p * (1 - p) / n
-    third = (p * (1 - 3 * p + 3 * n * p + (2 - 3 * n + n**2) * p**2)) / n**2
-    np.testing.assert_allclose(BinomialOperator(p, n).moments(3), np.stack([p**0, first, second, third], 1), rtol=1e-12)
 
 
 @pytest.mark.parametrize("n", [5, 300, 10**5, 10**9])
@@ -145,12 +134,7 @@ def test_what_would_not_fit_is_refused():
         (lambda: BinomialOperator([0.5], 0), "n must be a whole number at least 1, got 0"),
         (lambda: BinomialOperator([0.5, 0.5], 3), "p must hold distinct levels, got 0.5 more than once"),
         (lambda: BinomialOperator([0.5], 3).apply([1, 2]), "e must have length 4, got 2"),
-        (lambda: BinomialOperator([0.5], 3).adjoint([1, 2]), "u must have length 1, got 2"),
         (lambda: BinomialOperator([0.5], 3).range_sums([0, 2, 2]), "edges must increase"),
-        (
-            lambda: BinomialOperator([0.5], 3).polynomial(np.ones(6)),
-            "the degree must be a whole number between 0 and 3",
-        ),
         (lambda: BinomialOperator([0.5], 3).columns([4]), "j must hold whole numbers between 0 and 3, got 4"),
     ],
 )

@@ -10,15 +10,16 @@ import outofcluster as ooc
 from outofcluster._base.exceptions import InputError
 from outofcluster.evidence.laws import AssumedCuts, PieceLaw, read_law
 from outofcluster.problem.folds import Fold
-from outofcluster.sampling.audit_samples import MAIN, SECOND_PIECE
 from outofcluster.sampling.resamplers import CutPieces
 
 CHIPPED = PieceLaw(((10,), (9, 1)), (50.0, 50.0))
 
 
 def injection(law, *, second=False):
-    groups = np.repeat(np.arange(12), 10)
-    return CutPieces.of(Fold(0, np.arange(60), np.arange(60, 120)), groups, None, law, second=second)
+    """Six held-out clusters of ten records, cut by a law."""
+    return CutPieces.of(
+        Fold(0, np.arange(60), np.arange(60, 120)), np.repeat(np.arange(12), 10), None, law, second=second
+    )
 
 
 def leaked_sizes(strategy, draws=400):
@@ -70,6 +71,10 @@ def test_second_fragments_train_a_piece_of_every_cluster():
         assert np.mean(pieces) == pytest.approx(8 + injected * second, abs=0.25)
 
 
+def law_of(result):
+    return read_law(result.samples.folds[0].main.problem["law"])
+
+
 def test_an_audit_cuts_by_what_its_rate_was_learned_from(tmp_path):
     rng = np.random.default_rng(0)
     entity = np.repeat(np.arange(60), 6)
@@ -82,16 +87,16 @@ def test_an_audit_cuts_by_what_its_rate_was_learned_from(tmp_path):
     learned = ooc.Leakage.from_true_groups(entity, groups, cv=5)
     options = {"groups": groups, "n_fits": 120, "unmix": False, "random_state": 0, "error_model": "fragments"}
     by_law = ooc.audit(KNeighborsClassifier(3), X, y, leakage=learned, **options)
-    assert by_law.pooled.law == learned.pieces
+    assert law_of(by_law) == learned.pieces
     plain = ooc.audit(KNeighborsClassifier(3), X, y, leakage=learned.validation, **options)
-    assert plain.pooled.law == AssumedCuts()
+    assert law_of(plain) == AssumedCuts()
     assert by_law.by_cuts == {}
     assert list(plain.by_cuts) == ["single", "uniform"]
     assert by_law.naive.value == plain.naive.value
     assert by_law.corrected.value != plain.corrected.value
     by_law.save(tmp_path / "audit.zip")
     again = ooc.Audit.load(tmp_path / "audit.zip")
-    assert again.pooled.law == learned.pieces
+    assert law_of(again) == learned.pieces
     assert again.corrected == by_law.corrected
 
 
@@ -144,7 +149,7 @@ def assumed():
 
 def test_the_answer_by_each_assumed_law_needs_no_further_fit(assumed, tmp_path):
     result = assumed()
-    counts = [fold.runs[role].counts for fold in result.samples.folds for role in (MAIN, SECOND_PIECE)]
+    counts = [samples.counts for fold in result.samples.folds for samples in fold.runs.values()]
     assert all((count % 2 == 0).all() for count in counts)
     assert sum(fold.n_fits for fold in result.samples.folds) == 180
     single, uniform = result.by_cuts["single"], result.by_cuts["uniform"]
@@ -176,9 +181,8 @@ CUTS = {kind: AssumedCuts(kind) for kind in ("single", "uniform")}
 def test_the_interval_includes_that_the_law_is_not_known(assumed):
     result = assumed()
     optimism = result.solution.correction
-    by_cuts = optimism.facts["by_cuts"]
-    apart = by_cuts["uniform"] - by_cuts["single"]
-    noise = result.pooled.monte_carlo_of(optimism.estimate)
+    apart = optimism.facts["by_cuts"]["uniform"] - optimism.facts["by_cuts"]["single"]
+    noise = result.solution.pooled.monte_carlo_of(optimism.estimate)
     of_imitation = (0.15 * optimism.value) ** 2
     assert optimism.choice == pytest.approx((apart**2 - 4 * noise) / 4 + of_imitation)
     assert assumed(n_fits=36).by_cuts.keys() == {"single", "uniform"}
@@ -238,8 +242,8 @@ def test_many_members_are_drawn_as_one_sort_of_all_would_draw_them(monkeypatch):
     drawn = []
     for least in (1, 10**9):
         monkeypatch.setattr("outofcluster.sampling.resamplers._MEMBERS_PER_SORT", least)
-        injection = CutPieces.of(fold, groups, None)
-        drawn.append([injection.draw(np.random.default_rng(seed), 0.5, seed) for seed in range(3)])
+        strategy = CutPieces.of(fold, groups, None)
+        drawn.append([strategy.draw(np.random.default_rng(seed), 0.5, seed) for seed in range(3)])
     for one, other in zip(*drawn, strict=True):
         np.testing.assert_array_equal(one.from_validation, other.from_validation)
         np.testing.assert_array_equal(one.scored, other.scored)

@@ -195,7 +195,7 @@ def test_an_audit_whose_files_are_in_use_goes_on(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["run.lock"]
     release_lock(lock)
     assert ooc.audit(GaussianNB(), X, y, checkpoint=tmp_path / "run", **options).to_json() == undisturbed.to_json()
-    assert (tmp_path / "run.fold0").exists()
+    assert (tmp_path / "run.fold0.main").exists()
     assert not (tmp_path / "run.lock").exists()
 
 
@@ -269,7 +269,7 @@ def test_damaged_baselines_are_computed_anew(tmp_path):
 def test_a_fold_whose_checkpoint_is_no_checkpoint_is_refused_not_left_out(tmp_path):
     groups = np.repeat(np.arange(18), 5)
     options = {"groups": groups, "leakage": 0.1, "error_model": "records", "n_fits": 120, "random_state": 0}
-    (tmp_path / "run.fold3").write_text("years of work, and more than a few characters of it")
+    (tmp_path / "run.fold3.main").write_text("years of work, and more than a few characters of it")
     Counting.fits = 0
     with pytest.raises(ooc.InputError, match="checkpoint must be a file that a run has written"):
         ooc.audit(Counting(), X, y, checkpoint=tmp_path / "run", **options)

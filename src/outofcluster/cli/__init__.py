@@ -17,7 +17,6 @@ from typing import Any
 
 from outofcluster._base.exceptions import FitError, InputError, MissingExtraError, SolverError
 from outofcluster._base.text import printable
-from outofcluster.cli._words import complain
 
 __all__ = ["main"]
 
@@ -48,6 +47,7 @@ Exit status:
 _BAD_INPUT, _CRASH, _STOPPED = 2, 3, 130
 _TRACEBACK = "OUTOFCLUSTER_TRACEBACK"
 """The variable that asks for the traceback of a crash."""
+_MISSING = "the command line needs click and rich: pip install 'outofcluster[cli]'."
 
 
 def main() -> None:
@@ -57,26 +57,31 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
+        import click  # noqa: F401
+    except ImportError:
+        print(f"outofcluster: {_MISSING}", file=sys.stderr)
+        sys.exit(_BAD_INPUT)
+    try:
         status = int(_group()(prog_name="outofcluster", standalone_mode=False) or 0)
-    except KeyboardInterrupt:
-        complain("Stopped.")
-        status = _STOPPED
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         status = _status_of(error)
     sys.exit(status)
 
 
-def _status_of(error: Exception) -> int:
+def _status_of(error: BaseException) -> int:
     """Say what went wrong in one sentence, and whose fault it is."""
+    from click import exceptions
+
+    from outofcluster.cli.printing import complain
+
+    if isinstance(error, KeyboardInterrupt | exceptions.Abort):
+        complain("Stopped.")
+        return _STOPPED
     if isinstance(error, FitError | InputError | MissingExtraError | SolverError):
         complain(str(error))
         return _BAD_INPUT
-    click: Any = sys.modules.get("click")
-    if click is not None and isinstance(error, click.exceptions.Abort):
-        complain("Stopped.")
-        return _STOPPED
-    if click is not None and isinstance(error, click.ClickException):
-        error.message = printable(error.message)
+    if isinstance(error, exceptions.ClickException):
+        vars(error)["message"] = printable(error.message)
         error.show()
         return _BAD_INPUT
     if os.environ.get(_TRACEBACK):
@@ -90,13 +95,10 @@ def _status_of(error: Exception) -> int:
 
 
 def _group() -> Any:
-    try:
-        import click
-    except ImportError:
-        raise MissingExtraError("the command line needs click and rich: pip install 'outofcluster[cli]'.") from None
+    import click
 
     from outofcluster._base.version import __version__
-    from outofcluster.cli._suggest import SuggestingGroup
+    from outofcluster.cli.options import SuggestingGroup
 
     class Commands(SuggestingGroup):
         """Finds each command in its own file."""

@@ -1,20 +1,39 @@
-"""``outofcluster demo``."""
+"""``outofcluster demo``: simulated patients whose linkage errs, an audit of a model, and the truth beside it.
+
+What a user would know (records, linked groups, a small sample of patients looked up by hand) goes into the audit. What
+only a simulation knows (whose record it truly is) goes into the truth: models are trained without the leaked records
+and scored on many patients that none of them has seen.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import click
+import numpy as np
 
-from outofcluster._base.files import check_outputs
-from outofcluster.cli._options import json_option
-from outofcluster.cli._print import console, in_options, on_screen, show_audit, write_json
+from outofcluster._base.arguments import check_integer
+from outofcluster.auditing.result import Audit
+from outofcluster.cli.options import explain_option, json_option, option
+from outofcluster.cli.printing import as_json, console, in_options, on_screen, show_audit, write_output
+from outofcluster.cli.running import check_files
+from outofcluster.datasets import Patients, make_patients
+from outofcluster.leakage.rate import Leakage
+from outofcluster.problem.folds import make_folds
+
+_PATIENTS, _LOOKED_UP, _NEW = 800, 150, 3000
+_LAW: dict[str, Any] = {"n_records": (3, 7), "n_features": 6, "signal": 0.7, "record_noise": 0.25}
+_SPLIT_SHARE = 0.35
+_FOLDS = 5
 
 
-@click.command("demo", short_help="See it work on simulated patients.")
+@click.command("demo")
 @click.option("--report", default="report.html", show_default=True, metavar="FILE", help="HTML report to write.")
 @json_option
-@click.option("--explain", is_flag=True, help="Show in full what the answer rests on.")
-@click.option("--fits", default=200, show_default=True, metavar="N", help="Models to fit to resamples.")
-@click.option("--seed", default=0, show_default=True, metavar="N", help="Seed of the simulation.")
+@explain_option
+@option("--fits N", "Models to fit to resamples.", default=200)
+@option("--seed N", "Seed of the simulation.", default=0)
 def command(report: str, json_path: str | None, explain: bool, fits: int, seed: int) -> None:
     """See it work on simulated patients, for whom the true loss is known. Nothing is downloaded.
 
@@ -22,41 +41,117 @@ def command(report: str, json_path: str | None, explain: bool, fits: int, seed: 
     one side of the split. Where the other piece trains, the model recognises the patient, and its score looks too
     good.
     """
-    from outofcluster.cli.demonstration import run_demo
     from outofcluster.present.report import write_html
 
-    check_outputs({"--report": report, "--json": None if json_path == "-" else json_path}, {})
+    check_files({"--report": report, "--json": json_path}, {})
     demo = run_demo(n_fits=fits, seed=seed)
     out = console(error=on_screen(report, json_path))
     patients, summary = demo.patients, in_options(demo.audit.summary)
-    naive, truth = summary.naive.value, demo.truth
-    groups = f"{len(set(patients.groups.tolist())):,}"
-    records = f"{len(patients.target):,} records"
-    people = f"{len(set(patients.entities.tolist())):,}"
+    groups, people = (f"{len(np.unique(labels)):,}" for labels in (patients.groups, patients.entities))
+    records, truth = f"{len(patients.target):,} records", f"{demo.truth:.4f}"
     for line in (
         f"Simulated: {records} of {people} patients. The linkage left {demo.n_split} of them in two pieces, "
         f"so it counts {groups} patients. The task is to predict who is ill.",
-        f"A 5-fold cross-validation that keeps the linked patients whole shows {100 * naive:.1f} % wrong predictions.",
-        f"{demo.looked_up} patients were looked up by hand. They show that {100 * demo.leakage.rate:.0f} % of the "
+        f"A 5-fold cross-validation that keeps the linked patients whole shows {100 * summary.naive.value:.1f} % wrong "
+        "predictions.",
+        f"{_LOOKED_UP} patients were looked up by hand. They show that {100 * demo.leakage.rate:.0f} % of the "
         f"held-out records (give or take {100 * (demo.leakage.std or 0):.0f} %) have a piece of their patient in "
         "training.",
         "The audit knows no more than that. Because this is a simulation, the truth can be shown beside it: the loss "
         "of models that saw no leaked record, on 3,000 new patients.",
     ):
-        out.print(line, markup=False)
-    show_audit(out, summary, truth=truth, explain=explain)
+        out.print(line)
+    show_audit(out, summary, truth=demo.truth, explain=explain)
     holds = "contains" if demo.covered else "misses, as one in twenty does,"
-    out.print(
-        f"\nThe interval of the corrected loss {holds} the truth, {truth:.4f}.",
-        markup=False,
-        style="bold",
-    )
+    out.print(f"\nThe interval of the corrected loss {holds} the truth, {truth}.", style="bold")
     about = {
         "data": f"simulated with outofcluster.datasets.make_patients: {records} of {people} patients, {groups} groups",
-        "truth": f"{truth:.4f}, of models without leaked records on 3,000 new patients",
+        "truth": f"{truth}, of models without leaked records on 3,000 new patients",
         "command": f"outofcluster demo --fits {fits} --seed {seed}",
     }
     write_html(summary, report, title="Demonstration: simulated patients", about=about)
-    out.print(f"The report is in {report}; open it in a browser and move the slider.", markup=False)
-    if json_path is not None:
-        write_json(json_path, demo.to_json())
+    out.print(f"The report is in {report}; open it in a browser and move the slider.")
+    write_output("--json", json_path, as_json(demo.to_dict()))
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A simulated problem, what the audit says about it, and the truth.
+
+    Attributes
+    ----------
+    patients : Patients
+        The records, the linked groups, and whose records they truly are.
+    leakage : Leakage
+        The rate that the patients show whose records were checked by hand.
+    audit : Audit
+        The audit.
+    truth : float
+        The loss on new patients of models that saw no leaked record.
+    """
+
+    patients: Patients
+    leakage: Leakage
+    audit: Audit
+    truth: float
+
+    @property
+    def n_split(self) -> int:
+        """Patients whose records the linkage left in two groups."""
+        pieces = np.unique(np.stack([self.patients.entities, self.patients.groups]), axis=1)[0]
+        return int((np.bincount(pieces) > 1).sum())
+
+    @property
+    def covered(self) -> bool:
+        """Whether the interval of the corrected loss contains the truth."""
+        assert self.audit.corrected is not None
+        low, high = self.audit.corrected.interval
+        return low <= self.truth <= high
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers of the audit, with the truth."""
+        return self.audit.to_dict() | {"truth": self.truth, "covered": self.covered}
+
+
+def run_demo(*, n_fits: int = 200, seed: int = 0) -> Demo:
+    """Simulate patients and audit a nearest-neighbour model on them."""
+    from sklearn.neighbors import KNeighborsClassifier
+
+    from outofcluster.auditing.run import audit
+
+    state, fits = check_integer("seed", seed, least=0), check_integer("n_fits", n_fits, least=60)
+    data_state, new_state, look_up = np.random.SeedSequence(state).spawn(3)
+    patients = make_patients(_PATIENTS, split_share=_SPLIT_SHARE, random_state=_number(data_state), **_LAW)
+    sample = np.random.default_rng(look_up).choice(_PATIENTS, _LOOKED_UP, replace=False)
+    rows = np.isin(patients.entities, sample)
+    leakage = Leakage.from_true_groups(patients.entities[rows], patients.groups[rows], cv=_FOLDS, of="validation")
+    model = KNeighborsClassifier(5, weights="distance")
+    result = audit(
+        model,
+        patients.data,
+        patients.target,
+        groups=patients.groups,
+        leakage=leakage,
+        error_model="fragments",
+        cv=_FOLDS,
+        n_fits=fits,
+        random_state=state,
+    )
+    return Demo(patients, leakage, result, _truth(model, patients, _number(new_state)))
+
+
+def _truth(model: Any, patients: Patients, seed: int) -> float:
+    """Mean over the folds of the loss on new patients, for models trained without records of held-out patients."""
+    from sklearn.base import clone
+
+    new = make_patients(_NEW, split_share=0.0, random_state=seed, **_LAW)
+    losses = []
+    for fold in make_folds(patients.data, patients.target, patients.groups, _FOLDS):
+        clean = fold.train[~np.isin(patients.entities[fold.train], patients.entities[fold.validation])]
+        fitted = clone(model).fit(patients.data[clean], patients.target[clean])
+        losses.append(float(np.mean(fitted.predict(new.data) != new.target)))
+    return float(np.mean(losses))
+
+
+def _number(sequence: np.random.SeedSequence) -> int:
+    return int(sequence.generate_state(1)[0])

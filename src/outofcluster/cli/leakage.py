@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,26 +9,27 @@ from typing import Any
 import click
 import numpy as np
 
+from outofcluster._base.arguments import check_integer
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.files import check_outputs
-from outofcluster.cli._commas import read_decimal_commas
-from outofcluster.cli._options import json_option
-from outofcluster.cli._print import console, on_screen, write_json
-from outofcluster.cli._suggest import SuggestingGroup
-from outofcluster.cli._table import column, read_table
+from outofcluster.cli.options import SuggestingGroup, encoding_option, example, json_option, option
+from outofcluster.cli.printing import as_json, console, on_screen, write_output
+from outofcluster.cli.running import check_files
+from outofcluster.cli.table import column, read_decimal_commas, read_table
 from outofcluster.errormodels.choose import MODELS
 from outofcluster.leakage.rate import Leakage
 
 _PAIRS = (("left", "right", "probability"), ("unique_id_l", "unique_id_r", "match_probability"))
 """Columns of a file of pairs; the second are those of splink."""
+_MARKS = {"true": True, "1": True, "1.0": True, "yes": True, "false": False, "0": False, "0.0": False, "no": False}
 
-_folds = click.option(
-    "--folds", default=5, show_default=True, metavar="N", help="Folds of the cross-validation to come."
-)
-_encoding = click.option("--encoding", default="utf-8", metavar="NAME", help="Encoding of a CSV file.  [utf-8]")
+_folds = option("--folds N", "Folds of the cross-validation to come.", "cv", default=5)
+_DRAWN = "What was drawn at random: entities (true clusters), records, or clusters (approximate ones).  [entities]"
+_SAMPLED = "Column of true and false: which records were drawn, the others being mates that were looked up."
+_AUDITED = "leakage audited sample.csv --true person --groups patient --drawn records \\\n      --sampled drawn"
+_PRECISION_RECALL = "leakage precision-recall --precision 0.95 --recall 0.9 --file v.csv --groups id"
 
 
-@click.group("leakage", cls=SuggestingGroup, short_help="Compute the leakage rate.")
+@click.group("leakage", cls=SuggestingGroup)
 def command() -> None:
     """Compute the leakage rate that 'outofcluster audit --leakage' asks for.
 
@@ -38,40 +38,17 @@ def command() -> None:
     """
 
 
-@command.command(
-    "audited",
-    epilog="""\b
-Example:
-  outofcluster leakage audited sample.csv --true person --groups patient --drawn records \\
-      --sampled drawn""",
-)
+@command.command("audited", epilog=example(_AUDITED))
 @click.argument("file", metavar="FILE")
-@click.option("--true", "true_column", required=True, metavar="COL", help="Column of the true clusters.")
-@click.option("--groups", required=True, metavar="COL", help="Column of the approximate clusters.")
-@click.option(
-    "--drawn",
-    type=click.Choice(["entities", "records", "clusters"]),
-    default="entities",
-    metavar="KIND",
-    help="What was drawn at random: entities (true clusters), records, or clusters (approximate ones).  [entities]",
-)
-@click.option(
-    "--sampled",
-    metavar="COL",
-    help="Column of true and false: which records were drawn, the others being mates that were looked up.",
-)
+@option("--true COL", "Column of the true clusters.", "true_column", required=True)
+@option("--groups COL", "Column of the approximate clusters.", required=True)
+@option("--drawn KIND", _DRAWN, choices=("entities", "records", "clusters"), default="entities")
+@option("--sampled COL", _SAMPLED)
 @_folds
-@_encoding
+@encoding_option
 @json_option
 def from_audited(
-    file: str,
-    true_column: str,
-    groups: str,
-    drawn: str,
-    sampled: str | None,
-    folds: int,
-    encoding: str,
-    json_path: str | None,
+    file: str, true_column: str, groups: str, sampled: str | None, encoding: str, json_path: str | None, **drawing: Any
 ) -> None:
     """Compute the rate from records whose true clusters were looked up.
 
@@ -79,113 +56,76 @@ def from_audited(
     ones that were drawn: --drawn records --sampled COL. FILE has all of them. Without the mates the rate comes out too
     low.
     """
-    _check(json_path, {"FILE": file})
-    if sampled is not None and drawn == "entities":
-        raise InputError("--drawn must be records or clusters along with --sampled, got entities.")
-    frame = read_table(file, encoding=encoding)
+    check_files({"--json": json_path}, {"FILE": file})
+    frame = read_table(file, encoding=encoding).frame
     if true_column == groups:
         raise InputError(f"--true and --groups must be different columns, got {groups!r} for both.")
     true, approximate = column(frame, true_column, "--true"), column(frame, groups, "--groups")
-    marks = None if sampled is None else _marks(frame, sampled)
-    _show(
-        lambda of: Leakage.from_true_groups(true, approximate, cv=folds, of=of, drawn=drawn, sampled=marks), json_path
-    )
+    drawing["sampled"] = None if sampled is None else _marks(frame, sampled)
+    _show(lambda side: Leakage.from_true_groups(true, approximate, of=side, **drawing), json_path)
 
 
-@command.command(
-    "pairs",
-    epilog="""\b
-Example:
-  outofcluster leakage pairs predictions.parquet visits.csv --groups patient --id visit""",
-)
+@command.command("pairs", epilog=example("leakage pairs predictions.parquet visits.csv --groups patient --id visit"))
 @click.argument("pairs", metavar="PAIRS")
 @click.argument("file", metavar="FILE")
-@click.option("--groups", required=True, metavar="COL", help="Column of FILE with the approximate clusters.")
-@click.option(
-    "--id", "id_column", metavar="COL", help="Column of FILE with the names of records in PAIRS.  [row numbers from 0]"
-)
-@click.option("--left", metavar="COL", help="Column of PAIRS: one record.")
-@click.option("--right", metavar="COL", help="Column of PAIRS: the other one.")
-@click.option("--probability", metavar="COL", help="Column of PAIRS: probability that both belong to one cluster.")
+@option("--groups COL", "Column of FILE with the approximate clusters.", required=True)
+@option("--id COL", "Column of FILE with the names of records in PAIRS.  [row numbers from 0]", "id_column")
+@option("--left COL", "Column of PAIRS: one record.")
+@option("--right COL", "Column of PAIRS: the other one.")
+@option("--probability COL", "Column of PAIRS: probability that both belong to one cluster.")
 @_folds
-@_encoding
+@encoding_option
 @json_option
 def from_pairs(
     pairs: str,
     file: str,
     groups: str,
     id_column: str | None,
-    left: str | None,
-    right: str | None,
-    probability: str | None,
-    folds: int,
+    cv: int,
     encoding: str,
     json_path: str | None,
+    **chosen: str | None,
 ) -> None:
     """Compute the rate from the match probabilities of a linkage tool, one pair of records per line.
 
     The pairs that matter are those below the threshold for a link, so ask the tool for them too. The columns are called
     left, right and probability, or have splink's names, unless you name others.
     """
-    _check(json_path, {"PAIRS": pairs, "FILE": file})
+    check_files({"--json": json_path}, {"PAIRS": pairs, "FILE": file})
     if pairs == file and not Path(file).is_file():
         raise InputError(f"PAIRS and FILE must be different files, got {file!r} for both, which can be read once.")
-    table, frame = read_table(pairs, encoding=encoding), read_table(file, encoding=encoding)
+    table, frame = read_table(pairs, encoding=encoding).frame, read_table(file, encoding=encoding).frame
     usual = next((names for names in _PAIRS if set(names) <= set(table.columns)), _PAIRS[0])
-    names = [chosen or name for chosen, name in zip((left, right, probability), usual, strict=True)]
-    one, two, m = (
-        column(table, name, option, "PAIRS")
-        for name, option in zip(names, ("--left", "--right", "--probability"), strict=True)
-    )
-    read, _ = read_decimal_commas(table[names[2]])
-    m = m if read is None else read.to_numpy()
+    names = [chosen[role] or name for role, name in zip(_PAIRS[0], usual, strict=True)]
+    one, two, m = (column(table, name, f"--{role}", "PAIRS") for role, name in zip(_PAIRS[0], names, strict=True))
+    numbers, _ = read_decimal_commas(table[names[2]])
+    known: dict[str, Any] = {"left": one, "right": two, "probability": m if numbers is None else numbers.to_numpy()}
     approximate = column(frame, groups, "--groups")
     if id_column is None:
-        rows = [_row_numbers(name, values, frame) for name, values in zip(names, (one, two), strict=False)]
+        _check_row_numbers(names[0], one, frame)
+        _check_row_numbers(names[1], two, frame)
     else:
-        known = _places(column(frame, id_column, "--id"), id_column)
-        rows = [_rows(name, values, known, id_column) for name, values in zip(names, (one, two), strict=False)]
-    _show(
-        lambda of: Leakage.from_pair_probabilities(rows[0], rows[1], m, groups=approximate, cv=folds, of=of), json_path
-    )
+        # Names may be numbers in one file and text in the other.
+        ids = _as_text(column(frame, id_column, "--id"))
+        known |= {"left": _as_text(one), "right": _as_text(two), "ids": ids}
+    _show(lambda side: Leakage.from_pair_probabilities(groups=approximate, cv=cv, of=side, **known), json_path)
 
 
-@command.command(
-    "precision-recall",
-    epilog="""\b
-Example:
-  outofcluster leakage precision-recall --precision 0.95 --recall 0.9 --file v.csv --groups id""",
-)
-@click.option("--precision", type=float, metavar="X", required=True, help="Share of the linked pairs that are true.")
-@click.option("--recall", type=float, metavar="X", required=True, help="Share of the true pairs that are linked.")
-@click.option("--precision-std", type=float, metavar="X", help="Standard error of the precision.")
-@click.option("--recall-std", type=float, metavar="X", help="Standard error of the recall.")
-@click.option("--links", type=float, metavar="N", help="Number of linked pairs: all pairs inside clusters.")
-@click.option("--records", type=int, metavar="N", help="Number of records.")
-@click.option("--file", metavar="FILE", help="Count links, records and mates in this table instead.")
-@click.option("--groups", metavar="COL", help="Its column of the approximate clusters.")
-@click.option(
-    "--mates",
-    type=float,
-    metavar="X",
-    help="Mates of a leaking record on the other side.  [by the sizes of --groups, else 1]",
-)
+@command.command("precision-recall", epilog=example(_PRECISION_RECALL))
+@option("--precision X", "Share of the linked pairs that are true.", type=float, required=True)
+@option("--recall X", "Share of the true pairs that are linked.", type=float, required=True)
+@option("--precision-std X", "Standard error of the precision.", type=float)
+@option("--recall-std X", "Standard error of the recall.", type=float)
+@option("--links N", "Number of linked pairs: all pairs inside clusters.", "n_links", type=float)
+@option("--records N", "Number of records.", "n_records", type=int)
+@option("--file FILE", "Count links, records and mates in this table instead.")
+@option("--groups COL", "Its column of the approximate clusters.")
+@option("--mates X", "Mates of a leaking record on the other side.  [by the sizes of --groups, else 1]", type=float)
 @_folds
-@_encoding
+@encoding_option
 @json_option
 def from_precision_recall(
-    precision: float,
-    recall: float,
-    precision_std: float | None,
-    recall_std: float | None,
-    links: float | None,
-    records: int | None,
-    file: str | None,
-    groups: str | None,
-    mates: float | None,
-    folds: int,
-    encoding: str,
-    json_path: str | None,
+    file: str | None, groups: str | None, cv: int, encoding: str, json_path: str | None, **known: Any
 ) -> None:
     """Compute the rate from the pairwise precision and recall of the clustering.
 
@@ -193,41 +133,18 @@ def from_precision_recall(
     Without them and without --mates the rates are upper bounds, because each missed pair is taken to leak a record of
     its own.
     """
-    _check(json_path, {} if file is None else {"--file": file})
-    clusters = None
-    if file is not None:
-        if groups is None:
-            raise InputError("--groups must be given along with --file.")
-        if links is not None or records is not None:
-            given = "--links" if links is not None else "--records"
-            raise InputError(f"{given} must be left out with --file, which is counted instead.")
-        clusters = column(read_table(file, encoding=encoding), groups, "--groups")
-    elif groups is not None:
-        raise InputError("--file must be given along with --groups.")
-    elif links is None or records is None:
-        raise InputError("--links and --records must be given, or --file and --groups.")
-    if folds < 2:
-        raise InputError(f"--folds must be a whole number at least 2, got {folds}.")
-
-    def rate_of(side: Any) -> Leakage:
-        return Leakage.from_precision_recall(
-            precision,
-            recall,
-            validation_share=1 / folds,
-            groups=clusters,
-            n_links=links,
-            n_records=records,
-            mates=mates,
-            of=side,
-            precision_std=precision_std,
-            recall_std=recall_std,
-        )
-
-    _show(rate_of, json_path, at_most=clusters is None and mates is None)
-
-
-def _check(json_path: str | None, inputs: dict[str, str]) -> None:
-    check_outputs({"--json": None if json_path == "-" else json_path}, inputs)
+    check_files({"--json": json_path}, {} if file is None else {"--file": file})
+    if (file is None) != (groups is None):
+        missing, present = ("--groups", "--file") if groups is None else ("--file", "--groups")
+        raise InputError(f"{missing} must be given along with {present}.")
+    if file is not None and groups is not None:
+        for name, option in (("n_links", "--links"), ("n_records", "--records")):
+            if known[name] is not None:
+                raise InputError(f"{option} must be left out with --file, which is counted instead.")
+        known["groups"] = column(read_table(file, encoding=encoding).frame, groups, "--groups")
+    known["validation_share"] = 1 / check_integer("cv", cv, least=2)
+    at_most = file is None and known["mates"] is None
+    _show(lambda side: Leakage.from_precision_recall(of=side, **known), json_path, at_most=at_most)
 
 
 def _show(rate_of: Callable[[Any], Leakage], json_path: str | None, *, at_most: bool = False) -> None:
@@ -237,71 +154,46 @@ def _show(rate_of: Callable[[Any], Leakage], json_path: str | None, *, at_most: 
     words = {"records": "If single records leak", "fragments": "If pieces of clusters leak"}
     for error_model, leakage in rates.items():
         std = "" if leakage.std is None else f" --leakage-std {leakage.std:.3g}"
-        out.print(f"{words[error_model]}:\n    {'at most ' if at_most else ''}{leakage}", markup=False)
+        out.print(f"{words[error_model]}:\n    {'at most ' if at_most else ''}{leakage}")
         if leakage.rate > (most := MODELS[error_model].largest_rate):
-            out.print(f"    That is more than {100 * most:g} %. For such rates nothing can be told.", markup=False)
+            out.print(f"    That is more than {100 * most:g} %. For such rates nothing can be told.")
         else:
-            out.print(f"    audit with: --error-model {error_model} --leakage {leakage.rate:.3g}{std}", markup=False)
-    if json_path is not None:
-        plain = {name: {"rate": rate.rate, "std": rate.std, "of": rate.of} for name, rate in rates.items()}
-        for name in (name for name, rate in rates.items() if rate.at_least):
-            plain[name]["at_least"] = True
-        if at_most:
-            plain = {name: rate | {"at_most": True} for name, rate in plain.items()}
-        write_json(json_path, json.dumps(plain, indent=2, allow_nan=False))
+            out.print(f"    audit with: --error-model {error_model} --leakage {leakage.rate:.3g}{std}")
+    bound = {"at_most": True} if at_most else {}
+    numbers = {name: {"rate": rate.rate, "std": rate.std, "of": rate.of} | bound for name, rate in rates.items()}
+    for name, leakage in rates.items():
+        numbers[name] |= {"at_least": True} if leakage.at_least else {}
+    write_output("--json", json_path, as_json(numbers))
 
 
 def _marks(frame: Any, name: str) -> Any:
     """A column of true and false, also as 1 and 0 or as yes and no."""
-    values = column(frame, name, "--sampled")
-    words = np.array([str(value).strip().lower() for value in values.tolist()])
-    marked, unmarked = np.isin(words, ("true", "1", "1.0", "yes")), np.isin(words, ("false", "0", "0.0", "no"))
-    if not (marked | unmarked).all():
-        wrong = str(values[~(marked | unmarked)][0])
+    words = _as_text(column(frame, name, "--sampled"))
+    wrong = next((word for word in words if word.strip().lower() not in _MARKS), None)
+    if wrong is not None:
         raise InputError(f"--sampled must be a column of true and false, got {wrong!r} in column {name!r}.")
-    return marked
+    return np.array([_MARKS[word.strip().lower()] for word in words])
 
 
-def _row_numbers(name: str, values: Any, frame: Any) -> Any:
-    """Row numbers; where they are none, or may be names as well, a sentence says which column has them."""
-    count, named = len(frame), _column_with(frame, values)
+def _check_row_numbers(name: str, values: Any, frame: Any) -> None:
+    """Refuse what are no row numbers of FILE, and say which of its columns has the values, if there is one."""
+    n_rows, words = len(frame), _as_text(values)
+    named = next((other for other in frame.columns if _has_once(frame[other], words)), None)
     option = "--id COL, the column of FILE that has these values" if named is None else f"--id {named}"
-    if values.dtype.kind in "iu" and values.min() >= 0 and values.max() < count:
-        if named is not None and frame[named].tolist() != list(range(count)):
-            console(error=True).print(f"{name!r} is taken as row numbers; {option} takes it as names.", markup=False)
-        return values
-    raise InputError(
-        f"{name!r} must hold row numbers from 0 to {count - 1}, got {_first_outside(values, count)!r}; give {option}."
-    )
+    numbers = values.dtype.kind in "iu"
+    outside = (values < 0) | (values >= n_rows) if numbers else np.ones(len(values), dtype=bool)
+    if outside.any():
+        wrong = str(values[outside][0])
+        raise InputError(f"{name!r} must hold row numbers from 0 to {n_rows - 1}, got {wrong!r}; give {option}.")
+    if named is not None and frame[named].tolist() != list(range(n_rows)):
+        console(error=True).print(f"{name!r} is taken as row numbers; {option} takes it as names.")
 
 
-def _first_outside(values: Any, count: int) -> str:
-    if values.dtype.kind not in "iu":
-        return str(values[0])
-    return str(values[(values < 0) | (values >= count)][0])
+def _has_once(values: Any, words: list[str]) -> bool:
+    """Whether a column of FILE has no value twice, and all of these."""
+    texts = values.astype(str)
+    return bool(texts.is_unique) and set(words) <= set(texts)
 
 
-def _column_with(frame: Any, values: Any) -> str | None:
-    """The column of FILE without repetitions that has all these values."""
-    wanted = {str(value) for value in values.tolist()}
-    for name in frame.columns:
-        own = frame[name].astype(str)
-        if own.is_unique and wanted <= set(own):
-            return str(name)
-    return None
-
-
-def _places(ids: Any, name: str) -> dict[str, int]:
-    places = {str(label): row for row, label in enumerate(ids.tolist())}
-    if len(places) < len(ids):
-        raise InputError(
-            f"--id must be a column without repetitions, got {name!r} with {len(ids) - len(places)} of them."
-        )
-    return places
-
-
-def _rows(name: str, values: Any, known: dict[str, int], id_column: str) -> Any:
-    unknown = [value for value in values.tolist() if str(value) not in known]
-    if unknown:
-        raise InputError(f"{name!r} must hold values of {id_column!r}, got {str(unknown[0])!r}, which is not one.")
-    return np.array([known[str(value)] for value in values.tolist()], dtype=np.int64)
+def _as_text(values: Any) -> list[str]:
+    return [str(value) for value in values.tolist()]

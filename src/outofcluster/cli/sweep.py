@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import io
-import json
-import shlex
-import sys
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,65 +11,37 @@ from typing import Any
 import click
 
 from outofcluster._base.exceptions import InputError, MissingExtraError
-from outofcluster._base.files import write_whole
-from outofcluster.auditing.beginning import before_fits
-from outofcluster.cli._account import account_printer
-from outofcluster.cli._backend import on_backend
-from outofcluster.cli._error_model import check_data_rate
-from outofcluster.cli._finished import FinishedWork, check_files
-from outofcluster.cli._options import (
-    ERROR_MODELS,
+from outofcluster.cli.options import (
     Problem,
-    confidence_option,
-    fail_on_option,
-    json_option,
-    quietly,
+    data_options,
+    example,
+    option,
+    output_options,
     read_problem,
-    threshold_options,
+    read_rate,
+    sampling_options,
 )
-from outofcluster.cli._print import console, exit_status, on_screen, show_sweep, write_json
-from outofcluster.cli._suggest import read_share
-from outofcluster.cli._words import complain
+from outofcluster.cli.printing import as_json, console, exit_status, on_screen, show_account, show_sweep
+from outofcluster.cli.running import FinishedWork, check_files, command_line, conclude, fitting
 
 _PICTURES = (".png", ".svg", ".pdf")
+_GROUPS = "Linkage threshold and column of its clusters, such as 0.9=tight; once for each threshold."
+_LEAKAGE = "Share that leaks at a threshold, once for each of them; a RATE alone holds for all."
 
-_EPILOG = """\b
-Example:
-  outofcluster sweep visits.csv --target ill --groups 0.5=loose --groups 0.9=tight \\
+_EXAMPLE = """sweep visits.csv --target ill --groups 0.5=loose --groups 0.9=tight \\
       --leakage 0.5=0.02 --leakage 0.9=0.1 --plot visits.png"""
 
 
-@click.command("sweep", short_help="Audit at several linkage thresholds.", epilog=_EPILOG)
-@threshold_options
-@click.option(
-    "--leakage",
-    multiple=True,
-    metavar="[THRESHOLD=]RATE",
-    help="Share that leaks at a threshold, once for each of them; a RATE alone holds for all.",
-)
-@click.option(
-    "--error-model",
-    type=ERROR_MODELS,
-    default="auto",
-    metavar="KIND",
-    help="What leaks: records (RATE is a share of the training records) or fragments (of the held-out ones).  [auto]",
-)
-@confidence_option
-@click.option("--fits", type=int, metavar="N", help="Models to fit at each threshold.  [records: 4000, fragments: 500]")
-@click.option("--no-unmix", is_flag=True, help="Fit no models without the records that look leaked.")
-@click.option("--plot", metavar="FILE", help="Draw the answer: PNG, SVG or PDF.")
-@json_option
-@click.option("--checkpoint", metavar="FILE", help="Keep finished work here.  [a cache, until it is done]")
-@fail_on_option
+@click.command("sweep", epilog=example(_EXAMPLE))
+@data_options(option("--groups THRESHOLD=COL", _GROUPS, required=True, multiple=True))
+@option("--leakage [THRESHOLD=]RATE", _LEAKAGE, multiple=True)
+@sampling_options("Models to fit at each threshold")
+@option("--plot FILE", "Draw the answer: PNG, SVG or PDF.")
+@output_options()
 def command(
     file: str,
     groups: tuple[str, ...],
     leakage: tuple[str, ...],
-    error_model: str,
-    confidence_level: float,
-    folds: int,
-    fits: int | None,
-    no_unmix: bool,
     plot: str | None,
     json_path: str | None,
     checkpoint: str | None,
@@ -89,89 +59,52 @@ def command(
     columns = _by_threshold("--groups", groups)
     rates = _read_rates(leakage)
     _check_picture(plot)
-    files = {"--json": None if json_path == "-" else json_path, "--plot": plot}
-    check_files(file, files, checkpoint)
+    files = {"--json": json_path, "--plot": plot}
+    check_files(files, {"FILE": file}, checkpoint)
     first, *others = dict.fromkeys(columns.values())
     problem = read_problem(file, groups=first, more_groups=tuple(others), **options)
     clusters = {first: problem.records.groups} | problem.records.more_groups
-    out, err = console(error=on_screen(json_path, plot)), console(error=True)
-    parts = [problem.records.about["sha256"], file, "sweep", columns, folds, fits, error_model, options, no_unmix]
-    work = FinishedWork.of(checkpoint, parts)
-    click.get_current_context().call_on_close(work.release)
-    try:
-        with quietly(), on_backend(problem.backend):
-            choices = {"leakage": rates, "error_model": error_model, "confidence_level": confidence_level}
-            choices |= {"cv": folds, "n_fits": fits, "unmix": False if no_unmix else "auto"}
-            choices["random_state"] = options["seed"]
-            by_threshold = {threshold: clusters[name] for threshold, name in columns.items()}
-            printer = account_printer(out, problem.records, problem.account, problem.n_jobs, n_thresholds=len(columns))
-            if "data" in (rates.values() if isinstance(rates, dict) else [rates]):
-                check_data_rate(problem, by_threshold.values(), error_model, folds)
-            with before_fits(printer):
-                result = work.run(lambda path: _sweep(problem, by_threshold, checkpoint=path, **choices))
-    except KeyboardInterrupt:
-        work.stop(err)
-    finally:
-        work.tidy()
-    about = problem.records.about | {"command": shlex.join(["outofcluster", *sys.argv[1:]])}
-    about |= {"data": about["data"].partition(" of ")[0], "groups": ", ".join(groups)}
-    # Whatever was asked for is in its file before anything is shown.
-    written = json.dumps(result.to_dict() | {"about": about}, indent=2, allow_nan=False)
-    failed = [_write(name, path, written, result) for name, path in files.items() if path is not None]
-    show_sweep(out, result)
-    if plot is not None and not failed[-1]:
-        out.print(f"\nThe picture is in {plot}.", markup=False)
-    if json_path == "-":
-        write_json("-", written)
-    for sentence in filter(None, failed):
-        complain(sentence)
-    if any(failed):
-        # The work is kept, so that the same command can write them without another fit.
-        sys.exit(3)
-    work.drop()
-    sys.exit(exit_status([finding for own in result.findings.values() for finding in own], fail_on))
-
-
-def _write(name: str, path: str, text: str, result: Any) -> str:
-    """Write one of the files that were asked for; a sentence if that fails, else nothing."""
-    try:
-        write_whole(name, path, f"{text}\n" if name == "--json" else _picture(result, path))
-    except InputError as error:
-        return str(error)
-    except OSError as error:
-        return f"{name} could not be written to {path!r}: {error.strerror or error}."
-    return ""
+    by_threshold = {threshold: clusters[name] for threshold, name in columns.items()}
+    out = console(error=on_screen(*files.values()))
+    with fitting(problem, partial(show_account, out, problem, n_thresholds=len(columns))):
+        work = FinishedWork.of(checkpoint, problem, file, options | {"groups": groups})
+        result = work.run(lambda path: _sweep(problem, by_threshold, rates, path))
+    about = problem.records.about | {"command": command_line(), "groups": ", ".join(groups)}
+    about["data"] = about["data"].partition(" of ")[0]
+    conclude(
+        out,
+        work,
+        files,
+        {"--json": lambda: as_json(result.to_dict() | {"about": about}), "--plot": lambda: _picture(result, str(plot))},
+        show=lambda: show_sweep(out, result),
+        status=exit_status([finding for findings in result.findings.values() for finding in findings], fail_on),
+    )
 
 
 def _by_threshold(option: str, words: tuple[str, ...]) -> dict[float, str]:
     """Words of the form THRESHOLD=VALUE."""
-    read = dict[float, str]()
+    values = dict[float, str]()
     for word in words:
-        threshold, equals, value = word.partition("=")
+        threshold, _, value = word.partition("=")
         try:
-            number = float(threshold)
+            number = float(threshold if value else "")
         except ValueError:
-            equals = ""
-        if not equals or not value:
-            raise InputError(f"{option} must be THRESHOLD={'COL' if option == '--groups' else 'RATE'}, got {word!r}.")
-        if number in read:
+            form = "COL" if option == "--groups" else "RATE"
+            raise InputError(f"{option} must be THRESHOLD={form}, got {word!r}.") from None
+        if number in values:
             raise InputError(f"{option} must be given once for each threshold, got {number:g} more than once.")
-        read[number] = value
-    return read
+        values[number] = value
+    return values
 
 
 def _read_rates(words: tuple[str, ...]) -> Any:
     """One rate for all thresholds, rates by threshold, or None."""
     if len(words) == 1 and "=" not in words[0]:
-        return _rate(words[0])
-    return {threshold: _rate(value) for threshold, value in _by_threshold("--leakage", words).items()} or None
+        return read_rate(words[0])
+    return {threshold: read_rate(value) for threshold, value in _by_threshold("--leakage", words).items()} or None
 
 
-def _rate(word: str) -> float | str:
-    return word if word == "data" else read_share("--leakage", word, other="data")
-
-
-def _sweep(problem: Problem, groups: dict[float, Any], **choices: Any) -> Any:
+def _sweep(problem: Problem, groups: dict[float, Any], rates: Any, checkpoint: str | None) -> Any:
     from outofcluster.auditing.sweep import sweep
 
     return sweep(
@@ -179,10 +112,10 @@ def _sweep(problem: Problem, groups: dict[float, Any], **choices: Any) -> Any:
         problem.X,
         problem.records.target,
         groups,
-        **problem.scored,
-        n_jobs=problem.n_jobs,
+        leakage=rates,
         progress=True,
-        **choices,
+        checkpoint=checkpoint,
+        **problem.arguments,
     )
 
 

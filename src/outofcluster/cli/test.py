@@ -2,62 +2,41 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from functools import partial
 from typing import Any
 
 import click
 
-from outofcluster._base.files import check_outputs
-from outofcluster.auditing.beginning import before_fits
-from outofcluster.cli._account import account_printer
-from outofcluster.cli._backend import on_backend
-from outofcluster.cli._options import data_options, json_option, quietly, read_problem
-from outofcluster.cli._print import console, on_screen, write_json
-
-_EPILOG = """\b
-Example:
-  outofcluster test visits.csv --target ill --groups patient"""
+from outofcluster.cli.options import data_options, example, json_option, option, read_problem
+from outofcluster.cli.printing import as_json, console, on_screen, show_account, write_output
+from outofcluster.cli.running import check_files, fitting
 
 
-@click.command("test", short_help="Test for a cluster effect.", epilog=_EPILOG)
-@data_options
-@click.option("--alpha", default=0.05, show_default=True, metavar="P", help="Level of the test.")
+@click.command("test", epilog=example("test visits.csv --target ill --groups patient"))
+@data_options()
+@option("--alpha P", "Level of the test.", default=0.05)
 @json_option
-@click.option("--fail-on-effect", is_flag=True, help="Exit with 1 if an effect was found.")
-def command(file: str, folds: int, alpha: float, json_path: str | None, fail_on_effect: bool, **options: Any) -> None:
+@option("--fail-on-effect", "Exit with 1 if an effect was found.")
+def command(file: str, alpha: float, json_path: str | None, fail_on_effect: bool, **options: Any) -> None:
     """Test whether training on records of the held-out clusters makes the model better on them.
 
     If it does, there is something for leakage to act on. Whether a score is inflated is what the audit says. No
     leakage rate is needed, and the audit has the same p-value for the same seed.
     FILE is a CSV or Parquet file.
     """
-    from rich.text import Text
-
     from outofcluster.auditing.effect_test import leakage_test
 
-    check_outputs({"--json": None if json_path == "-" else json_path}, {"FILE": file})
+    check_files({"--json": json_path}, {"FILE": file})
     problem = read_problem(file, **options)
-    about = problem.records.about
-    out = console(error=on_screen(json_path))
-    printer = account_printer(out, problem.records, problem.account, problem.n_jobs)
-    with quietly(), on_backend(problem.backend), before_fits(printer):
+    records, out = problem.records, console(error=on_screen(json_path))
+    with fitting(problem, partial(show_account, out, problem)):
         result = leakage_test(
-            problem.estimator,
-            problem.X,
-            problem.records.target,
-            groups=problem.records.groups,
-            cv=folds,
-            **problem.scored,
-            alpha=alpha,
-            random_state=options["seed"],
-            n_jobs=problem.n_jobs,
+            problem.estimator, problem.X, records.target, groups=records.groups, alpha=alpha, **problem.arguments
         )
-    if json_path is not None:
-        plain = result.to_dict() | {"sentence": result.sentence, "about": about}
-        write_json(json_path, json.dumps(plain, indent=2, allow_nan=False))
-    out.print()
-    out.print(Text(result.outcome, style="bold"))
+    plain = result.to_dict() | {"sentence": result.sentence, "about": records.about}
+    write_output("--json", json_path, as_json(plain))
+    out.print(f"\n{result.outcome}", style="bold")
     for line in str(result).split("\n")[1:]:
-        out.print(Text(line))
+        out.print(line)
     sys.exit(int(fail_on_effect and result.rejected))

@@ -27,9 +27,9 @@ from outofcluster.curves.operator import BinomialOperator
 from outofcluster.curves.points import Points
 
 _GRID = 200
+"""Number of decays: with the default cap the amplifications of neighbours differ by less than 1 %."""
 _MOST_AMPLIFICATION = 1e100
 """Largest bound on the amplification that the arithmetic takes."""
-"""Number of decays: with the default cap the amplifications of neighbours differ by less than 1 %."""
 
 
 @dataclass(eq=False)

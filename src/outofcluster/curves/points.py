@@ -88,14 +88,17 @@ def check_points(
     if weights is None:
         return Points(levels, losses, size, _precision_weights(known_errors), known_errors)
     checked_weights = check_vector("weights", weights)
-    if len(checked_weights) != len(levels):
-        raise InputError(
-            f"weights must have one weight for each level of p, got {len(checked_weights)} for {len(levels)} levels."
-        )
+    _check_count("weights", "weight", checked_weights, len(levels))
     if checked_weights.min() <= 0:
         i = int(checked_weights.argmin())
         raise InputError(f"weights must be positive, got weights[{i}] = {checked_weights[i]:g}.")
     return Points(levels, losses, size, checked_weights, known_errors)
+
+
+def _check_count(name: str, noun: str, values: Array, n_levels: int) -> None:
+    """Refuse values that are not one for each level."""
+    if len(values) != n_levels:
+        raise InputError(f"{name} must have one {noun} for each level of p, got {len(values)} for {n_levels} levels.")
 
 
 def _check_points_of_sizes(
@@ -155,27 +158,25 @@ def check_losses(b: ArrayLike, n_levels: int) -> Array:
 
 def check_indices(j: ArrayLike, n: int, name: str = "j") -> NDArray[np.int64]:
     """Whole numbers in [0, n], of any shape: the positions at which a curve has a value."""
+    must = f"{name} must hold whole numbers between 0 and {n}"
     try:
         positions = np.asarray(j)
     except Exception:
-        raise InputError(f"{name} must hold whole numbers between 0 and {n}, got {short(j)}.") from None
+        raise InputError(f"{must}, got {short(j)}.") from None
     kind = positions.dtype.kind
     masked = isinstance(j, np.ma.MaskedArray)
     if masked or kind not in "iuf" or (kind == "f" and not (positions == np.floor(positions)).all()):
-        raise InputError(f"{name} must hold whole numbers between 0 and {n}, got {short(j)}.")
-    if positions.size and (positions.min() < 0 or positions.max() > n):
-        outside = positions[(positions < 0) | (positions > n)].ravel()[0]
-        raise InputError(f"{name} must hold whole numbers between 0 and {n}, got {outside:g}.")
+        raise InputError(f"{must}, got {short(j)}.")
+    outside = positions[(positions < 0) | (positions > n)].ravel()
+    if outside.size:
+        raise InputError(f"{must}, got {outside[0]:g}.")
     return positions.astype(np.int64)
 
 
 def _check_errors(standard_errors: ArrayLike, n_levels: int) -> Array | None:
     """Standard errors of the losses; None where one of them is not known (a level with a single replicate)."""
     errors = check_vector("standard_errors", standard_errors, finite=False)
-    if len(errors) != n_levels:
-        raise InputError(
-            f"standard_errors must have one value for each level of p, got {len(errors)} for {n_levels} levels."
-        )
+    _check_count("standard_errors", "value", errors, n_levels)
     if (errors < 0).any():
         i = int(np.flatnonzero(errors < 0)[0])
         raise InputError(f"standard_errors must not be negative, got standard_errors[{i}] = {errors[i]:g}.")
@@ -190,7 +191,5 @@ def _precision_weights(errors: Array | None) -> Array | None:
     # Weights do not depend on the unit of the errors. In a power of two near the middle one, no square is too large or
     # too small, and nothing is rounded.
     unit = np.frexp(middle)[1]
-    own, middle = np.ldexp(errors, -unit), np.ldexp(middle, -unit)
-    precision = 1 / np.maximum(own, 0.05 * middle) ** 2
-    weights: Array = precision / precision.mean()
-    return weights
+    precision = 1 / np.maximum(np.ldexp(errors, -unit), 0.05 * np.ldexp(middle, -unit)) ** 2
+    return np.asarray(precision / precision.mean())

@@ -42,7 +42,7 @@ class LeakageCheck:
     ...     estimator_=KNeighborsClassifier(3), X=patients.data, y=patients.target, split_indices=folds
     ... )
     >>> print(check.check_function(report))
-    Error rate 0.334 → 0.355 on new clusters. Cross-validation is too optimistic by 0.021 (0.006 to 0.035).
+    Error rate 0.334 → 0.355 on new clusters. Cross-validation is too optimistic by 0.021 (0.008 to 0.034).
     """
 
     groups: Any

@@ -48,9 +48,10 @@ from a piece of it that trains. It needs no leakage rate, and no cut is imitated
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -282,55 +283,64 @@ class Weighting:
         return cls(everything, np.ones(n_levels), np.full(n_levels, strata, dtype=np.int64))
 
 
-class Resampler(Protocol):
+class Resampler(ABC):
     """What the sampling loop asks of a strategy."""
 
+    n_train_pool: int
+    """Records of T̂."""
+
     @property
+    @abstractmethod
     def size(self) -> int:
         """Size n of the binomial operator: how many things can leak."""
 
     @property
     def kernel_size(self) -> int | None:
         """Records that a compiled kernel draws; None where none can draw like this."""
+        return None
 
     @property
     def adaptive(self) -> bool:
         """Whether fits may be spread over its own levels by the noise that a first round shows."""
+        return False
 
+    @abstractmethod
     def levels(self, largest: float | None) -> Array:
         """The injected fractions to sample where none are asked for."""
 
     def check(self, levels: Array) -> None:
         """Refuse fractions that cannot be drawn."""
+        _check_fractions(levels, 0.0)
 
     def spread(self, levels: Array, shares: Array, budget: int) -> Rows:
         """The number of fits of each level, by the share that each should have."""
+        return allocate(shares, budget, least=2 if budget >= 2 * len(shares) else 1)
 
+    @abstractmethod
     def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
         """One resample."""
 
     def weighting(self, levels: Array) -> Weighting:
         """What the weights of each level leave."""
+        return Weighting.none(len(levels), self.n_train_pool)
 
+    @abstractmethod
     def describe(self) -> dict[str, Any]:
         """What samples that are merged must share."""
 
     def details(self) -> dict[str, Any]:
         """What a run that goes on must share beyond that."""
+        return {}
 
 
-def _check_fractions(levels: Array, least: float = 0.0) -> None:
+def _check_fractions(levels: Array, least: float) -> None:
     if levels.min() < least or levels.max() > 1:
         wrong = levels[(levels < least) | (levels > 1)][0]
         raise InputError(f"injected must hold fractions between 0 and 1, got {wrong:g}.")
 
 
-def _spread(shares: Array, budget: int) -> Rows:
-    return allocate(shares, budget, least=2 if budget >= 2 * len(shares) else 1)
-
-
 @dataclass(frozen=True)
-class DrawRecords:
+class DrawRecords(Resampler):
     """Single records leak, independently: the paper's model."""
 
     n_train: int
@@ -369,22 +379,6 @@ class DrawRecords:
             largest = largest_level(self.n_train, self.n_validation_pool, self.replace)
         return extrapolation_design(3, 1000, largest).injected
 
-    def check(self, levels: Array) -> None:
-        """Refuse fractions that cannot be drawn."""
-        _check_fractions(levels)
-
-    def spread(self, levels: Array, shares: Array, budget: int) -> Rows:
-        """Fits in proportion to the shares."""
-        return _spread(shares, budget)
-
-    def is_weighted(self, injected: float) -> bool:
-        """No level is drawn by weights."""
-        return False
-
-    def weighting(self, levels: Array) -> Weighting:
-        """Everything is left."""
-        return Weighting.none(len(levels), self.n_train_pool)
-
     def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
         """Algorithm 1's resample."""
         from_train, from_validation = draw_records(
@@ -398,13 +392,9 @@ class DrawRecords:
         """Size and way of drawing."""
         return {"error_model": "records", "n_train": self.n_train, "replace": self.replace}
 
-    def details(self) -> dict[str, Any]:
-        """Nothing else."""
-        return {}
-
 
 @dataclass(frozen=True)
-class WeighRecords:
+class WeighRecords(Resampler):
     """Training records are drawn, or kept, by weights at negative fractions, and at all of them if ``always``.
 
     Attributes
@@ -434,11 +424,6 @@ class WeighRecords:
         """Number of training records."""
         return self.plain.n_train
 
-    @property
-    def adaptive(self) -> bool:
-        """Its levels depend on what the weights allow."""
-        return False
-
     def levels(self, largest: float | None) -> Array:
         """Those of the optimal extrapolation design, which are not negative."""
         return self.plain.levels(largest)
@@ -450,7 +435,7 @@ class WeighRecords:
 
     def spread(self, levels: Array, shares: Array, budget: int) -> Rows:
         """Every part of V̂ is scored by as many replicates of a weighted level."""
-        fits, parts = _spread(shares, budget), self.weighting(levels).strata
+        fits, parts = super().spread(levels, shares, budget), self.weighting(levels).strata
         in_turn = np.maximum(np.rint(fits / parts), 2).astype(np.int64) * parts
         return np.where(parts > 1, in_turn, fits)
 
@@ -503,7 +488,7 @@ class WeighRecords:
 
 
 @dataclass(frozen=True)
-class CutPieces:
+class CutPieces(Resampler):
     """Pieces of whole clusters leak: what record linkage does when it splits an entity.
 
     Attributes
@@ -557,23 +542,9 @@ class CutPieces:
         """Number of clusters that can be cut."""
         return len(self.sizes)
 
-    @property
-    def kernel_size(self) -> int | None:
-        """No kernel cuts clusters."""
-        return None
-
-    @property
-    def adaptive(self) -> bool:
-        """A line needs no levels that noise decides on."""
-        return False
-
     def levels(self, largest: float | None) -> Array:
         """A few levels for a line."""
         return np.linspace(0, 1, _PIECE_LEVELS)
-
-    def check(self, levels: Array) -> None:
-        """Refuse fractions that are none."""
-        _check_fractions(levels)
 
     @property
     def _turns(self) -> int:
@@ -583,7 +554,7 @@ class CutPieces:
     def spread(self, levels: Array, shares: Array, budget: int) -> Rows:
         """Every level has equally many replicates of laws that take turns, but for an odd fit."""
         if not isinstance(self.law, AssumedCuts) or budget < 2 * len(levels):
-            return _spread(shares, budget)
+            return super().spread(levels, shares, budget)
         fits = 2 * allocate(shares, budget // 2, least=1)
         fits[-1] += budget % 2
         return fits
@@ -669,13 +640,9 @@ class CutPieces:
         name = "second-fragments" if self.second else "fragments"
         return {"error_model": name, "n_train": self.n_train, "clusters": self.size, "law": plain(self.law)}
 
-    def details(self) -> dict[str, Any]:
-        """Nothing else."""
-        return {}
-
 
 @dataclass(frozen=True)
-class WithoutClusters:
+class WithoutClusters(Resampler):
     """T̂ without the likeliest pieces of held-out entities, or without as many other clusters.
 
     Attributes
@@ -709,26 +676,12 @@ class WithoutClusters:
         """Number of scored records."""
         return len(self.scored)
 
-    @property
-    def kernel_size(self) -> int | None:
-        """No kernel leaves clusters out."""
-        return None
-
-    @property
-    def adaptive(self) -> bool:
-        """There are two levels, which count alike."""
-        return False
-
     def levels(self, largest: float | None) -> Array:
         """The level without the pieces, and the one without other clusters."""
         return np.array([-1.0, 0.0])
 
     def check(self, levels: Array) -> None:
         """There are no other levels."""
-
-    def spread(self, levels: Array, shares: Array, budget: int) -> Rows:
-        """Fits in proportion to the shares."""
-        return _spread(shares, budget)
 
     def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
         """All of T̂ but the pieces, or all but other clusters of the same sizes."""

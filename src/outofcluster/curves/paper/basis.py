@@ -1,4 +1,6 @@
-r"""The basis curve: any functions ψ_k on [0, 1] (paper, Section 5.1).
+r"""The two curves that are plain least squares in e.
+
+**The basis curve**: any functions ψ_k on [0, 1] (paper, Section 5.1).
 
 .. math:: e_j = \sum_k ξ_k ψ_k(j/n), \qquad (AΨ)_{ik} = E\, ψ_k(J/n),\ J ∼ \mathrm{Binomial}(n, p_i),
 
@@ -6,9 +8,8 @@ solved for ξ by least squares; :math:`\hat e_0 = \sum_k ξ_k ψ_k(0)`. Theorem 
 large n when the functions are unisolvent. For a given n and given levels the rank of AΨ decides, so the rank is what is
 checked: the columns are scaled to norm 1 and factored by QR with pivoting, and a message names those that the others
 already span.
-"
 
-The least-squares curve: B3, the paper's Algorithm 1, with its last line corrected.
+**The least-squares curve**: B3, the paper's Algorithm 1, with its last line corrected.
 
 .. math:: \hat e = (A^\top W A)^{-1} A^\top W b = (W^{1/2} A)^+ W^{1/2} b .
 
@@ -16,7 +17,6 @@ The least-squares curve: B3, the paper's Algorithm 1, with its last line correct
 singular values at the level of rounding, the pseudo-inverse gives the solution of minimum norm. This is the one method
 that needs the whole matrix A. Its condition number grows like 2^n, so with more than a dozen records e_0 is mostly
 noise, or mostly a result of the minimum norm. The other methods exist for that reason.
-"
 """
 
 from __future__ import annotations

@@ -21,9 +21,8 @@ for decreasing e
 
 (With representatives, :math:`S_g/|g|` is the medoid itself, as in the paper.) The bound holds for the solution without
 penalty and constraints.
-"
 
-Partitions of the positions 0, …, n into groups whose columns of A are alike.
+**Partitions** of the positions 0, …, n into groups whose columns of A are alike.
 
 The radius of a partition is ε = max_j ‖A_j - S_{r(j)}/|r(j)|‖. Its maximum over all n + 1 columns is taken over
 a bounded number of them: all of them while they are few, otherwise those that matter. Columns vanish between the bells

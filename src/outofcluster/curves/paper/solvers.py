@@ -1,4 +1,6 @@
-r"""Sum of two norms, without constraints or under sign constraints, for dense problems.
+r"""The solvers of the trend filter and of the sketch: sums of two norms, by active sets or as cone programs.
+
+**Dense problems**, without constraints or under sign constraints.
 
 .. math:: \min_z\ ψ(z) = ‖Bz - b‖ + λ‖Ez‖ \quad\text{with } z_i ≥ 0 \text{ for the bounded } i .
 
@@ -24,9 +26,8 @@ Without constraints, and with Ez the leading part u of z = (u, a), no iteration 
 unpenalised a is projected out, M = (I - QQᵀ)B_u and c = (I - QQᵀ)b with Q an orthonormal basis of B_a, and the
 singular values s of M = USVᵀ give, with β = Uᵀc, u(μ) = V s/(s²+μ) β in closed form, so that only the scalar
 equation μd/r = λ is left.
-"
 
-Sum of two norms under linear constraints, as a second-order cone program.
+**Linear constraints**, as a second-order cone program.
 
 .. math:: \min_x\ ‖Ax - b‖ + λ‖Ex‖ \quad\text{with } Cx ≥ 0,\ Zx = 0,
 
@@ -34,11 +35,9 @@ written for Clarabel as min t₁ + t₂ with (t₁, Ax - b) and (t₂, λEx) in 
 1, so that the solver's tolerances are relative to it. The first run aims at 1e-10 in gap and feasibility. Where the
 solver stalls on the way (typically because a norm is 0 at the minimum), a second run aims at 1e-8, which is cvxpy's
 accuracy. If that one does not come below 1e-7 either, an error gives the solver's status.
-"
 
-How the trend filter represents a curve: by its values on the index grid, or by a spline.
-
-Either way there are coefficients c⁽⁰⁾, and the coefficients of the i-th derivative follow by weighted differences,
+**A curve is represented** by its values on the index grid, or by a spline. Either way there are coefficients c⁽⁰⁾, and
+the coefficients of the i-th derivative follow by weighted differences,
 
 .. math:: c^{(i+1)}_j = (c^{(i)}_{j+1} - c^{(i)}_j) / h^{(i)}_j ,
 
@@ -55,25 +54,22 @@ spline
     (pieces)⁴ rather than n⁴.
 
 The minimiser on the grid is smooth between levels, so a spline loses little: see the benchmark.
-"
 
-Trend filtering of coefficients under shape constraints, which the trend filter and the sketch both need.
+**Trend filtering** of such coefficients under shape constraints is what the trend filter and the sketch both need.
 
 .. math:: \min_c\ ‖Ac - b‖ + λ\,‖R c^{(k)}‖ ,
 
-with c and its derivatives as in :mod:`.._representation`, under any of these constraints: c decreasing (c⁽¹⁾ ≤ 0), c
+under any of these constraints: c decreasing (c⁽¹⁾ ≤ 0), c
 convex (c⁽²⁾ ≥ 0), c ≥ 0. There are three methods, and the first that converges gives the answer:
 
 dense
     For equal steps and few unknowns. Without constraints the k-th differences are coordinates in which the
-    penalty is the identity; if that curve violates the constraints, an active-set method takes over
-    (:mod:`.active_set`).
+    penalty is the identity; if that curve violates the constraints, an active-set method takes over.
 direct
     A cone program in c. It is accurate where the penalty is weak; a strong one multiplies rounding errors by λh⁻ᵏ.
 chained
     A cone program in c, c⁽¹⁾, …, c⁽ᵏ⁾, tied by the equations h⁽ⁱ⁾c⁽ⁱ⁺¹⁾ = Δc⁽ⁱ⁾, so that no power h⁻ᵏ appears.
     It is well conditioned however strong the penalty is.
-"
 """
 
 from __future__ import annotations
@@ -537,15 +533,13 @@ def _ties(steps: Sequence[Array], sizes: Sequence[int], unit: float, balance: fl
     They are written entry by entry: putting sparse blocks together would take longer than the solver does, and
     intervals need hundreds of solutions.
     """
-    own = np.concatenate([start + np.arange(len(step)) for start, step in zip(_starts(sizes), steps, strict=False)])
-    place = np.arange(len(own))
-    derivative = np.concatenate(
-        [start + np.arange(len(step)) for start, step in zip(_starts(sizes)[1:], steps, strict=True)]
-    )
-    ones = np.full(len(own), balance)
+    left = np.concatenate([start + np.arange(len(step)) for start, step in zip(_starts(sizes), steps, strict=False)])
+    # Each block has one unknown more than there are differences of it, and the next block is that of the differences.
+    derivative = np.arange(len(left)) + sizes[0]
+    ones = np.full(len(left), balance)
     values = np.concatenate([-ones, ones, balance * (-unit * np.concatenate(steps))])
-    columns = np.concatenate([own, own + 1, derivative])
-    return sparse.coo_matrix((values, (np.tile(place, 3), columns)), shape=(len(own), sum(sizes)))
+    columns = np.concatenate([left, left + 1, derivative])
+    return sparse.coo_matrix((values, (np.tile(np.arange(len(left)), 3), columns)), shape=(len(left), sum(sizes)))
 
 
 def _starts(sizes: Sequence[int]) -> list[int]:

@@ -15,8 +15,8 @@ the noise.
 condition of Theorem 3.2, so it is an option.
 
 The curve is represented by its values on the index grid while n is small or ``scale="index"``, otherwise by a spline
-whose size does not depend on n (:mod:`._representation`). An active-set method or a cone solver finds the minimum
-(:mod:`._solvers.trend`).
+whose size does not depend on n. An active-set method or a cone solver finds the minimum
+(:mod:`outofcluster.curves.paper.solvers`).
 """
 
 from __future__ import annotations

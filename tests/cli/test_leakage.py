@@ -1,31 +1,23 @@
 """``outofcluster leakage``: the three ways to a rate, each as in Python, for both error models."""
 
 import json
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from outofcluster.cli import main
 from outofcluster.leakage.rate import Leakage
 
 AUDITED = ("audited", "visits.csv", "--true", "person", "--groups", "patient")
 OF_TABLE = ("precision-recall", "--precision", "1", "--recall", "0.9", "--file", "visits.csv", "--groups", "patient")
-PAIRS = ("pairs", "visits.csv", "visits.csv", "--groups", "patient", "--probability", "person")
+PAIRS = ("pairs", "visits.csv", "visits.csv", "--groups", "patient", "--probability", "half")
+LINKS = ("--links", "9", "--records", "9")
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
+def run(main_of, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-
-    def get(*words):
-        monkeypatch.setattr(sys, "argv", ["outofcluster", "leakage", *words])
-        with pytest.raises(SystemExit) as left:
-            main()
-        return left.value.code or 0, *capsys.readouterr()
-
-    return get
+    return lambda *words: main_of("leakage", *words)
 
 
 @pytest.fixture
@@ -141,92 +133,71 @@ def test_json_on_the_screen_and_rates_beyond_use(run):
     assert json.loads(out)["records"]["std"] is None
 
 
-@pytest.mark.usefixtures("linked")
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (
-            ("audited", "visits.csv", "--true", "persn", "--groups", "patient"),
-            "--true must be a column of FILE, got 'persn'",
-        ),
-        (
-            ("audited", "visits.csv", "--true", "person", "--groups", "person"),
-            "must be different columns, got 'person'",
-        ),
-        (
-            ("audited", "visits.csv", "--true", "person", "--groups", "patient", "--sampled", "visit"),
-            "--drawn must be records or clusters along with --sampled, got entities.",
-        ),
-        (
-            (*AUDITED, "--drawn", "records", "--sampled", "visit"),
-            "--sampled must be a column of true and false, got 'v0' in column 'visit'.",
-        ),
-        (
-            (*AUDITED, "--drawn", "clusters", "--sampled", "first"),
-            "--sampled must be True for all records of a drawn cluster, or for none, got some of them.",
-        ),
-        (("audited", "nowhere.csv", "--true", "a", "--groups", "b"), "FILE must exist, got 'nowhere.csv'."),
-        (
-            ("audited", "visits.csv", "--true", "person", "--groups", "patient", "--folds", "1"),
-            "--folds must be a whole number at least 2, got 1.",
-        ),
-        (
-            ("audited", "visits.csv", "--true", "person", "--groups", "patient", "--json", "no/o.json"),
-            "--json must lie in a folder that exists, got 'no/o.json'.",
-        ),
-        (("pairs", "visits.csv", "visits.csv", "--groups", "patient"), "--left must be a column of PAIRS, got 'left'"),
-        (
-            (*PAIRS, "--left", "visit", "--right", "visit"),
-            "'visit' must hold row numbers from 0 to 799, got 'v0'; give --id visit.",
-        ),
-        (
-            (*PAIRS, "--left", "visit", "--right", "visit", "--id", "person"),
-            "--id must be a column without repetitions, got 'person' with 600 of them.",
-        ),
-        (
-            (*PAIRS, "--left", "patient", "--right", "visit", "--id", "visit"),
-            "'patient' must hold values of 'visit', got '",
-        ),
-        (
-            ("precision-recall", "--precision", "1.2", "--recall", "0.9", "--links", "9", "--records", "9"),
-            "--precision must lie",
-        ),
-        (
-            ("precision-recall", "--precision", "1", "--recall", "0.9"),
-            "--links and --records must be given, or --file and",
-        ),
-        (
-            ("precision-recall", "--precision", "1", "--recall", "0.9", "--file", "visits.csv"),
-            "--groups must be given along",
-        ),
-        (
-            ("precision-recall", "--precision", "1", "--recall", "0.9", "--groups", "patient"),
-            "--file must be given along with --groups.",
-        ),
-        (
-            (*OF_TABLE, "--links", "9"),
-            "--links must be left out with --file, which is counted instead.",
-        ),
-        (
-            (
-                "precision-recall",
-                "--precision",
-                "1",
-                "--recall",
-                "0.9",
-                "--links",
-                "9",
-                "--records",
-                "9",
-                "--folds",
-                "1",
-            ),
-            "--folds must be a whole number at least 2, got 1.",
-        ),
-    ],
-)
-def test_bad_input_is_one_sentence(run, words, message):
+COUNTED = ("precision-recall", "--precision", "1", "--recall", "0.9")
+
+REFUSED = {
+    "a misspelt column": (
+        ("audited", "visits.csv", "--true", "persn", "--groups", "patient"),
+        "--true must be a column",
+    ),
+    "one column for both": (("audited", "visits.csv", "--true", "person", "--groups", "person"), "different columns"),
+    "drawn entities that are marked": (
+        (*AUDITED, "--sampled", "first"),
+        "--sampled must be None for --drawn entities, where all records of drawn entities are audited.",
+    ),
+    "no marks": (
+        (*AUDITED, "--drawn", "records", "--sampled", "visit"),
+        "--sampled must be a column of true and false, got 'v0' in column 'visit'.",
+    ),
+    "one fold": ((*AUDITED, "--folds", "1"), "--folds must be a whole number at least 2, got 1."),
+    "no columns of pairs": (
+        ("pairs", "visits.csv", "visits.csv", "--groups", "patient"),
+        "--left must be a column of PA",
+    ),
+    "names without --id": (
+        (*PAIRS, "--left", "visit", "--right", "visit"),
+        "'visit' must hold row numbers from 0 to 799, got 'v0'; give --id visit.",
+    ),
+    "rows outside": (
+        (*PAIRS, "--left", "patient", "--right", "patient"),
+        "'patient' must hold row numbers from 0 to 799, got '1000'; give --id COL, the column of FILE that has these",
+    ),
+    "names that are repeated": (
+        (*PAIRS, "--left", "visit", "--right", "visit", "--id", "person"),
+        "--id must name every record once, got",
+    ),
+    "names that are unknown": (
+        (*PAIRS, "--left", "patient", "--right", "visit", "--id", "visit"),
+        "--left must name records of ids, got '0', which is not one.",
+    ),
+    "one pipe for two tables": (
+        ("pairs", "-", "-", "--groups", "patient"),
+        "PAIRS and FILE must be different files, got '-' for both, which can be read once.",
+    ),
+    "a precision above 1": (("precision-recall", "--precision", "1.2", *COUNTED[3:], *LINKS), "--precision must lie"),
+    "nothing to count": (COUNTED, "--links must be a number, or groups given, from which it is counted, got None"),
+    "a file alone": ((*COUNTED, "--file", "visits.csv"), "--groups must be given along with --file."),
+    "clusters alone": ((*COUNTED, "--groups", "patient"), "--file must be given along with --groups."),
+    "counted twice": ((*OF_TABLE, "--links", "9"), "--links must be left out with --file, which is counted instead."),
+    "one fold to count in": ((*COUNTED, *LINKS, "--folds", "1"), "--folds must be a whole number at least 2, got 1."),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals_are_one_sentence(run, linked, name):
+    words, message = REFUSED[name]
+    linked.assign(half=0.5, first=np.arange(800) % 4 == 0).to_csv("visits.csv", index=False)
     status, out, err = run(*words)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert err.startswith("outofcluster: ")
     assert message in err
+
+
+def test_row_numbers_that_may_be_names_are_said_to_be_row_numbers(run, linked):
+    linked.assign(number=np.arange(800)[::-1]).to_csv("visits.csv", index=False)
+    pd.DataFrame({"left": [1, 9], "right": [2, 30], "probability": 0.3}).to_csv("pairs.csv", index=False)
+    status, _, err = run("pairs", "pairs.csv", "visits.csv", "--groups", "patient")
+    assert status == 0
+    assert err == "'left' is taken as row numbers; --id number takes it as names.\n" + (
+        "'right' is taken as row numbers; --id number takes it as names.\n"
+    )

@@ -1,0 +1,223 @@
+"""Options that commands share, how their values are read, and the problem that they describe.
+
+An option has the name of the argument of `audit` that it stands for, so that it is passed on as it is.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import click
+
+from outofcluster._base.exceptions import InputError
+from outofcluster.cli.models import MODELS, TAKE_INFINITE, load_model, make_model, suggest, wanted_target
+from outofcluster.cli.table import Records, first_names, read_records
+from outofcluster.errormodels.choose import MODELS as ERROR_MODELS
+from outofcluster.errormodels.pieces import _FITS_OF_PIECES
+
+
+class SuggestingGroup(click.Group):
+    """A group of commands that names the one which was probably meant."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """The command, or an error with a suggestion."""
+        name, names = args[0], self.list_commands(ctx)
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            hint = suggest(name, names)
+            hint = f" (there are: {', '.join(names)})." if hint == "." else hint
+            raise click.UsageError(f"No such command {name!r}{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def _read_backend(context: click.Context, option: click.Parameter, backend: str) -> tuple[str, str]:
+    """The kind of backend and its address; refuses what is neither of the three."""
+    kind, separator, address = backend.partition("://")
+    if backend == "local" or (kind in ("dask", "ray") and separator and address):
+        return kind, address
+    raise InputError(f"--backend must be local, dask://HOST:PORT or ray://HOST:PORT, got {backend!r}.")
+
+
+_OF_COLUMNS = ("target", "groups", "more_groups", "drop", "keep", "drop_missing_target", "encoding")
+"""Options that say what the columns of a table are."""
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def option(words: str, text: str, name: str = "", *, choices: Sequence[str] = (), **settings: Any) -> Decorator:
+    """An option such as "--folds N" with its help; one without a second word is switched on.
+
+    ``name`` is the argument for which it stands, where that is called otherwise, and ``choices`` are its values.
+    """
+    flag, _, metavar = words.partition(" ")
+    if choices:
+        settings["type"] = click.Choice(choices)
+    settings["show_default"] = isinstance(settings.get("default"), int | float)
+    names = [flag, name] if name else [flag]
+    return click.option(*names, metavar=metavar or None, is_flag=None if metavar else True, help=text, **settings)
+
+
+def example(words: str) -> str:
+    """The end of a help text: an example."""
+    return f"\b\nExample:\n  outofcluster {words}"
+
+
+encoding_option = option("--encoding NAME", "Encoding of a CSV file.  [utf-8]", default="utf-8")
+json_option = option("--json FILE", "Write the numbers as JSON; - for the screen.", "json_path")
+explain_option = option("--explain", "Show in full what the answer rests on.")
+_GROUPS = option("--groups COL", "Column of the clusters, never a feature.", required=True)
+
+
+def data_options(groups: Decorator = _GROUPS) -> Decorator:
+    """The options that say what is modelled; ``groups`` is the one that names the clusters."""
+    backends = "local, dask://HOST:PORT or ray://HOST:PORT.  [local]"
+    tasks = ("classification", "regression")
+    return _together(
+        click.argument("file", metavar="FILE"),
+        option("--target COL", "Column to predict.", required=True),
+        groups,
+        option("--drop COL", "Column to leave out; may be repeated.", multiple=True),
+        option("--keep COL", "Feature that is no id although it looks like one.", multiple=True),
+        option("--drop-missing-target", "Leave out records without a target."),
+        encoding_option,
+        option("--task KIND", "classification or regression.  [by the target]", choices=tasks),
+        option("--model NAME", f"{', '.join(MODELS)}, or module:object.  [by the task]"),
+        option("--loss NAME", "Loss, such as zero_one, squared_error or brier."),
+        option("--scoring NAME", "Metrics of scikit-learn by commas: roc_auc,f1.", multiple=True),
+        option("--folds N", "Folds of the cross-validation.", "cv", default=5),
+        option("--seed N", "The same seed gives the same numbers.", "random_state", default=0),
+        option("--jobs N", "Workers, -1 for all.  [1 for linear models, else -1]", "n_jobs", type=int),
+        option("--backend WHERE", backends, default="local", callback=_read_backend),
+    )
+
+
+def sampling_options(models: str) -> Decorator:
+    """The options that say how an audit samples; ``models`` says in words what is counted by --fits."""
+    # A third of the fits for records is added below the leakage rate, and some for fragments without likely pieces.
+    records, fragments = ERROR_MODELS["records"].n_fits, ERROR_MODELS["fragments"].n_fits
+    usual = f"records: {records + records // 3}, fragments: {fragments + _FITS_OF_PIECES}"
+    kinds = "records (RATE is a share of the training records) or fragments (of the held-out ones).  [auto]"
+    unmix = "Fit no models without the records that look leaked."
+    return _together(
+        option("--error-model KIND", f"What leaks: {kinds}", choices=("auto", "records", "fragments"), default="auto"),
+        option("--confidence-level P", "Confidence level of the intervals.", default=0.95),
+        option("--fits N", f"{models}.  [{usual}]", "n_fits", type=int),
+        option("--no-unmix", unmix, "unmix", callback=lambda _, __, off: False if off else "auto"),
+    )
+
+
+def output_options() -> Decorator:
+    """The options that say what becomes of the numbers and of finished work."""
+    levels = ("note", "info", "warning", "severe", "never")
+    failing = "Exit 1 from note, warning, severe or never.  [severe]"
+    return _together(
+        json_option,
+        option("--checkpoint FILE", "Keep finished work here.  [a cache, until it is done]"),
+        option("--fail-on LEVEL", failing, choices=levels, default="severe"),
+    )
+
+
+def _together(*decorators: Decorator) -> Decorator:
+    return lambda command: reduce(lambda decorated, decorator: decorator(decorated), reversed(decorators), command)
+
+
+def read_rate(words: str, option: str = "--leakage") -> float | str:
+    """A share between 0 and 1 from 0.12 or 12%; for a leakage rate also "data"."""
+    other = "data" if option == "--leakage" else ""
+    if other and words == other:
+        return other
+    bare = words.strip()
+    percent = bare.endswith("%")
+    try:
+        share = float(bare.removesuffix("%")) / (100 if percent else 1)
+    except ValueError:
+        near = difflib.get_close_matches(bare.lower(), [other] if other else [], cutoff=0.7)
+        meant = near[0] if near else _with_point(bare)
+        question = f"; did you mean {meant}?" if meant else "."
+        raise InputError(f"{option} must be a number{other and ' or data'}, got {words!r}{question}") from None
+    if share > 1 and math.isfinite(share):
+        fraction = share <= 100 and not percent
+        got = f"{bare}; did you mean {share / 100:g}?" if fraction else f"{words!r}."
+        raise InputError(f"{option} must be a share between 0 and 1, or a percentage such as 12%, got {got}")
+    return share
+
+
+def _with_point(words: str) -> str:
+    """A number that was written with a decimal comma; nothing for other words."""
+    try:
+        return f"{float(words.replace(',', '.').removesuffix('%')):g}" + ("%" if words.endswith("%") else "")
+    except ValueError:
+        return ""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A model and its records.
+
+    Attributes
+    ----------
+    estimator, X : estimator, array or DataFrame
+        The model, and what it is fitted to.
+    records : Records
+        Targets, clusters, and where they come from.
+    arguments : dict
+        Further arguments of `audit`: folds, workers, what is measured, and others that were given.
+    backend : tuple of str
+        Where the workers are: the kind of backend, and its address.
+    """
+
+    estimator: Any
+    X: Any
+    records: Records
+    arguments: dict[str, Any]
+    backend: tuple[str, str]
+
+
+def read_problem(
+    file: str,
+    *,
+    task: str | None,
+    model: str | None,
+    loss: str | None,
+    scoring: tuple[str, ...],
+    backend: tuple[str, str],
+    **options: Any,
+) -> Problem:
+    """Read the table and make the model; everything that can be wrong with them is found here.
+
+    ``options`` say what the columns are; the rest of them are arguments of `audit`.
+    """
+    columns = {name: options.pop(name) for name in _OF_COLUMNS if name in options}
+    estimator = None if model is None or model in MODELS else load_model(model)
+    metrics = [name.strip() for several in scoring for name in several.split(",")]
+    measured = [("--loss", loss)] if loss else [("--scoring", name) for name in metrics]
+    wanted = wanted_target(model, estimator, measured, task)
+    records = read_records(file, **columns, wanted=wanted, leave_out_ids=estimator is None)
+    if records.infinite:
+        _say_infinite(records, allowed=estimator is not None or model in TAKE_INFINITE)
+    slow = estimator is not None or model in ("forest", "boosting")
+    X = records.frame if estimator is not None else records.matrix(max(options["random_state"], 0))
+    estimator = estimator if estimator is not None else make_model(model, X, classes=records.classes)
+    if options["n_jobs"] is None and (slow or backend[0] != "local"):
+        options["n_jobs"] = -1
+    options |= {"loss": loss, "scoring": metrics[0] if len(metrics) == 1 else metrics or None}
+    return Problem(estimator, X, records, options, backend)
+
+
+def _say_infinite(records: Records, *, allowed: bool) -> None:
+    """Keep features with infinite values for the account, and refuse them where a named model does not take them.
+
+    Whether the user's own model takes them only its first fit can tell, after the account has named them.
+    """
+    shares = {name: f"{count:,} of {len(records.target):,} records" for name, count in records.infinite.items()}
+    if not allowed:
+        name, share = next(iter(shares.items()))
+        raise InputError(
+            f"FILE must have finite features unless --model is {' or '.join(TAKE_INFINITE)} or your own, got {name!r} "
+            f"with infinite values in {share}; leave it out with --drop."
+        )
+    records.about["infinite values"] = first_names([f"{name} ({share})" for name, share in shares.items()])
