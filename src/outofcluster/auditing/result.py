@@ -4,7 +4,7 @@ An `Audit` is the samples plus choices: the leakage rate, the curve, the units, 
 solved when they are first read, and another choice is another `Audit` of the same samples. Text, notebook, JSON and
 table are made by its `Summary`, which is plain data.
 
-Everything is solved as losses, of which lower ones are better (:mod:`outofcluster.inference.solution`). The public
+Everything is solved as losses, of which lower ones are better (:mod:`outofcluster.auditing.solution`). The public
 values of an audit are in the metric's own sign: an AUC is an AUC. The sign is turned only here, by `MetricFacts.shown`
 in the properties and methods that return a value, and in the parts of a summary; whatever is shown elsewhere is made of
 these.
