@@ -120,9 +120,8 @@ def test_a_file_that_was_cut_changed_or_made_by_another_version_is_refused_by_na
                 file.writestr(name, content)
 
     def other_rate(entries):
-        about = json.loads(entries["about.json"])
-        about["about"]["0"]["choices"]["leakage"][0]["rate"] = 0.01
-        entries["about.json"] = json.dumps(about).encode()
+        assert b'"rate": 0.1' in entries["about.json"]
+        entries["about.json"] = entries["about.json"].replace(b'"rate": 0.1', b'"rate": 0.2')
 
     edited(other_rate)
     with pytest.raises(ooc.InputError, match="which was altered"):
@@ -157,7 +156,7 @@ def test_other_units_give_the_interval_that_they_would_have_had(result, monkeypa
 
 
 def test_units_that_were_not_kept_are_refused(monkeypatch):
-    monkeypatch.setattr("outofcluster.auditing.jobs._BOTH_KINDS", 0)
+    monkeypatch.setattr("outofcluster.auditing.fits._BOTH_KINDS", 0)
     one = audit(n_fits=100)
     assert one.samples.units == ("clusters",)
     with pytest.raises(ooc.InputError, match="the sums for records were not kept; audit again with units='records'"):
@@ -273,18 +272,3 @@ def test_a_generator_or_random_state_serves_as_seed():
     assert audit(n_fits=100, random_state=np.random.RandomState(3)).corrected != one
     with pytest.raises(ooc.InputError, match="random_state must be"):
         audit(random_state="seed")
-
-
-def test_the_old_names_of_arguments_work_on():
-    options = {"groups": groups, "leakage": 0.1, "n_fits": 100, "random_state": 0}
-    new = ooc.audit(Ridge(), X, target, error_model="records", curve=ooc.PolynomialCurve(1), **options)
-    with pytest.warns(DeprecationWarning, match="is now called") as caught:
-        old = ooc.audit(Ridge(), X, target, errors="records", method=ooc.PolynomialCurve(1), **options)
-    assert old.corrected == new.corrected
-    assert [str(warning.message).split(";")[0] for warning in caught] == [
-        "errors= is now called error_model=",
-        "method= is now called curve=",
-    ]
-    assert {warning.filename for warning in caught} == {__file__}
-    with pytest.raises(ooc.InputError, match="curve must be given once"):
-        ooc.audit(Ridge(), X, target, method="auto", curve="auto", **options)
