@@ -1,6 +1,5 @@
 """What crosses from fitting to solving: saved, read, merged, and asked again with other choices, without a fit."""
 
-import json
 import re
 import zipfile
 
