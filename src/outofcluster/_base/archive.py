@@ -29,8 +29,8 @@ from outofcluster._base.plain import from_arrays, to_arrays
 Kind = TypeVar("Kind")
 
 _ABOUT, _NUMBERS, _DIGEST = "about.json", "arrays.bin", "digest.txt"
+# The date of every entry, so that the same content gives the same file.
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
-"""The date of every entry, so that the same content gives the same file."""
 
 
 def write_archive(path: str | os.PathLike[str], kind: str, format_number: int, value: Any) -> None:

@@ -14,8 +14,8 @@ from outofcluster._base.exceptions import InputError, one_line
 
 Array = NDArray[np.floating[Any]]
 
+# Losses beyond this would overflow where variances of variances are computed, that is, in their fourth power.
 LARGEST = 1e70
-"""Losses beyond this would overflow where variances of variances are computed, that is, in their fourth power."""
 
 
 def check_vector(name: str, values: ArrayLike, *, finite: bool = True) -> Array:

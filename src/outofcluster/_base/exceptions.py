@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pickle
 
+# Characters of another package's message that ours quote.
 _MOST = 300
-"""Characters of another package's message that ours quote."""
 
 
 def one_line(text: object, most: int | None = None) -> str:

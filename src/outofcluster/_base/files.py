@@ -27,8 +27,8 @@ from outofcluster._base.exceptions import InputError, one_line
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
+# Characters of a path that messages show.
 _LONGEST_PATH = 300
-"""Characters of a path that messages show."""
 
 
 def shown_path(path: Any) -> str:

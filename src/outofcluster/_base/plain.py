@@ -171,8 +171,8 @@ def _has_rows(array: Array) -> None:
 
 
 Finite = Annotated[float, _finite]
+# A float between 0 and 1, or NaN.
 Chance = Annotated[float, _within_one]
-"""A float between 0 and 1, or NaN."""
 KnownChance = Annotated[Finite, _within_one]
 Matrix = Annotated[Array, _has_rows]
 

@@ -60,8 +60,8 @@ def take_rows(data: Any, rows: NDArray[np.int64]) -> Any:
     return data[rows] if hasattr(data, "__getitem__") else data.tocsr()[rows]
 
 
+# Formats of sparse matrices whose rows can be taken.
 _WITH_ROWS = ("csr", "csc")
-"""Formats of sparse matrices whose rows can be taken."""
 
 
 def refuse_masked(name: str, data: Any) -> None:
@@ -140,8 +140,8 @@ def check_same_order(**named: Any) -> None:
 
 Codes = NDArray[np.int64]
 
+# Records from which counting is faster than comparing.
 _MANY = 5000
-"""Records from which counting is faster than comparing."""
 
 
 def order_of_codes(codes: Codes) -> Codes:

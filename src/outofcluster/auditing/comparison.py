@@ -202,8 +202,8 @@ class Comparison(SeveralAudits[str]):
     """
 
     _schema = 3
+    # Findings about folds, which the models share; the others are those of a model.
     _codes_shown = ("fold-left-out", "giant-cluster", "mostly-left-out", "unbalanced-folds")
-    """Findings about folds, which the models share; the others are those of a model."""
     _header = ("model", "as it is", "corrected")
 
     @property

@@ -46,12 +46,12 @@ from outofcluster.problem.problem import Task, check_n_jobs
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
 from outofcluster.sampling.effect import sample_disjoint_folds, sample_effect
 
+# Models that the paired test fits, two for each of its drawings.
 _MODELS = 60
-"""Models that the paired test fits, two for each of its drawings."""
+# Level of the test by default.
 ALPHA = 0.05
-"""Level of the test by default."""
+# Probability with which a detectable effect is found.
 POWER = 0.8
-"""Probability with which a detectable effect is found."""
 
 
 @dataclass(frozen=True, eq=False)

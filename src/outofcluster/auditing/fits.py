@@ -23,12 +23,12 @@ from outofcluster.sampling.run import PreparedRun, RunSettings, UnitKind, packag
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.store import Store
 
+# Models that the test for a cluster effect fits.
 MODELS_OF_THE_TEST = 60
-"""Models that the test for a cluster effect fits."""
+# What a training record takes in each fold, and how much all folds may take.
 _BYTES_OF_A_ROW, _MOST_GIGABYTES = 16, 16.0
-"""What a training record takes in each fold, and how much all folds may take."""
+# Records times levels times folds up to which sums are stored both for clusters and for records (some 70 MB).
 _BOTH_KINDS = 1_000_000
-"""Records times levels times folds up to which sums are stored both for clusters and for records (some 70 MB)."""
 
 Losses = dict[str, Array]
 

@@ -50,8 +50,8 @@ from outofcluster.problem.account import TableAccount
 from outofcluster.sampling.audit_samples import UNMIXED, WITHOUT_PIECES, AuditSamples
 
 _FINE = np.arange(101) / 200
+# Rates of a summary's sensitivity; few ones above 0 where every rate needs a resampling.
 _COARSE = (0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
-"""Rates of a summary's sensitivity; few ones above 0 where every rate needs a resampling."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,8 +17,8 @@ from outofcluster.auditing.summary_parts import aligned
 from outofcluster.inference.estimates import Estimate
 from outofcluster.metrics.facts import MetricFacts
 
+# What tells the audits apart: the name of a model, or a threshold.
 Key = TypeVar("Key", bound=str | float)
-"""What tells the audits apart: the name of a model, or a threshold."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class SeveralAudits(Generic[Key]):
     left_out: dict[Key, str]
 
     _schema: ClassVar[int]
+    # Codes of the findings that are told below the table; all by default.
     _codes_shown: ClassVar[Container[str] | None] = None
-    """Codes of the findings that are told below the table; all by default."""
 
     @property
     def metric(self) -> MetricFacts:
@@ -102,10 +102,10 @@ class SeveralAudits(Generic[Key]):
 
     # --- what tells the two kinds of results apart ----------------------------------------------------
 
+    # What the table is by, as the end of its title.
     _by: ClassVar[str] = ""
-    """What the table is by, as the end of its title."""
+    # Names of the columns of the table.
     _header: ClassVar[Sequence[str]]
-    """Names of the columns of the table."""
 
     @property
     @abstractmethod

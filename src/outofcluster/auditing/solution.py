@@ -24,8 +24,8 @@ from outofcluster.inference.estimates import Estimate
 from outofcluster.inference.functional import Functional
 from outofcluster.inference.intervals import Confidence, Uncertainty, draw_again, paired_uncertainty, uncertainty
 
+# Draws of a rough interval.
 _FEW_DRAWS = 50
-"""Draws of a rough interval."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,14 +45,14 @@ from outofcluster.problem.models import estimator_in_words
 
 _WIDTH = 104
 _MOST_DIGITS, _LONGEST_NAME = 8, 60
+# Notes that are shown in full, since a part of the answer is missing.
 _ALWAYS = ("no-rate", "no-test")
-"""Notes that are shown in full, since a part of the answer is missing."""
 OPTIMISM = "optimism"
+# What a leakage rate is a share of.
 _WHOSE = {
     "records": "the training records belong to held-out clusters",
     "fragments": "the held-out records have a piece of their cluster in training",
 }
-"""What a leakage rate is a share of."""
 _HEADINGS = {"severe": "Severe", "warning": "Warnings", "info": "Notes"}
 
 

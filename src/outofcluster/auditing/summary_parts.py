@@ -20,10 +20,10 @@ from outofcluster.inference.estimates import Estimate, between, decimals, fixed
 from outofcluster.metrics.facts import MetricFacts
 from outofcluster.sampling.audit_samples import UNMIXED, FoldSamples
 
+# Names of the columns of `MetricSummary.words`.
 METRICS_HEADER = ("", "cross-validated as it is", "corrected", "optimism")
-"""Names of the columns of `MetricSummary.words`."""
+# Points of a curve that is drawn.
 _DRAWN = 61
-"""Points of a curve that is drawn."""
 
 
 @dataclass(frozen=True)

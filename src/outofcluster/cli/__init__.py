@@ -20,6 +20,7 @@ from outofcluster._base.text import printable
 
 __all__ = ["main"]
 
+# Every command, with its line in the help; ``outofcluster.cli.<name>`` defines ``command``.
 COMMANDS = {
     "demo": "See it work on simulated patients whose true loss is known.",
     "test": "Ask whether a table of records has a cluster effect for leakage to act on.",
@@ -28,7 +29,6 @@ COMMANDS = {
     "leakage": "Compute the leakage rate from what is known about the clustering.",
     "reproduce": "Run the experiments of the paper again, with its figures and tables.",
 }
-"""Every command, with its line in the help; ``outofcluster.cli.<name>`` defines ``command``."""
 
 _EPILOG = """Start with: outofcluster demo
 
@@ -45,8 +45,8 @@ Exit status:
   130  stopped, by Ctrl-C"""
 
 _BAD_INPUT, _CRASH, _STOPPED = 2, 3, 130
+# The variable that asks for the traceback of a crash.
 _TRACEBACK = "OUTOFCLUSTER_TRACEBACK"
-"""The variable that asks for the traceback of a crash."""
 _MISSING = "the command line needs click and rich: pip install 'outofcluster[cli]'."
 
 

@@ -18,8 +18,8 @@ from outofcluster.cli.table import column, read_decimal_commas, read_table
 from outofcluster.errormodels.choose import MODELS
 from outofcluster.leakage.rate import Leakage
 
+# Columns of a file of pairs; the second are those of splink.
 _PAIRS = (("left", "right", "probability"), ("unique_id_l", "unique_id_r", "match_probability"))
-"""Columns of a file of pairs; the second are those of splink."""
 _MARKS = {"true": True, "1": True, "1.0": True, "yes": True, "false": False, "0": False, "0.0": False, "no": False}
 
 _folds = option("--folds N", "Folds of the cross-validation to come.", "cv", default=5)

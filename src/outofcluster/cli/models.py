@@ -15,8 +15,8 @@ import numpy as np
 from outofcluster._base.exceptions import InputError
 
 MODELS = ("linear-svm", "logistic", "ridge", "forest", "boosting")
+# Those of them that take features with infinite values.
 TAKE_INFINITE = ("boosting",)
-"""Those of them that take features with infinite values."""
 _FOR_CLASSES = ("linear-svm", "logistic")
 _OF_CLASSES = {"zero_one", "log_loss", "brier", "accuracy", "roc_auc", "average_precision", "neg_brier_score"}
 _OF_CLASSES |= {"neg_log_loss", "balanced_accuracy", "f1", "precision", "recall", "matthews_corrcoef", "jaccard"}
@@ -24,6 +24,7 @@ _OF_CLASSES |= {"sensitivity", "specificity", "calibration_slope", "calibration_
 _OF_NUMBERS = {"squared_error", "absolute_error", "r2", "neg_mean_squared_error", "neg_mean_absolute_error"}
 _OF_NUMBERS |= {"neg_root_mean_squared_error", "neg_median_absolute_error", "explained_variance"}
 
+# What people call models and commands that have another name here.
 _OTHER_NAMES = {
     "logistic": ("logreg", "logistic_regression"),
     "forest": ("rf", "random_forest", "randomforest"),
@@ -33,7 +34,6 @@ _OTHER_NAMES = {
     "audit": ("correct", "run"),
     "leakage": ("rate",),
 }
-"""What people call models and commands that have another name here."""
 
 
 def suggest(name: str, names: Iterable[str]) -> str:

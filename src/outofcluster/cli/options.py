@@ -42,8 +42,8 @@ def _read_backend(context: click.Context, option: click.Parameter, backend: str)
     raise InputError(f"--backend must be local, dask://HOST:PORT or ray://HOST:PORT, got {backend!r}.")
 
 
+# Options that say what the columns of a table are.
 _OF_COLUMNS = ("target", "groups", "more_groups", "drop", "keep", "drop_missing_target", "encoding")
-"""Options that say what the columns of a table are."""
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 

@@ -19,17 +19,17 @@ from outofcluster.auditing.summary import OPTIMISM, Summary
 from outofcluster.auditing.sweep import Sweep
 from outofcluster.cli.options import Problem
 from outofcluster.inference.estimates import Estimate, Sensitivity, between, decimals, fixed, percent
-from outofcluster.present.report import headline
 from outofcluster.problem.models import model_in_words
 
 _WIDTH = 100
 _SEVERITIES = {"severe": ("Severe", "bold red"), "warning": ("Warning", "yellow"), "info": ("Note", "cyan")}
 _RANK = {"note": 0, "info": 0, "warning": 1, "severe": 2, "never": 3}
+# Seconds of a first fit from which it is not timed again.
 _LONG_FIT = 2.0
-"""Seconds of a first fit from which it is not timed again."""
+# Seconds up to which an estimate says no more than that it is quick.
 _QUICK = 10.0
-"""Seconds up to which an estimate says no more than that it is quick."""
 
+# Options that are called otherwise than the arguments for which they stand.
 _OPTIONS = {
     "cv": "--folds",
     "groups_by_threshold": "--groups",
@@ -43,11 +43,11 @@ _OPTIONS = {
     "std": "--leakage-std",
     "suspects()": "--suspects",
 }
-"""Options that are called otherwise than the arguments for which they stand."""
 _SAME_NAME = {"alpha", "checkpoint", "confidence_level", "drawn", "error_model", "leakage", "left", "loss", "mates"}
 _SAME_NAME |= {"precision", "precision_std", "recall", "recall_std", "right", "sampled", "scoring"}
 _OPTIONS |= {name: f"--{name.replace('_', '-')}" for name in _SAME_NAME}
 
+# What to do about findings whose own remedy names arguments of Python.
 _REMEDIES = {
     "error-model": "Give --error-model if you know better.",
     "fragments-likely": "Use --error-model fragments, with the rate as a share of the held-out records.",
@@ -72,8 +72,8 @@ _REMEDIES = {
     "curve-and-unmixing": "The curve cannot see a fall below the leakage rate; the range above needs no curve.",
     "lack-of-fit": "Raise --fits, or try another curve in Python: audit(curve=PolynomialCurve(3)).",
 }
-"""What to do about findings whose own remedy names arguments of Python."""
 
+# What the account of a table says about how it was read.
 _REMARKS = {
     "dropped records": "Left out: {}.",
     "left out": "Left out: {}; --keep takes a column as a feature.",
@@ -83,7 +83,6 @@ _REMARKS = {
     "{}.",
     "encoded": "Columns {}.",
 }
-"""What the account of a table says about how it was read."""
 
 
 def complain(message: str) -> None:
@@ -225,7 +224,7 @@ def show_audit(out: Any, summary: Summary, *, truth: float | None = None, explai
     from rich.padding import Padding
     from rich.text import Text
 
-    out.print(f"\n{headline(summary)}\n", style="bold")
+    out.print(f"\n{summary.headline}\n", style="bold")
     out.print(Padding(_numbers(summary, truth), (0, 0, 0, 2), expand=False))
     out.print()
     if summary.metrics:

@@ -26,12 +26,12 @@ from outofcluster.auditing.beginning import Beginning, before_fits
 from outofcluster.cli.options import Problem
 from outofcluster.cli.printing import complain, console, write_output
 
+# What is said of files that were written.
 _ANNOUNCEMENTS = {
     "--report": "The report is in {}.",
     "--suspects": "The suspects are in {}, the likeliest first.",
     "--plot": "The picture is in {}.",
 }
-"""What is said of files that were written."""
 
 
 @contextmanager

@@ -39,17 +39,17 @@ from outofcluster.problem.account import TableAccount, looks_like_dates
 
 _PARQUET = (".parquet", ".pq")
 _SPREADSHEETS = (".xlsx", ".xls", ".ods")
+# What compressed files start with.
 _GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
-"""What compressed files start with."""
+# Whole numbers with at most this many different values are classes, unless the model or the loss says otherwise.
 _MOST_CLASSES = 20
-"""Whole numbers with at most this many different values are classes, unless the model or the loss says otherwise."""
 _NUMBER = r"\s*[-+]?(?:\d+(?:,\d*)?|,\d+)(?:[eE][-+]?\d+)?\s*"
+# Share of numbers from which a column of text was probably meant as numbers.
 _NEARLY_ALL = 0.9
-"""Share of numbers from which a column of text was probably meant as numbers."""
+# Records that are looked at first; most columns of text are done with after them.
 _LOOKED_AT_FIRST = 500
-"""Records that are looked at first; most columns of text are done with after them."""
+# Clusters, and records that share one, from which a column that keeps to their bounds hardly does so by chance.
 _LEAST_CLUSTERS = 10
-"""Clusters, and records that share one, from which a column that keeps to their bounds hardly does so by chance."""
 
 
 # --- files --------------------------------------------------------------------------------------------

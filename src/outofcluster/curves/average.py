@@ -29,24 +29,24 @@ from outofcluster.curves.base import Solution
 from outofcluster.curves.operator import BinomialOperator
 from outofcluster.curves.points import Points
 
+# Standard deviation by which a curve of this kind misses the truth, as a share of the fall.
 _DISCREPANCY = 0.01
-"""Standard deviation by which a curve of this kind misses the truth, as a share of the fall."""
+# What is added to the discrepancy with every halving of the size.
 _DISCREPANCY_PER_HALVING = 0.02
-"""What is added to the discrepancy with every halving of the size."""
+# Exponent with which a curve's amplification lowers its share.
 _CAUTION = 3.0
-"""Exponent with which a curve's amplification lowers its share."""
+# How much the line without a fall counts beforehand, in units of all shapes together.
 _NO_FALL = 4.0
-"""How much the line without a fall counts beforehand, in units of all shapes together."""
+# Standard deviation of the relative change of a height when the size doubles.
 _DRIFT = 0.2
-"""Standard deviation of the relative change of a height when the size doubles."""
 
 _SHAPES = np.array([0.7, 0.85, 1.0, 1.2, 1.4])
 _HALF_FALLS = 30
 _POWERS = np.array([1.0, 1.5, 2.0, 3.0])
 _WEIGHTS = np.geomspace(0.2, 2, 12)
 _SHAPE_PRIOR = 3.0
+# Largest size for which a table of the curves is kept, with one row per number of leaked records (6 MB).
 _LARGEST_TABLE = 4096
-"""Largest size for which a table of the curves is kept, with one row per number of leaked records (6 MB)."""
 
 
 @dataclass(frozen=True)
@@ -54,26 +54,26 @@ class Rung:
     """The losses of one size, and the least-squares fit of every shape to them."""
 
     size: int
+    # The positions of these losses among the points.
     columns: NDArray[np.int64]
-    """The positions of these losses among the points."""
+    # A h: one row per level, one column per shape.
     design: Array
-    """A h: one row per level, one column per shape."""
     p: Array
     b: Array
+    # 1 / variance of the losses.
     precision: Array
-    """1 / variance of the losses."""
+    # Each shape's mean over the levels.
     centre: Array
-    """Each shape's mean over the levels."""
+    # The losses' mean over the levels.
     mean: float
-    """The losses' mean over the levels."""
+    # 1 / variance of each shape's height.
     certainty: Array
-    """1 / variance of each shape's height."""
+    # How the loss of each level moves the height of each shape: one row per level, one column per shape.
     slopes: Array
-    """How the loss of each level moves the height of each shape: one row per level, one column per shape."""
+    # The least-squares A of each shape, which may be negative.
     heights: Array
-    """The least-squares A of each shape, which may be negative."""
+    # χ² of each shape.
     misfit: Array
-    """χ² of each shape."""
 
     @classmethod
     def of(cls, points: Points, size: int) -> Self:
@@ -122,12 +122,12 @@ class Filtered(NamedTuple):
     """What the losses of all sizes say about the height of every shape at the last of them."""
 
     heights: Array
+    # Logarithm of the likelihood.
     score: Array
-    """Logarithm of the likelihood."""
+    # For each size, how much its own height counts.
     gains: tuple[Array, ...]
-    """For each size, how much its own height counts."""
+    # The part of the variance that the random walk adds.
     drift: Array
-    """The part of the variance that the random walk adds."""
 
 
 def _filter(rungs: tuple[Rung, ...]) -> Filtered:
@@ -160,10 +160,10 @@ class ShapeAverage:
     """The curves c + A h of all shapes at the last of several sizes, and how much each of them counts."""
 
     rungs: tuple[Rung, ...]
+    # A h at the level to which the fall of a curve is measured.
     at_highest: Array
-    """A h at the level to which the fall of a curve is measured."""
+    # The largest possible loss.
     largest: float
-    """The largest possible loss."""
 
     @property
     def last(self) -> Rung:

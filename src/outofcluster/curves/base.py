@@ -30,8 +30,8 @@ from outofcluster._base.exceptions import InputError, NotFittedError, SolverErro
 from outofcluster.curves.points import Points, check_indices, check_points
 
 _MAX_CONTROL_POINTS = 1_000_000
+# For larger degrees the binomial coefficients in BPoly exceed the range of a double.
 _MAX_BPOLY_DEGREE = 1000
-"""For larger degrees the binomial coefficients in BPoly exceed the range of a double."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,12 @@ class Needs:
 class Samples(Protocol):
     """The part of loss samples that a curve reads; it never sees records or models."""
 
+    # Size n of the binomial operator.
     size: Any
-    """Size n of the binomial operator."""
+    # Mean loss at each level.
     means: Any
-    """Mean loss at each level."""
+    # Monte-Carlo standard errors of the means.
     standard_errors: Any
-    """Monte-Carlo standard errors of the means."""
 
     def levels(self, leakage: float) -> Array:
         """Levels p that the injected fractions have at a leakage rate."""
@@ -170,8 +170,8 @@ class LinearSolution(Solution):
 
     points: Points
     system: LinearSystem
+    # The linear function: e_0 = at_zero · x.
     at_zero: Array
-    """The linear function: e_0 = at_zero · x."""
 
     @property
     def linear(self) -> tuple[LinearSystem, Array]:

@@ -26,10 +26,10 @@ from outofcluster.curves.base import Curve, Needs, Solution
 from outofcluster.curves.operator import BinomialOperator
 from outofcluster.curves.points import Points
 
+# Number of decays: with the default cap the amplifications of neighbours differ by less than 1 %.
 _GRID = 200
-"""Number of decays: with the default cap the amplifications of neighbours differ by less than 1 %."""
+# Largest bound on the amplification that the arithmetic takes.
 _MOST_AMPLIFICATION = 1e100
-"""Largest bound on the amplification that the arithmetic takes."""
 
 
 @dataclass(eq=False)

@@ -43,17 +43,17 @@ from outofcluster._base.arguments import Array, check_numbers, check_vector, sho
 from outofcluster._base.exceptions import InputError, described
 from outofcluster.curves.points import check_indices, check_levels, check_size
 
+# A window leaves out at most 1e-18 of its row's mass, on both sides together.
 _LOG_TAIL = math.log(2e18)
-"""A window leaves out at most 1e-18 of its row's mass, on both sides together."""
 
+# Largest number of lattice points per level in an expectation; a bell of ±9.1 σ then has h < σ/28.
 _MAX_POINTS = 512
-"""Largest number of lattice points per level in an expectation; a bell of ±9.1 σ then has h < σ/28."""
 
+# Largest number of entries of A that are formed at once (400 MB).
 _MAX_ENTRIES = 50_000_000
-"""Largest number of entries of A that are formed at once (400 MB)."""
 
+# Largest number of entries of a sparse A: a second or so.
 _MAX_SPARSE = 10_000_000
-"""Largest number of entries of a sparse A: a second or so."""
 
 
 @dataclass(frozen=True)

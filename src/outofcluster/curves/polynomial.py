@@ -24,11 +24,9 @@ from outofcluster.curves.base import Curve, LinearSolution, LinearSystem
 from outofcluster.curves.operator import legendre_image, legendre_sequence
 from outofcluster.curves.points import Points
 
+# How many times errors of the losses may grow on the way to p = 0: what is left of the estimate is noise beyond that.
+# The largest Chebyshev polynomial of the interval of levels, at 0, is how much they grow at the very least.
 _MOST_GROWTH = 1e6
-"""How many times errors of the losses may grow on the way to p = 0: what is left of the estimate is noise beyond that.
-
-The largest Chebyshev polynomial of the interval of levels, at 0, is how much they grow at the very least.
-"""
 
 
 @dataclass(eq=False)

@@ -29,14 +29,14 @@ from outofcluster._base.exceptions import InputError
 from outofcluster.curves.base import Curve
 from outofcluster.curves.points import check_levels, check_losses
 
+# Number of positions at which a fitted curve is examined.
 _POSITIONS = 60
-"""Number of positions at which a fitted curve is examined."""
 
+# Number of refits that carry the noise through a method that is not linear.
 _DRAWS = 200
-"""Number of refits that carry the noise through a method that is not linear."""
 
+# Violations below this share of the largest value are errors of the solver, not of the curve.
 _ROUNDING = 1e-8
-"""Violations below this share of the largest value are errors of the solver, not of the curve."""
 
 
 @dataclass(frozen=True)

@@ -73,18 +73,18 @@ from outofcluster.curves.average import AverageSolution, Rung, ShapeAverage, exp
 from outofcluster.curves.base import Solution
 from outofcluster.curves.points import Points
 
+# Mean and standard deviation of η.
 _EFFICIENCY, _SPREAD = 0.9, 0.1
-"""Mean and standard deviation of η."""
+# Prior probability that only leaked records that are gone count, not the mass.
 _FAILS = 0.05
-"""Prior probability that only leaked records that are gone count, not the mass."""
+# How far, as a share of the effect, remixing may miss an injection although unmixing works.
 _TOLERANCE = 0.25
-"""How far, as a share of the effect, remixing may miss an injection although unmixing works."""
 _NODES = _EFFICIENCY + _SPREAD * math.sqrt(3) * np.array([-1.0, 0.0, 1.0])
 _NODE_WEIGHTS = np.array([1.0, 4.0, 1.0]) / 6
+# Share of distinct records in a resample.
 _DISTINCT = 1 - np.exp(-1)
-"""Share of distinct records in a resample."""
+# Standard deviation by which draws thinned by known probabilities miss a curve, as a share of their fall.
 _DISCREPANCY = 0.02
-"""Standard deviation by which draws thinned by known probabilities miss a curve, as a share of their fall."""
 
 
 def mass_of_injected(injected: Any) -> Any:

@@ -30,19 +30,19 @@ from outofcluster._base.files import replace_file, shown_path
 
 DataHome = str | os.PathLike[str] | None
 
+# Environment variable that names the folder of the data.
 VARIABLE = "OUTOFCLUSTER_DATA"
-"""Environment variable that names the folder of the data."""
 
 BASE_URL = "https://archive.ics.uci.edu/static/public/"
+# Seconds without an answer after which the network counts as missing.
 TIMEOUT = 30
-"""Seconds without an answer after which the network counts as missing."""
 
+# Endings of archives within the archive that are not opened here; the standard library cannot open most of them.
 _CLOSED = (".rar", ".7z", ".tar", ".tgz", ".tar.gz", ".z")
-"""Endings of archives within the archive that are not opened here; the standard library cannot open most of them."""
 
 _UNREADABLE = (OSError, EOFError, zlib.error)
+# What zipfile raises if a file is not a zip archive, is damaged or locked, or is packed in a way it does not know.
 _DAMAGED = (zipfile.BadZipFile, RuntimeError, EOFError, zlib.error)
-"""What zipfile raises if a file is not a zip archive, is damaged or locked, or is packed in a way it does not know."""
 
 
 @dataclass(frozen=True)

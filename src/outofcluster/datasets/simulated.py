@@ -57,16 +57,16 @@ Pair = tuple[float, float]
 _STEP = 0.2
 _NEGLIGIBLE = 1e-18
 _BLOCK = 4096
+# Records of a part, which take a second and a few gigabytes.
 _MOST_RECORDS = 10_000_000
-"""Records of a part, which take a second and a few gigabytes."""
+# Records for which losses are computed: each is an integral, and a million take half a minute.
 _MOST_LOSSES = 1_000_000
-"""Records for which losses are computed: each is an integral, and a million take half a minute."""
+# Sizes of slopes, widths and noise for which the integrals stay within floating-point numbers.
 _LARGEST = 1e30
-"""Sizes of slopes, widths and noise for which the integrals stay within floating-point numbers."""
 _PARTS = ("part 1", "part 2")
 
+# Records times features, which take two gigabytes on the way.
 _MOST_NUMBERS = 100_000_000
-"""Records times features, which take two gigabytes on the way."""
 
 
 # --- patients --------------------------------------------------------------------------------------------

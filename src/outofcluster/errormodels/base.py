@@ -27,8 +27,8 @@ from outofcluster.problem.problem import Task
 from outofcluster.sampling.audit_samples import AuditSamples
 from outofcluster.sampling.run import Run, UnitKind
 
+# Two fits per level and fold, which noise needs to be known: six levels for records, four and two for pieces.
 LEAST_FITS = 12
-"""Two fits per level and fold, which noise needs to be known: six levels for records, four and two for pieces."""
 
 
 @dataclass(frozen=True)
@@ -127,16 +127,16 @@ class Evidence:
 class ErrorModel(ABC):
     """How clustering errors happen."""
 
+    # What ``error_model=`` calls it.
     name: ClassVar[Literal["records", "fragments"]]
-    """What ``error_model=`` calls it."""
+    # What its leakage rate is a share of.
     side: ClassVar[Literal["train", "validation"]]
-    """What its leakage rate is a share of."""
+    # The rate beyond which nothing can be told.
     largest_rate: ClassVar[float]
-    """The rate beyond which nothing can be told."""
+    # Models that are fitted to resamples by default.
     n_fits: ClassVar[int]
-    """Models that are fitted to resamples by default."""
+    # Whether the size of a run is the number of records that train.
     has_sizes: ClassVar[bool]
-    """Whether the size of a run is the number of records that train."""
 
     @abstractmethod
     def default_curve(self) -> Curve:

@@ -14,8 +14,8 @@ from outofcluster.leakage.rate import Leakage
 from outofcluster.problem.folds import Fold, Rows, looks_linked
 from outofcluster.sampling.audit_samples import AuditSamples
 
+# The error models by the name that ``error_model=`` gives them.
 MODELS: dict[str, ErrorModel] = {model.name: model for model in (Records(), Pieces())}
-"""The error models by the name that ``error_model=`` gives them."""
 
 
 def choose_error_model(

@@ -76,12 +76,12 @@ from outofcluster.sampling.resamplers import CutPieces, WithoutClusters
 from outofcluster.sampling.run import Run, check_split
 from outofcluster.sampling.samples import LossSamples
 
+# ε: relative error of an optimism by imitated cuts.
 _OF_IMITATION = 0.15
-"""ε: relative error of an optimism by imitated cuts."""
+# A gain is the loss without a piece less that with it.
 _GAIN = np.array([1.0, -1.0])
-"""A gain is the loss without a piece less that with it."""
+# α, β and γ: relative errors of the imitated cuts and of the choice of pieces, and the relative spread of gains.
 _OF_CUTS, _OF_PIECES, _OF_GAINS = 0.5, 0.2, 1.4
-"""α, β and γ: relative errors of the imitated cuts and of the choice of pieces, and the relative spread of gains."""
 
 
 @dataclass(frozen=True)
@@ -246,13 +246,13 @@ def _cut_by(samples: AuditSamples, kind: str) -> AuditSamples:
 
 # --- what is fitted ---------------------------------------------------------------------------------------
 
+# Fits of a fold from which a fifth is worth spending on models without likely pieces.
 FITS_FOR_PIECES = 60
-"""Fits of a fold from which a fifth is worth spending on models without likely pieces."""
+# Fits of all folds that the default adds for them.
 _FITS_OF_PIECES = 100
-"""Fits of all folds that the default adds for them."""
+# Share of imitated pieces that must be found, clusters that must be left out over all folds, and the share of a fold's
+# training records that may be left out, for models without likely pieces to tell something.
 _LEAST_CAUGHT, _LEAST_PIECES, _MOST_LEFT_OUT = 0.5, 20, 0.4
-"""Share of imitated pieces that must be found, clusters that must be left out over all folds, and the share of a fold's
-training records that may be left out, for models without likely pieces to tell something."""
 
 
 @dataclass(frozen=True)

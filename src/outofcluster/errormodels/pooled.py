@@ -56,8 +56,8 @@ from outofcluster.sampling.samples import LossSamples, PoolJackknife
 
 Codes = NDArray[np.int64]
 
+# The role of the user's own model, over all held-out records.
 OWN = "own"
-"""The role of the user's own model, over all held-out records."""
 
 
 @dataclass(frozen=True)

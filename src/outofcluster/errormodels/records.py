@@ -64,12 +64,12 @@ from outofcluster.sampling.resamplers import (
 )
 from outofcluster.sampling.run import Run, check_split
 
+# AUC above one half from which on the discriminator adds to probabilities of records all that it can, and how much.
 _TOLD_APART, _MOST_ADDED = 0.1, 0.875
-"""AUC above one half from which on the discriminator adds to probabilities of records all that it can, and how much."""
+# Range of the folds' rates over their mean up to which they are averaged, where they come from single records.
 _NEARLY_EQUAL = 0.5
-"""Range of the folds' rates over their mean up to which they are averaged, where they come from single records."""
+# Share of clean sets below which a size tells nothing about them.
 _LEAST_CLEAN = 0.05
-"""Share of clean sets below which a size tells nothing about them."""
 _REMOVED = 1.5
 _WIDEN = 2.0
 
@@ -210,16 +210,16 @@ def rate_check(samples: AuditSamples) -> RateCheck | None:
 
 # --- what is fitted ---------------------------------------------------------------------------------------
 
+# AUC from which the leakage rate that the records show was found to be near the truth.
 TOLD_APART = 0.75
-"""AUC from which the leakage rate that the records show was found to be near the truth."""
+# Fits of a fold from which some are worth spending below the leakage rate.
 FITS_TO_UNMIX = 150
-"""Fits of a fold from which some are worth spending below the leakage rate."""
+# Fits of a level and part of V̂.
 _FITS_PER_PART = 2
-"""Fits of a level and part of V̂."""
+# Number of fits per fold from which on some are spent on smaller training sets.
 _FITS_FOR_SIZES = 100
-"""Number of fits per fold from which on some are spent on smaller training sets."""
+# Held-out records that a training record is compared with, and records that the scale of the features comes from.
 _MOST_COMPARED, _MOST_FOR_SCALE = 5_000, 100_000
-"""Held-out records that a training record is compared with, and records that the scale of the features comes from."""
 _UNKNOWN = -1
 
 

@@ -54,12 +54,12 @@ from outofcluster.sampling.resamplers import DrawRecords
 from outofcluster.sampling.run import Run
 from outofcluster.sampling.samples import LossSamples
 
+# Degree of S_T in a, and the number of levels from which on it is a parabola and not a line.
 _DEGREE, _LEVELS_OF_DEGREE = 2, 4
-"""Degree of S_T in a, and the number of levels from which on it is a parabola and not a line."""
+# Injected fraction below which S_T is not continued.
 _LOWEST = -0.5
-"""Injected fraction below which S_T is not continued."""
+# Roles: the user's own models on held-out and on training records, and S_T in every column of the curve.
 _OWN_OF_FOLDS, _OWN_ON_TRAINING, _ON_TRAINING = "own, by fold", "own, on training records", "on training records"
-"""Roles: the user's own models on held-out and on training records, and S_T in every column of the curve."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,10 +170,10 @@ def _rows(run: LossSamples, at: Array) -> Array:
 
 # --- what is fitted ---------------------------------------------------------------------------------------
 
+# One fit that is scored on training records for so many others.
 _OTHERS_PER_EXCHANGED = 5
-"""One fit that is scored on training records for so many others."""
+# Rates of both ways together beyond which the two sides are nearly the same mixture.
 _LARGEST_SUM = 0.75
-"""Rates of both ways together beyond which the two sides are nearly the same mixture."""
 
 
 class TwoWay(Records):

@@ -22,18 +22,18 @@ from outofcluster._base.rows import take_rows
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+# Columns of features after encoding; more are replaced by so many principal components.
 _MOST_COLUMNS = 40
-"""Columns of features after encoding; more are replaced by so many principal components."""
+# Columns from which components are found at random directions instead of exactly, and sparse tables stay sparse.
 _WIDE = 200
-"""Columns from which components are found at random directions instead of exactly, and sparse tables stay sparse."""
+# Levels of a category with an indicator of their own, and distinct whole numbers that still count as classes.
 _MOST_LEVELS = 20
-"""Levels of a category with an indicator of their own, and distinct whole numbers that still count as classes."""
+# Classes of the target with a column of their own; the rarest beyond them share the last one.
 _MOST_CLASSES = 6
-"""Classes of the target with a column of their own; the rarest beyond them share the last one."""
+# Standard deviations at which columns are cut.
 _LARGEST = 4.0
-"""Standard deviations at which columns are cut."""
+# Types of missing values that are no floats.
 _MISSING = ("NoneType", "NAType", "NaTType")
-"""Types of missing values that are no floats."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -58,38 +58,38 @@ from outofcluster.evidence.suspects import EntitySuspects, LikelyPieces
 from outofcluster.problem.folds import Fold
 from outofcluster.problem.simulate import random_position
 
+# Folds of clusters.
 _FOLDS = 4
-"""Folds of clusters."""
+# Clusters with the nearest means that are candidates of a cluster.
 _NEIGHBOURS = 10
-"""Clusters with the nearest means that are candidates of a cluster."""
+# Pairs of records within clusters, and across, that teach the classifier of pairs.
 _MOST_PAIRS = 4000
-"""Pairs of records within clusters, and across, that teach the classifier of pairs."""
+# Records of a cluster whose pairs are scored.
 _MOST_RECORDS = 8
-"""Records of a cluster whose pairs are scored."""
+# Directions in which means are compared.
 _MOST_DIRECTIONS = 12
-"""Directions in which means are compared."""
+# Share of the total spread in the spread within clusters.
 _SHRINK = 0.05
-"""Share of the total spread in the spread within clusters."""
+# Share of imitated cuts that take off a single record, as real linkage mostly does; else all sizes are as likely.
 _SINGLE = 0.7
-"""Share of imitated cuts that take off a single record, as real linkage mostly does; else all sizes are as likely."""
+# Clusters of at least two records that the classifier needs.
 _LEAST_CLUSTERS = 20
-"""Clusters of at least two records that the classifier needs."""
+# AUC of the pairs, and share of imitated mates among the candidates, from which features tell entities apart.
 _LEAST_AUC, _LEAST_RECALL = 0.75, 0.5
-"""AUC of the pairs, and share of imitated mates among the candidates, from which features tell entities apart."""
+# Split entities that a split borrows from the rate of all pairs.
 _BORROWED = 5.0
-"""Split entities that a split borrows from the rate of all pairs."""
+# Clusters that are cut in two, drawn at random where there are more.
 _MOST_CUTS = 4000
-"""Clusters that are cut in two, drawn at random where there are more."""
+# Clusters that are compared with each other, and the records that they have together, or nearly so.
 _MOST_CLUSTERS, _MOST_ROWS = 10_000, 50_000
-"""Clusters that are compared with each other, and the records that they have together, or nearly so."""
+# Where there are more clusters: those nearest to so many random ones, by the means of so many records of each.
 _REGIONS, _RECORDS_TO_PLACE = 8, 2
-"""Where there are more clusters: those nearest to so many random ones, by the means of so many records of each."""
+# Pairs of records that are scored at once.
 _CHUNK = 8192
-"""Pairs of records that are scored at once."""
+# Rounds of EM for the share of split entities.
 _ROUNDS = 100
-"""Rounds of EM for the share of split entities."""
+# No clusters.
 _NONE: Ints = np.zeros(0, dtype=np.int64)
-"""No clusters."""
 
 
 @dataclass(frozen=True, eq=False)

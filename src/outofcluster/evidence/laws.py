@@ -67,8 +67,8 @@ from outofcluster._base.arguments import Array, check_choice, check_integer, che
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import read
 
+# Held-out pieces of cut entities that the default law counts as much as.
 _DEFAULT_WEIGHT = 5.0
-"""Held-out pieces of cut entities that the default law counts as much as."""
 
 
 @dataclass(frozen=True)
@@ -265,8 +265,8 @@ class AssumedCuts:
         return rng.integers(1, most)
 
 
+# The laws that take turns where none was learned.
 KINDS = ("single", "uniform")
-"""The laws that take turns where none was learned."""
 
 Law = PieceLaw | AssumedCuts
 

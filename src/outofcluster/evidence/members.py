@@ -34,16 +34,16 @@ from scipy.special import expit, logit, logsumexp
 from outofcluster._base.exceptions import FitError, InputError, described
 from outofcluster.evidence.encoding import Encoded, Floats, Ints, standardise
 
+# Rate of leakage at which EM starts.
 FIRST_RATE = 0.1
-"""Rate of leakage at which EM starts."""
+# Rounds of EM.
 ROUNDS = 3
-"""Rounds of EM."""
+# Ridge penalty of all coefficients but the intercept, for standardised columns.
 _PENALTY = 1.0
-"""Ridge penalty of all coefficients but the intercept, for standardised columns."""
+# Columns of the regression, with products and squares.
 _MOST_TERMS = 160
-"""Columns of the regression, with products and squares."""
+# Records times columns beyond which products and squares are left out.
 _MOST_ENTRIES = 20_000_000
-"""Records times columns beyond which products and squares are left out."""
 
 
 def probability_of_leaking(log_ratio: Floats, rate: float) -> tuple[Floats, float]:
@@ -108,14 +108,14 @@ def _newton(columns: Floats, labels: Floats, ridge: Floats, beta: Floats) -> Flo
     return beta
 
 
+# Records per column that a cluster's spread borrows from its side's.
 _BORROWED = 4.0
-"""Records per column that a cluster's spread borrows from its side's."""
+# Degrees of freedom of the Student laws.
 _FREEDOM = 20.0
-"""Degrees of freedom of the Student laws."""
+# Clusters of a side with a law of their own; where there are more, clusters with near means share one.
 _MOST_CLUSTERS = 200
-"""Clusters of a side with a law of their own; where there are more, clusters with near means share one."""
+# Records at which densities are worked out at once.
 _CHUNK = 1 << 14
-"""Records at which densities are worked out at once."""
 
 
 def cluster_log_ratio(records: Encoded, clusters: Ints, side: Ints, taught: Ints, new: Ints) -> Floats:
@@ -209,14 +209,14 @@ def _root(spread: Floats) -> tuple[Floats, float]:
 
 
 _TREES = 30
+# Trees of the ensemble where one fold is left out, and where two are.
 _TREES_AGAIN = 15
-"""Trees of the ensemble where one fold is left out, and where two are."""
+# Records in a leaf, at least.
 _LEAST_LEAF = 3
-"""Records in a leaf, at least."""
+# Largest absolute log ratio of a member: a single record must not decide the stack.
 _CLIP = 10.0
-"""Largest absolute log ratio of a member: a single record must not decide the stack."""
+# Records that teach a model, drawn at random where there are more, so that the time does not grow without end.
 _MOST_TAUGHT = 8_000
-"""Records that teach a model, drawn at random where there are more, so that the time does not grow without end."""
 
 
 def check_classifier(classifier: Any) -> None:

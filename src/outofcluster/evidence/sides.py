@@ -38,15 +38,15 @@ from outofcluster._base.exceptions import InputError
 from outofcluster.evidence.encoding import Floats, Ints, encode
 from outofcluster.evidence.members import Members, check_classifier, some_of_both
 
+# Values of ε from which the stack is fitted: the likelihood may have several maxima.
 _FIRST_CEILINGS = (0.02, 0.1, 0.3)
-"""Values of ε from which the stack is fitted: the likelihood may have several maxima."""
+# Steps of the optimiser from each start, and from the best point that they reach.
 _STEPS = (6, 60)
-"""Steps of the optimiser from each start, and from the best point that they reach."""
+# Penalties of the weights: towards each other, and of their sum towards 1.
 _EVEN, _SUM = 1.0, 10.0
-"""Penalties of the weights: towards each other, and of their sum towards 1."""
 _BOUNDS_INTERCEPT, _BOUNDS_WEIGHT, _BOUNDS_CEILING = (-10, 10), (0, 5), (1e-4, 0.95)
+# Records that teach a stack, drawn at random where there are more.
 _MOST_TAUGHT = 20_000
-"""Records that teach a stack, drawn at random where there are more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,10 +131,10 @@ def _objective(theta: Floats, by_member: Floats, side: Ints, log_odds: float) ->
     return float(value), np.concatenate([[slope @ by_u], by_weights, [slope @ by_ceiling]])
 
 
+# Folds of the cross-fit, and parts of V̂: the time grows with them, what each model lacks shrinks.
 _FOLDS = 5
-"""Folds of the cross-fit, and parts of V̂: the time grows with them, what each model lacks shrinks."""
+# Weight in the stack from which a member is worth fitting again for every part of V̂.
 _LEAST_WEIGHT = 0.1
-"""Weight in the stack from which a member is worth fitting again for every part of V̂."""
 
 
 @dataclass(frozen=True, eq=False)

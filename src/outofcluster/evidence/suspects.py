@@ -70,8 +70,8 @@ class LikelyPieces:
     precision: float
 
 
+# The largest logarithm of a factor that is believed.
 _LARGEST_STEP = 3.0
-"""The largest logarithm of a factor that is believed."""
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from outofcluster._base.text import Markup, band, fragment, span, table
 from outofcluster.metrics.facts import SOME_LOSS, MetricFacts
 
 _ARRAYS = ("rates", "values", "low", "high")
+# Rates of a sensitivity that are printed.
 _SHOWN = 11
-"""Rates of a sensitivity that are printed."""
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ import numpy as np
 from outofcluster._base.arguments import Array
 from outofcluster.inference.columns import Block, Columns
 
+# For every role one row per block and one weight per column.
 Weights = Mapping[str, Array]
-"""For every role one row per block and one weight per column."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -81,10 +81,10 @@ from outofcluster.inference.columns import Block, Columns
 from outofcluster.inference.estimates import Estimate
 from outofcluster.inference.functional import Functional, Influences, Weights
 
+# Share of the variance between units that must be left once Monte-Carlo noise is taken out.
 _RELIABLE = 0.25
-"""Share of the variance between units that must be left once Monte-Carlo noise is taken out."""
+# No leakage rate that is drawn goes beyond this.
 _LARGEST_RATE = 0.95
-"""No leakage rate that is drawn goes beyond this."""
 
 
 @dataclass(frozen=True)
@@ -191,8 +191,8 @@ def paired_uncertainty(
     return Uncertainty(influence, noise, max(monte_carlo, 0.0), max(choice, 0.0), rate_effect, training)
 
 
+# The role and the fold of a column, its position in the block, and its replicates.
 Column = tuple[str, int, int, Array]
-"""The role and the fold of a column, its position in the block, and its replicates."""
 
 
 def _shared_columns(a: Columns, b: Columns) -> Iterator[tuple[Column, Column]]:

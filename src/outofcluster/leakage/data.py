@@ -48,14 +48,14 @@ from outofcluster.evidence.members import check_classifier
 from outofcluster.evidence.sides import Sides, tell_sides_apart
 from outofcluster.problem.folds import Clusters, Fold, Rows, looks_linked, make_folds
 
+# Thresholds that are tried: quantiles of V̂'s scores.
 _THRESHOLDS = 40
-"""Thresholds that are tried: quantiles of V̂'s scores."""
+# α of the bound, and the share of it at which the bound is worked out; see above.
 _ALPHA, _SAFETY = 0.05, 0.5
-"""α of the bound, and the share of it at which the bound is worked out; see above."""
+# Records on either side that a rate needs.
 _LEAST_RECORDS = 10
-"""Records on either side that a rate needs."""
+# Standard errors between an estimate and its 95 % upper bound.
 _Z95 = 1.6448536269514722
-"""Standard errors between an estimate and its 95 % upper bound."""
 
 
 @dataclass(frozen=True)

@@ -83,21 +83,21 @@ _DECAY = np.logaddexp(0, -np.pi * np.sinh(_STEP))
 _WEIGHT = expit(np.pi * np.sinh(_STEP)) * expit(-np.pi * np.sinh(_STEP)) * np.cosh(_STEP)
 _WEIGHT /= _WEIGHT.sum()
 
+# Row numbers are doubted if so many pairs are so likely, and more than this share of them lies across clusters.
 _LIKELY, _MANY_LIKELY, _MOSTLY = 0.95, 20, 0.9
-"""Row numbers are doubted if so many pairs are so likely, and more than this share of them lies across clusters."""
+# Probabilities are kept so far away from 0 and 1 before they become log-odds.
 _CERTAIN = 1e-9
-"""Probabilities are kept so far away from 0 and 1 before they become log-odds."""
+# Step of the numerical derivatives with respect to the recalibration.
 _STEP_OF_THETA = 1e-4
-"""Step of the numerical derivatives with respect to the recalibration."""
 
+# Share of the matches across clusters that is left at least: at low thresholds many paths inside them are wrong.
 _LEAST_LEFT = 0.5
-"""Share of the matches across clusters that is left at least: at low thresholds many paths inside them are wrong."""
+# Largest change of the log-odds of pairs across clusters.
 _LARGEST_SCALE = 12.0
-"""Largest change of the log-odds of pairs across clusters."""
+# Least length, -log m, of a link on a path inside a cluster.
 _SHORTEST_LINK = 1e-6
-"""Least length, -log m, of a link on a path inside a cluster."""
+# Records of a cluster up to which paths inside it are followed.
 _LARGEST_CLUSTER = 400
-"""Records of a cluster up to which paths inside it are followed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +108,8 @@ class Linkage:
     right: Any
     probability: Any
     groups: Any
+    # The name of every record in the order of ``groups``; None where pairs are named by row numbers.
     ids: Any = None
-    """The name of every record in the order of ``groups``; None where pairs are named by row numbers."""
     blocking_recall: Any = None
 
 
@@ -145,8 +145,8 @@ class Pairs:
     one: Rows
     two: Rows
     m: Array
+    # Position of each pair among those that the user listed.
     position: Rows
-    """Position of each pair among those that the user listed."""
     codes: Rows
 
     @property

@@ -34,8 +34,8 @@ from outofcluster._base.exceptions import InputError
 from outofcluster.leakage.splits import Rates, Side
 from outofcluster.problem.folds import Clusters
 
+# More records than anybody has; the number of their pairs is still a float.
 _MOST_RECORDS = 10**15
-"""More records than anybody has; the number of their pairs is still a float."""
 
 
 def rates_of_missed_pairs(

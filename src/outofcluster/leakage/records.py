@@ -41,11 +41,11 @@ from outofcluster.evidence.suspects import RateCheck
 from outofcluster.leakage.data import estimate_rate
 from outofcluster.leakage.rate import Leakage
 
+# AUC from which the likelihood ratio is good enough to judge probabilities by it.
 _TOLD_APART = 0.75
-"""AUC from which the likelihood ratio is good enough to judge probabilities by it."""
 _KNOWS_FROM = 0.5
+# The least share of clean records among those that look alike, so that no likelihood ratio is without bound.
 _LEAST_CLEAN = 0.05
-"""The least share of clean records among those that look alike, so that no likelihood ratio is without bound."""
 
 
 def rate_of_records(probabilities: Array) -> Leakage:

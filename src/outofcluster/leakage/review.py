@@ -55,10 +55,10 @@ from outofcluster._base.arguments import (
 from outofcluster._base.exceptions import InputError
 
 _PRIOR_MEAN = np.array([0.0, 1.0])
+# Prior of intercept and slope; see above.
 _PRIOR_STD = np.array([1.5, 0.4])
-"""Prior of intercept and slope; see above."""
+# Probabilities are kept so far away from 1, and a thousandth of it away from 0, before they become log-odds.
 _CERTAIN = 1e-3
-"""Probabilities are kept so far away from 1, and a thousandth of it away from 0, before they become log-odds."""
 
 
 def rate_of_review(suspects: Any, reviewed: Any, n_train: Any, drawn: Any) -> tuple[float, float | None]:

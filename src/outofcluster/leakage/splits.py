@@ -13,13 +13,13 @@ from outofcluster._base.exceptions import InputError, described
 from outofcluster.problem.folds import DEFAULT_FOLDS, Clusters, Fold, Rows, is_splitter, read_folds
 
 Side = Literal["train", "validation"]
+# Rate and standard error of each side that is asked for, the primary one first.
 Rates = dict[Side, tuple[float, float | None]]
-"""Rate and standard error of each side that is asked for, the primary one first."""
+# The validation share, where clusters are put into folds at random, or these very splits.
 Split = float | tuple[Fold, ...]
-"""The validation share, where clusters are put into folds at random, or these very splits."""
 
+# Splits of a splitter that is not a K-fold from which its validation share is read.
 _SPLITS_SEEN = 100
-"""Splits of a splitter that is not a K-fold from which its validation share is read."""
 
 
 def check_side(of: Any) -> None:

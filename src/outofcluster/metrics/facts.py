@@ -17,8 +17,8 @@ Value = TypeVar("Value", float, np.ndarray)
 _UNIT, _SIGNED, _POSITIVE = (0.0, 1.0), (-1.0, 1.0), (0.0, math.inf)
 _UP_TO_ONE, _ANY = (-math.inf, 1.0), (-math.inf, math.inf)
 
+# The losses of this package that have a name.
 LOSSES = ("zero_one", "squared_error", "absolute_error", "log_loss", "brier")
-"""The losses of this package that have a name."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ class MetricFacts:
         return (self.shown(high), self.shown(low)) if self.greater_is_better else (low, high)
 
 
+# A loss of which no more is known.
 SOME_LOSS = MetricFacts("loss", "loss")
-"""A loss of which no more is known."""
 
 
 def _averaged(name: str, label: str) -> dict[str, tuple[str, bool, tuple[float, float], str]]:

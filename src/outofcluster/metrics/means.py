@@ -248,6 +248,7 @@ def _squared_log(y: NDArray[Any], prediction: NDArray[Any]) -> Array:
     return np.asarray((np.log1p(y) - np.log1p(prediction)) ** 2)
 
 
+# Losses of single records by name, and their smallest and largest value.
 _FUNCTIONS: dict[str, tuple[Callable[..., Array], tuple[float, float]]] = {
     "zero_one": (_zero_one, (0.0, 1.0)),
     "squared_error": (_squared_error, _POSITIVE),
@@ -255,7 +256,7 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Array], tuple[float, float]]] = {
     "log_loss": (_log_loss, _POSITIVE),
     "brier": (_brier_of_two, (0.0, 1.0)),
 }
-"""Losses of single records by name, and their smallest and largest value."""
+# Functions of scikit-learn that are means of the losses of this package.
 SKLEARN_MEANS = {
     "accuracy_score": "zero_one",
     "mean_squared_error": "squared_error",
@@ -263,6 +264,5 @@ SKLEARN_MEANS = {
     "log_loss": "log_loss",
     "brier_score_loss": "brier",
 }
-"""Functions of scikit-learn that are means of the losses of this package."""
+# Further functions of scikit-learn that are means over records.
 SKLEARN_RECORDS = {"mean_absolute_percentage_error": _percentage, "mean_squared_log_error": _squared_log}
-"""Further functions of scikit-learn that are means over records."""

@@ -23,8 +23,8 @@ from outofcluster._base.arguments import Array, first_missing, short
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import n_rows
 
+# By how much a probability may lie outside of 0 and 1: single precision rounds to that.
 _ROUNDING = 1e-6
-"""By how much a probability may lie outside of 0 and 1: single precision rounds to that."""
 
 
 class Predictions:

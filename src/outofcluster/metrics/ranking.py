@@ -38,10 +38,10 @@ from outofcluster.metrics.base import LeftOut, Partition, SetMetric
 from outofcluster.metrics.predictions import Predictions
 
 _GUESSING = 0.5
+# Cells of a table of records times units, above which units are done a few at a time.
 _CELLS = 2_000_000
-"""Cells of a table of records times units, above which units are done a few at a time."""
+# Weight below which nothing is left but rounding.
 _LEAST = 1e-9
-"""Weight below which nothing is left but rounding."""
 
 Codes = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -24,8 +24,8 @@ from outofcluster._base.rows import take_rows
 from outofcluster.metrics.base import LeftOut, Metric, Partition, SetMetric
 from outofcluster.metrics.predictions import Predictions
 
+# Units that are left out in turn where the metric is computed once.
 _MOST_UNITS = 2000
-"""Units that are left out in turn where the metric is computed once."""
 
 
 @dataclass(frozen=True)

@@ -416,6 +416,7 @@ def _moments(scorer: _Scorer) -> Metric | None:
     return Moments(scorer.name, scorer.facts, *MOMENTS[scorer.known])
 
 
+# What makes the metric of a function of scikit-learn, or None where its options are not known.
 _CLOSED_FORMS: dict[str, Callable[[_Scorer], Metric | None]] = {
     **dict.fromkeys(SKLEARN_MEANS, _mean),
     **dict.fromkeys(SKLEARN_RECORDS, _record_mean),
@@ -424,7 +425,6 @@ _CLOSED_FORMS: dict[str, Callable[[_Scorer], Metric | None]] = {
     **dict.fromkeys(CONFUSION, _confusion),
     **dict.fromkeys(MOMENTS, _moments),
 }
-"""What makes the metric of a function of scikit-learn, or None where its options are not known."""
 
 
 def _recomputed(scorer: _Scorer) -> Metric:

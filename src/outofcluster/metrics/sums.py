@@ -38,16 +38,16 @@ from outofcluster._base.arguments import Array
 from outofcluster.metrics.base import LeftOut, NotDefinedError, Partition, SetMetric
 from outofcluster.metrics.predictions import Predictions
 
+# Smallest probability, and the difference of log odds up to which they are the same but for rounding.
 _CLIP, _ROUNDING = 1e-6, 1e-9
-"""Smallest probability, and the difference of log odds up to which they are the same but for rounding."""
+# Newton steps, and halvings of each.
 _STEPS, _HALVINGS = 100, 40
-"""Newton steps, and halvings of each."""
+# What the last step may promise to add to the log-likelihood, for all records and without a unit.
 _CONVERGED, _CONVERGED_WITHOUT = 1e-10, 1e-6
-"""What the last step may promise to add to the log-likelihood, for all records and without a unit."""
+# Change of the log odds up to which a single Newton step is enough.
 _SMALL_STEP = 0.05
-"""Change of the log odds up to which a single Newton step is enough."""
+# Cells of a table of records times units, above which units are done a few at a time.
 _CELLS = 1_000_000
-"""Cells of a table of records times units, above which units are done a few at a time."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +152,7 @@ def _kappa(C: Array) -> Array:
     return _ratio(right.sum(axis=-1) - expected, n - expected)
 
 
+# Functions of scikit-learn by name, as functions of confusion matrices, and the options that these take.
 CONFUSION: dict[str, tuple[Callable[..., Array], tuple[str, ...]]] = {
     "balanced_accuracy_score": (_balanced_accuracy, ("adjusted",)),
     "precision_score": (_precision, ("average", "pos_label")),
@@ -164,7 +165,6 @@ CONFUSION: dict[str, tuple[Callable[..., Array], tuple[str, ...]]] = {
     "sensitivity": (_recall, ("pos_label",)),
     "specificity": (_specificity, ("pos_label",)),
 }
-"""Functions of scikit-learn by name, as functions of confusion matrices, and the options that these take."""
 
 
 @dataclass(frozen=True)
@@ -217,13 +217,13 @@ def _root_mean_square(S: Array) -> Array:
     return np.sqrt(np.maximum(S[..., 4], 0) / np.where(S[..., 0] > 0, S[..., 0], np.nan))
 
 
+# Functions of scikit-learn by name, as functions of moments, with what their records must hold two of, and logs.
 MOMENTS: dict[str, tuple[Callable[[Array], Array], str, bool]] = {
     "r2_score": (_r2, "targets", False),
     "explained_variance_score": (_explained_variance, "targets", False),
     "root_mean_squared_error": (_root_mean_square, "", False),
     "root_mean_squared_log_error": (_root_mean_square, "", True),
 }
-"""Functions of scikit-learn by name, as functions of moments, with what their records must hold two of, and logs."""
 
 
 @dataclass(frozen=True)

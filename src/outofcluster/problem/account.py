@@ -32,14 +32,14 @@ _ID_NAME = re.compile(
 )
 _DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([T ].*)?$")
 _NUMBER = re.compile(r"\s*[-+]?\d+[.,]\d+\s*$")
+# Records from which values that all differ say something.
 _LEAST_RECORDS = 20
-"""Records from which values that all differ say something."""
 _LONGEST_ID = 64
 _CLUSTERS_PER_VALUE = 5
+# Records that are looked at first; most columns are done with after them.
 _FIRST = 500
-"""Records that are looked at first; most columns are done with after them."""
+# Rows of a matrix in which gaps are counted at once.
 _ROWS_AT_ONCE = 10_000
-"""Rows of a matrix in which gaps are counted at once."""
 _SHOWN_CLASSES, _SHOWN_NAMES = 6, 12
 
 

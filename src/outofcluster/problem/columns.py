@@ -78,8 +78,8 @@ def _check(argument: str, name: str, X: Any) -> None:
     raise InputError(f"{argument} must be a column of X, got {short(name)}{hint}")
 
 
+# A number, or a column of splink that ends with one: cluster_p_0_95 is the clustering at 0.95.
 _NAME = re.compile(r"(?:[A-Za-z]+_)*(-?\d+(?:[._]\d+)?)")
-"""A number, or a column of splink that ends with one: cluster_p_0_95 is the clustering at 0.95."""
 
 
 def read_clusterings(groups_by_threshold: Any, n: int | None) -> dict[float, NDArray[Any]]:

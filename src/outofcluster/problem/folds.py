@@ -32,10 +32,10 @@ Rows = NDArray[np.int64]
 T = TypeVar("T")
 
 DEFAULT_FOLDS = 5
+# Number of held-out clusters from which, and records per cluster up to which, they look like linked entities.
 _MANY_CLUSTERS, _SMALL_CLUSTER = 10, 20
-"""Number of held-out clusters from which, and records per cluster up to which, they look like linked entities."""
+# Clusters from which on a part of the data is made of whole ones.
 _WHOLE_CLUSTERS = 1000
-"""Clusters from which on a part of the data is made of whole ones."""
 
 
 class Fold:
@@ -234,8 +234,8 @@ class Clusters:
     labels: NDArray[Any]
     codes: Rows
     names: list[Any]
+    # The labels, or their numbers where labels cannot be ordered, as splitters need them.
     sortable: NDArray[Any]
-    """The labels, or their numbers where labels cannot be ordered, as splitters need them."""
 
     @classmethod
     def of(cls, groups: Any, n: int | None) -> Clusters:

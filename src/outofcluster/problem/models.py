@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+# Names that are not the words of the class; endings such as CV and Classifier may be left out.
 _NAMES = {
     "LogisticRegression": "logistic regression",
     "Ridge": "ridge regression",
@@ -32,7 +33,6 @@ _NAMES = {
     "VotingRegressor": "mean of several models",
     "Stacking": "stacked models",
 }
-"""Names that are not the words of the class; endings such as CV and Classifier may be left out."""
 _SEARCHES = ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV")
 _NEIGHBOURS = ("KNeighborsClassifier", "KNeighborsRegressor")
 _DEFAULT_NEIGHBOURS = 5

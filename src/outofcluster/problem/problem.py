@@ -23,10 +23,10 @@ from outofcluster.problem.folds import Clusters
 
 Codes = NDArray[np.int64]
 
+# Workers on one machine; larger numbers are mistakes, and would end in errors of the system.
 _MOST_WORKERS = 10_000
-"""Workers on one machine; larger numbers are mistakes, and would end in errors of the system."""
+# Numbers that are looked at in one go.
 _CHUNK = 1 << 18
-"""Numbers that are looked at in one go."""
 
 
 @dataclass(frozen=True, eq=False)

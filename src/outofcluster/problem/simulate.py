@@ -27,8 +27,8 @@ from outofcluster._base.exceptions import InputError
 from outofcluster._base.seeds import RandomState, seed_of
 from outofcluster.problem.folds import Clusters, Rows
 
+# Numbers of clusters up to which the next ones are other numbers, for floats too.
 _LARGEST_LABEL = 2**52
-"""Numbers of clusters up to which the next ones are other numbers, for floats too."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,17 +62,17 @@ from outofcluster._base.exceptions import InputError
 
 Counts = NDArray[np.int64]
 
+# Share of the fits that each check level gets.
 _CHECK_SHARE = 0.05
-"""Share of the fits that each check level gets."""
 
+# With more check levels than this, less than half of the fits would serve the estimate.
 _MOST_CHECKS = 10
-"""With more check levels than this, less than half of the fits would serve the estimate."""
 
+# A level with one fit says nothing about its noise.
 _LEAST_FITS = 2
-"""A level with one fit says nothing about its noise."""
 
+# Records of V̂ that must be expected to stay unused, so that there are some to score on.
 _LEAST_SCORED = 5
-"""Records of V̂ that must be expected to stay unused, so that there are some to score on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -381,16 +381,16 @@ def least_size(y: ArrayLike | None = None) -> int:
 
 
 _LADDER = np.array([0.03, 0.06, 0.1, 0.15, 0.22, 0.32, 0.45, 0.6])
+# Multiples of the planned rate.
 _AROUND = np.array([1.0, 1.1, 1.25, 1.45])
-"""Multiples of the planned rate."""
+# Steps of the ladder that are nearer than this to a planned mass, relatively, are left out.
 _APART = 0.12
-"""Steps of the ladder that are nearer than this to a planned mass, relatively, are left out."""
 _ADDED = 0.15
 _PLANNED_FROM, _PLANNED_TO = 0.01, 0.45
+# Masses by multiples of the mean probability that a record leaked.
 _OF_THE_RATE = np.array([0.5, 1.0, 1.5, 2.0, 3.0])
-"""Masses by multiples of the mean probability that a record leaked."""
+# Share of the leaked records that need not be removed.
 _NEXT_TO_NOTHING = 0.02
-"""Share of the leaked records that need not be removed."""
 
 
 def unmixed_fractions(allowed: Callable[[float], bool], most: int = 12, planned: float | None = None) -> Array:

@@ -22,8 +22,8 @@ from outofcluster.auditing.findings import Finding, most_severe_first
 CHECKS = tuple(
     each for module in (clusters, samples, estimate) for each in vars(module).values() if isinstance(each, Check)
 )
+# Every code, with what it stands for.
 CODES = {each.code: each.look.__doc__ or "" for each in CHECKS}
-"""Every code, with what it stands for."""
 
 
 def find(context: Context, mute: Container[str]) -> tuple[Finding, ...]:

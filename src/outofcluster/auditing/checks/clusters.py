@@ -10,8 +10,8 @@ from outofcluster.auditing.checks.base import Context, Remark, check
 from outofcluster.auditing.choices import enough_clusters
 from outofcluster.problem.folds import count_clusters, looks_linked
 
+# How many times the records of the smallest fold the largest one holds, where folds count as unbalanced.
 _UNBALANCED = 4
-"""How many times the records of the smallest fold the largest one holds, where folds count as unbalanced."""
 
 
 @check("error-model")

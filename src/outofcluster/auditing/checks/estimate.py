@@ -11,12 +11,12 @@ from outofcluster.auditing.checks.base import Context, Remark, check
 from outofcluster.errormodels.records import TOLD_APART, Records, rate_check
 from outofcluster.leakage.rate import Leakage
 
+# Standard errors, and the factor of the odds, by which probabilities of records may miss what records look like.
 _UNLIKELY, _VERY_UNLIKELY, _WRONG_BY = 2.0, 3.0, 1.25
-"""Standard errors, and the factor of the odds, by which probabilities of records may miss what records look like."""
+# How many times the share of misplaced records a rate may be before it counts whole entities.
 _WHOLE_ENTITIES = 2.0
-"""How many times the share of misplaced records a rate may be before it counts whole entities."""
+# Multiplier of the losses' noise beyond which an extrapolation counts as far.
 _FAR = 6.0
-"""Multiplier of the losses' noise beyond which an extrapolation counts as far."""
 
 
 # --- the leakage rate -------------------------------------------------------------------------------------

@@ -10,12 +10,12 @@ from outofcluster.auditing.checks.base import Context, Remark, check
 from outofcluster.curves.shape import ShapeCheck, ShapeDiagnosis, diagnose_points
 from outofcluster.metrics.facts import MetricFacts
 
+# Largest level below which a curve cannot be followed; five folds of equal size reach 0.4.
 _LOW_LEVEL = 0.25
-"""Largest level below which a curve cannot be followed; five folds of equal size reach 0.4."""
+# Words for the shape of a loss, and those for a metric of which a greater value is better.
 _OF_METRICS = {"Decreasing": "Increasing", " rises ": " falls ", "Convex": "Concave", " bulges ": " sags "}
-"""Words for the shape of a loss, and those for a metric of which a greater value is better."""
+# Share of the target's variance below which a mean squared error counts as none.
 _PERFECT = 1e-4
-"""Share of the target's variance below which a mean squared error counts as none."""
 _SHOWN_NAMES = 12
 
 

@@ -36,8 +36,8 @@ from outofcluster.curves.points import Points
 
 Function = Callable[[Array], Array]
 
+# A column counts as dependent when no more than this part of it is new; expectations are accurate to about 1e-13.
 _RANK_TOLERANCE = 1e-11
-"""A column counts as dependent when no more than this part of it is new; expectations are accurate to about 1e-13."""
 
 
 @dataclass(eq=False)

@@ -50,8 +50,8 @@ from outofcluster.curves.operator import BinomialOperator
 from outofcluster.curves.paper.solvers import Shape, grid, minimise_trend
 from outofcluster.curves.points import Points
 
+# Levels times groups that S may have, which takes ten seconds or so; a sketch is of use with far fewer.
 _MAX_ENTRIES = 4_000_000
-"""Levels times groups that S may have, which takes ten seconds or so; a sketch is of use with far fewer."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -249,11 +249,11 @@ class SketchSolution(Solution):
             return self.groups.radius(self.operator, self.design) * self.points.n * float(np.linalg.norm(first_row))
 
 
+# Largest number of columns, whose distances then take 200 MB.
 _MAX_MEDOID_SIZE = 5000
-"""Largest number of columns, whose distances then take 200 MB."""
 
+# Number of columns up to which the radius is taken over every one of them.
 _ALL_COLUMNS = 20_000
-"""Number of columns up to which the radius is taken over every one of them."""
 
 Indices = NDArray[np.int64]
 

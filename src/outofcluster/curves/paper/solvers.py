@@ -95,10 +95,10 @@ _TARGET_GAP = 1e-10
 _ACCEPTED_GAP = 1e-7
 _MAX_PIVOTS = 50
 _MAX_NEWTON = 40
+# Gradient on the passive set, where it should be 0, from which the signs of z mean nothing, relative to that at 0.
 _LOST = 1e-2
-"""Gradient on the passive set, where it should be 0, from which the signs of z mean nothing, relative to that at 0."""
+# Longest step in log μ: Newton's steps are long where μd/r is nearly flat, which it is near its limits.
 _LONGEST_STEP = 5.0
-"""Longest step in log μ: Newton's steps are long where μd/r is nearly flat, which it is near its limits."""
 
 Mask = NDArray[np.bool_]
 
@@ -289,14 +289,14 @@ def _settings(aim: float) -> clarabel.DefaultSettings:
 class Representation:
     """How coefficients make a curve: its losses, derivatives and values."""
 
+    # The losses A e as a linear function of the coefficients: a dense or sparse matrix with one row per level.
     design: Any
-    """The losses A e as a linear function of the coefficients: a dense or sparse matrix with one row per level."""
+    # The h⁽ⁱ⁾, i = 0, …, order - 1.
     steps: tuple[Array, ...]
-    """The h⁽ⁱ⁾, i = 0, …, order - 1."""
+    # R, with ‖f⁽ᵏ⁾‖ = ‖R c⁽ᵏ⁾‖.
     root: sparse.spmatrix
-    """R, with ‖f⁽ᵏ⁾‖ = ‖R c⁽ᵏ⁾‖."""
+    # Knots of the spline; None on the grid.
     knots: Array | None
-    """Knots of the spline; None on the grid."""
 
     @property
     def size(self) -> int:
@@ -359,11 +359,11 @@ def differences(size: int) -> sparse.spmatrix:
     return sparse.diags([-np.ones(size - 1), np.ones(size - 1)], [0, 1], shape=(size - 1, size), format="csr")
 
 
+# Number of unknowns up to which dense pivoting is faster than the cone solver.
 _MAX_ACTIVE_SET = 300
-"""Number of unknowns up to which dense pivoting is faster than the cone solver."""
 
+# The unit of a derivative is 8 times that of the one before, about as much as the derivatives of a loss curve grow.
 _RISE = 8.0
-"""The unit of a derivative is 8 times that of the one before, about as much as the derivatives of a loss curve grow."""
 
 
 @dataclass(frozen=True)

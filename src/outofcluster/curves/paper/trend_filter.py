@@ -35,11 +35,11 @@ from outofcluster.curves.operator import BinomialOperator
 from outofcluster.curves.paper.solvers import Representation, Shape, grid, minimise_trend, spline
 from outofcluster.curves.points import Points
 
+# Largest n of the index grid, which takes some seconds and about 100 MB.
 _MAX_GRID = 200_000
-"""Largest n of the index grid, which takes some seconds and about 100 MB."""
 
+# Number of entries of A up to which forming all of them costs less than forming the windows of the rows.
 _DENSE = 1_000_000
-"""Number of entries of A up to which forming all of them costs less than forming the windows of the rows."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -164,8 +164,8 @@ class TrendFilterSolution(Solution):
     representation: Representation
     penalty: float
     index_penalty: float
+    # The penalty in the units of the representation: per index on the grid, per unit of p for the spline.
     unit_penalty: float
-    """The penalty in the units of the representation: per index on the grid, per unit of p for the spline."""
     coefficients: Array
 
     @property

@@ -20,16 +20,16 @@ from outofcluster._base.plain import data_frame
 from outofcluster.inference.estimates import Estimate, between, decimals, fixed
 from outofcluster.metrics.facts import known_facts
 
+# Colours of measured losses, the corrected loss, thresholds, the loss as it is, and text.
 BLUE, ORANGE, GREEN, GREY, INK = "#0072B2", "#D55E00", "#009E73", "#6E6E6E", "#222222"
-"""Colours of measured losses, the corrected loss, thresholds, the loss as it is, and text."""
 
 _MARK = {"linestyle": "none", "markeredgecolor": "white"}
 NAIVE: dict[str, Any] = {"marker": "s", "color": GREY, **_MARK}
+# Marks of the loss as it is, and of the corrected loss.
 CORRECTED: dict[str, Any] = {"marker": "D", "color": ORANGE, **_MARK}
-"""Marks of the loss as it is, and of the corrected loss."""
 
+# Width of a letter of an axis name, in inches.
 _LETTER = 0.075
-"""Width of a letter of an axis name, in inches."""
 
 
 @dataclass(eq=False)
@@ -46,8 +46,8 @@ class Display:
     figure_: Any = field(default=None, init=False, repr=False)
 
     _grid: ClassVar[str] = "y"
+    # Beginnings of the labels, in the order in which the legend lists them.
     _legend: ClassVar[tuple[str, ...]] = ()
-    """Beginnings of the labels, in the order in which the legend lists them."""
 
     def to_frame(self) -> Any:
         """The numbers as a table; needs pandas.

@@ -31,8 +31,8 @@ from outofcluster.present.display.base import (
     tidy,
 )
 
+# Heights of the upper and the lower axes of a sweep.
 _HEIGHTS = (3, 2)
-"""Heights of the upper and the lower axes of a sweep."""
 
 _TRAINED_ON = ("other clusters", "the same clusters")
 

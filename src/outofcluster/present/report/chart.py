@@ -22,12 +22,12 @@ from outofcluster.present.display.by_leakage import LossCurveDisplay, UnmixingDi
 
 SIZES = (("wide", 720, 364), ("narrow", 360, 334))
 _RIGHT, _BOTTOM = 16, 54
+# Assumed rates up to which the slider ends at the rate beside them.
 _ENDS = ((0.2, 0.3), (0.5, 0.5), (1.0, 0.9))
-"""Assumed rates up to which the slider ends at the rate beside them."""
 
 
+# Positions on an axis, and what is written there.
 Ticks = list[tuple[float, str]]
-"""Positions on an axis, and what is written there."""
 
 
 @dataclass(frozen=True)
@@ -116,13 +116,13 @@ def _frames(x_range: tuple[float, float], y_range: tuple[float, float]) -> list[
 
 # --- losses by leakage ------------------------------------------------------------------------------------
 
+# Positions along the horizontal axis, and losses there.
 Curve = tuple[Sequence[float] | Array, Sequence[float] | Array]
-"""Positions along the horizontal axis, and losses there."""
 
 _NO_CURVE: Curve = ((), ())
 
+# Measured losses: their positions, and the lower and the upper ends of their error bars.
 Points = list[tuple[float, float, float, float]]
-"""Measured losses: their positions, and the lower and the upper ends of their error bars."""
 
 
 @dataclass(frozen=True)

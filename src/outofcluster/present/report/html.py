@@ -19,8 +19,8 @@ from outofcluster.inference.estimates import between, fixed
 from outofcluster.present.display.base import percentage
 from outofcluster.present.report.view import counted, view
 
+# Suspicious records that a report lists.
 _LISTED = 10
-"""Suspicious records that a report lists."""
 
 
 def render_html(

@@ -31,10 +31,10 @@ from outofcluster.sampling.kernels.compile import called
 
 TILE_ROWS, TILE_COLUMNS = 4, 8
 
+# Spare places that a list of rows to add needs at its end.
 PADDING = 4
-"""Spare places that a list of rows to add needs at its end."""
+# Numbers in the rows that are added to all tiles in turn: with their weighted copies they fit the nearest cache.
 _NEAR = 2048
-"""Numbers in the rows that are added to all tiles in turn: with their weighted copies they fit the nearest cache."""
 
 cgutils: Any = untyped_tools
 _Int = ir.IntType(64)

@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+# Draws tried before a replicate fails, when none leaves a record to validate on and, in a classifier, two classes.
 MAX_ATTEMPTS = 100
-"""Draws tried before a replicate fails, when none leaves a record to validate on and, in a classifier, two classes."""
 
 Positions = NDArray[np.int64]
 

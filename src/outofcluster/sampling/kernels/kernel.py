@@ -32,14 +32,15 @@ from outofcluster._base.exceptions import InputError, MissingExtraError
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+# Seconds to compile the loop of a model.
 _COMPILE = {"squared_hinge": 14.0, "logistic": 12.0, "least_squares": 10.0}
-"""Seconds to compile the loop of a model."""
+# Start and step of a plain fit, in seconds.
 _PLAIN = {"squared_hinge": (1.8e-3, 5.5e-8), "logistic": (3.4e-3, 2e-8), "least_squares": (1.5e-3, 1.5e-8)}
-"""Start and step of a plain fit, in seconds."""
 _MARGIN = 2.0
 
 _REGRESSION = ("squared_error", "absolute_error")
 _RIDGE = {"positive": (False,), "solver": ("auto", "svd", "cholesky", "lsqr", "sparse_cg", "sag", "saga")}
+# By the type of an estimator: its model, the losses it can have, and the parameters that leave the objective as is.
 _OBJECTIVES: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[Any, ...]]]] = {
     "LinearSVC": (
         "squared_hinge",
@@ -63,14 +64,13 @@ _OBJECTIVES: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[Any, ...]]]] 
     "Ridge": ("least_squares", _REGRESSION, _RIDGE),
     "RidgeClassifier": ("least_squares", ("zero_one",), _RIDGE | {"class_weight": (None,)}),
 }
-"""By the type of an estimator: its model, the losses it can have, and the parameters that leave the objective as is."""
 
+# Of the arrays of a problem, for which the loops are compiled.
 _TYPES = {
     **dict.fromkeys(("X", "y"), np.float64),
     **dict.fromkeys(("train", "validation", "train_units", "validation_units"), np.int64),
     "key": np.uint64,
 }
-"""Of the arrays of a problem, for which the loops are compiled."""
 
 
 @dataclass(frozen=True)
@@ -90,41 +90,41 @@ class Units:
 class BlockResult:
     """What a block of replicates gives; the sums are over the replicates that were handled, in their order."""
 
+    # Mean loss over the records of V that were not drawn; NaN where not handled.
     losses: Floats
-    """Mean loss over the records of V that were not drawn; NaN where not handled."""
+    # Draws that had to be rejected; 100 says that no attempt could be used.
     redraws: Integers
-    """Draws that had to be rejected; 100 says that no attempt could be used."""
+    # Whether the draw could be used and the fit reached its optimum.
     handled: NDArray[np.bool_]
-    """Whether the draw could be used and the fit reached its optimum."""
+    # For each partition of T, one row per unit: the sums of N, Nt, N², N²t, N²t², NM, NMt, NMt².
     train_sums: tuple[Floats, ...]
-    """For each partition of T, one row per unit: the sums of N, Nt, N², N²t, N²t², NM, NMt, NMt²."""
+    # For each partition of V, one row per unit: the same sums, then those of E, E², NE, NEt, ME, MEt.
     validation_sums: tuple[Floats, ...]
-    """For each partition of V, one row per unit: the same sums, then those of E, E², NE, NEt, ME, MEt."""
+    # Those of the last replicate that was handled, on the columns of X, and the intercept.
     coefficients: Floats
-    """Those of the last replicate that was handled, on the columns of X, and the intercept."""
 
 
 @dataclass(frozen=True)
 class Kernel:
     """A linear model whose draws, fits and scores run in one compiled loop."""
 
+    # The objective: squared_hinge, logistic or least_squares.
     model: str
-    """The objective: squared_hinge, logistic or least_squares."""
+    # C, or alpha in least squares.
     strength: float
-    """C, or alpha in least squares."""
+    # Loss of a validation record.
     loss: str
-    """Loss of a validation record."""
+    # Whether y holds the classes 0 and 1.
     classifier: bool
-    """Whether y holds the classes 0 and 1."""
     intercept: bool = True
+    # Value of the column that stands for the intercept in the squared hinge.
     intercept_scaling: float = 1.0
-    """Value of the column that stands for the intercept in the squared hinge."""
+    # Whether there is no penalty, so that a near singular fit is left to scikit-learn.
     exact: bool = False
-    """Whether there is no penalty, so that a near singular fit is left to scikit-learn."""
+    # Whether the columns of the draw are centred before the fit.
     with_mean: bool = False
-    """Whether the columns of the draw are centred before the fit."""
+    # Whether they are scaled.
     with_std: bool = False
-    """Whether they are scaled."""
 
     @property
     def usable(self) -> bool:

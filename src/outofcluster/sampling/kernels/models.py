@@ -62,13 +62,13 @@ class Solver(NamedTuple):
     correction: Any
     margins: Any
     change: Any
+    # Rows to add, with spare places at the end.
     picked: Any
-    """Rows to add, with spare places at the end."""
     weights: Any
+    # The drawn rows by columns.
     columns: Any
-    """The drawn rows by columns."""
+    # The rows to add, times their weights.
     weighted: Any
-    """The rows to add, times their weights."""
     active: Any
 
 
@@ -99,14 +99,14 @@ def _sign_rows(rows: Any, targets: Any, q: int, d: int, constant: float, start: 
 
 
 _HINGE_STEPS = 40
+# A step that changes no margin by more than this has arrived, though a row at the kink may still change sides.
 _HINGE_SETTLED = 1e-11
-"""A step that changes no margin by more than this has arrived, though a row at the kink may still change sides."""
+# Fallback when the direct way takes too many steps: the number of stages, and the factor of C between them.
 _STAGES, _STAGE = 8, 0.1
-"""Fallback when the direct way takes too many steps: the number of stages, and the factor of C between them."""
+# Slope at the end of a step, relative to that at its start, from which the step is cut short.
 _STEEP = 0.5
-"""Slope at the end of a step, relative to that at its start, from which the step is cut short."""
+# Least pivot of the classifiers, relative to its diagonal entry.
 _SINGULAR = 1e-15
-"""Least pivot of the classifiers, relative to its diagonal entry."""
 
 
 @compiled
@@ -229,10 +229,10 @@ def _change_active_set(Z: Any, n: int, q: int, c: float, m: Any, solver: Any) ->
 
 
 _LOGISTIC_STEPS = 100
+# The change of the margins that is left to go when the iteration ends.
 _LOGISTIC_SETTLED = 1e-10
-"""The change of the margins that is left to go when the iteration ends."""
+# Largest change of a margin after which H serves again.
 _SMALL = 3e-3
-"""Largest change of a margin after which H serves again."""
 
 
 @compiled
@@ -322,11 +322,11 @@ def _logistic_search(m: Any, change: Any, n: int, c: float, w: Any, p: Any, d: i
     return t
 
 
+# Least pivot, relative to its diagonal entry.
 _NEAR_SINGULAR = 1e-11
-"""Least pivot, relative to its diagonal entry."""
+# Least pivot, relative to the largest diagonal entry, without a penalty: scikit-learn then drops singular values below
+# 1e-6 of the largest, and its answer is not that of the normal equations.
 _RANK = 1e-9
-"""Least pivot, relative to the largest diagonal entry, without a penalty: scikit-learn then drops singular values below
-1e-6 of the largest, and its answer is not that of the normal equations."""
 
 
 @compiled

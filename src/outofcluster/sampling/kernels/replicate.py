@@ -30,8 +30,8 @@ from outofcluster.sampling.kernels.algebra import padded, products
 from outofcluster.sampling.kernels.compile import called, compiled, inlined
 from outofcluster.sampling.kernels.draw import MAX_ATTEMPTS
 
+# The index of a loss is its code in the compiled loops.
 LOSSES = ("zero_one", "log_loss", "brier", "squared_error", "absolute_error")
-"""The index of a loss is its code in the compiled loops."""
 
 _EPS = float(np.finfo(float).eps)
 _M0, _M1 = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)
@@ -44,16 +44,16 @@ _UNIT = 2.0**-53
 class Settings(NamedTuple):
     """Parameters of the model, its scaler and its loss, as numbers."""
 
+    # C, or alpha.
     strength: float
-    """C, or alpha."""
     intercept: bool
     intercept_scaling: float
+    # Whether the problem must be well posed without a penalty.
     exact: bool
-    """Whether the problem must be well posed without a penalty."""
     with_mean: bool
     with_std: bool
+    # Index in `LOSSES`.
     loss: int
-    """Index in `LOSSES`."""
     classifier: bool
 
 
@@ -64,8 +64,8 @@ class Problem(NamedTuple):
     y: Any
     train: Any
     validation: Any
+    # One row per partition, the units of all partitions numbered through.
     train_units: Any
-    """One row per partition, the units of all partitions numbered through."""
     validation_units: Any
     key: Any
     level: int
@@ -77,8 +77,8 @@ class Work(NamedTuple):
     """Buffers of a replicate: the draw, its rows, and what the fitted model gives on V."""
 
     uniforms: Any
+    # The orders of T and V that the shuffles start from and restore.
     orders: Any
-    """The orders of T and V that the shuffles start from and restore."""
     swaps: Any
     t_drawn: Any
     v_drawn: Any
@@ -87,10 +87,10 @@ class Work(NamedTuple):
     targets: Any
     mean: Any
     scale: Any
+    # Coefficients on the columns of X, and the intercept.
     weights: Any
-    """Coefficients on the columns of X, and the intercept."""
+    # The columns of V, each contiguous.
     v_columns: Any
-    """The columns of V, each contiguous."""
     v_targets: Any
     v_losses: Any
     t_unit_counts: Any
