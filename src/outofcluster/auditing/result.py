@@ -95,7 +95,23 @@ class Audit:
 
     @classmethod
     def of(cls, samples: Sequence[AuditSamples], choices: Choices, evidence: Evidence, table: TableAccount) -> Self:
-        """The result of an audit by its first metric, with those of the others."""
+        """The result of an audit by its first metric, with those of the others.
+
+        Parameters
+        ----------
+        samples : sequence of AuditSamples
+            The losses of every metric.
+        choices : Choices
+            What the audit was asked for, and what it chose itself.
+        evidence : Evidence
+            What the records themselves show.
+        table : TableAccount
+            What the table holds.
+
+        Returns
+        -------
+        Audit
+        """
         indices = [fold.index for fold in samples[0].folds]
         by_data, rates = evidence.rate(indices), choices.rates.by_fold
         if choices.rates.from_data and by_data is not None:
