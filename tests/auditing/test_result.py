@@ -310,8 +310,6 @@ def test_a_sensitivity_and_back(result):
     assert len(lines) == 12
     assert lines[1].split() == f"0.0% {result.at_leakage(0.0).corrected}".split()
     assert lines[-1].startswith("   30.0%")
-    with pytest.warns(DeprecationWarning, match=r"Sensitivity.frame\(\) is now called to_frame\(\)"):
-        assert table.to_frame().equals(table.frame())
     assert table.to_frame().columns.tolist() == ["rate", "value", "low", "high"]
 
 
