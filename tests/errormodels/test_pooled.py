@@ -39,6 +39,10 @@ def audited(kind):
         "pieces": {"error_model": "fragments", "n_fits": 108},
     }[kind]
     model = KNeighborsRegressor(2) if kind == "pieces" else LinearRegression()
+    if kind == "pieces":
+        # Some clusters have a single record, which cannot be cut: more leaks among those that can.
+        alone = np.flatnonzero(np.arange(108) % 9 < 3)
+        groups[alone] = 12 + alone
     return ooc.audit(
         model, X, y, groups=groups, cv=folds, leakage=0.1, curve=LINE, unmix=False, kernel=False, random_state=0,
         **options,
@@ -251,6 +255,7 @@ def test_a_second_piece_counts_by_what_leaked_already():
     own = pooled("pieces")
     assert isinstance(own, PiecesPooled)
     leaked = own.scored_rate(0.15)
+    assert leaked != pytest.approx(0.15, rel=0.1)
     weights = own.solve(LINE, EQUAL).estimate.weights
     second = leaked * weights[MAIN] @ own.injected
     np.testing.assert_allclose(weights[SECOND_PIECE], np.column_stack([second, -second]))
