@@ -141,22 +141,17 @@ def run_blocks(problem: Workload, blocks: list[Block]) -> list[BlockLosses | Fai
     """The blocks one after the other, up to the first failure."""
     results: list[BlockLosses | Failure] = []
     for block in blocks:
-        fitted = _fit_block(problem, block) if problem.compiled is None else _run_kernel(problem, block)
-        results.append(_finite(block, fitted))
-        if isinstance(results[-1], Failure):
+        result = _fit_block(problem, block) if problem.compiled is None else _run_kernel(problem, block)
+        if isinstance(result, BlockLosses):
+            # Nothing else than finite losses may enter a mean.
+            wrong = np.flatnonzero(~(np.abs(result.losses) <= LARGEST).all(axis=0))
+            if len(wrong):
+                error = InputError(f"the loss must be finite, got {result.losses[:, wrong[0]].max():g}.")
+                result = Failure(error, block.first + int(wrong[0]))
+        results.append(result)
+        if isinstance(result, Failure):
             break
     return results
-
-
-def _finite(block: Block, result: BlockLosses | Failure) -> BlockLosses | Failure:
-    """The result if all its losses are finite, else a failure: nothing else may enter a mean."""
-    if isinstance(result, BlockLosses):
-        wrong = ~(np.abs(result.losses) <= LARGEST).all(axis=0)
-        if wrong.any():
-            position = int(wrong.argmax())
-            loss = result.losses[:, position].max()
-            return Failure(InputError(f"the loss must be finite, got {loss:g}."), block.first + position)
-    return result
 
 
 def run_timed(problem: Workload, blocks: list[Block]) -> tuple[float, list[BlockLosses | Failure]]:

@@ -83,11 +83,9 @@ class Run:
             wanted = check_number("standard_error", standard_error, least=0, strict=True)
         if self.injected is None:
             levels = self.resampler.levels(self.largest)
+        elif wanted is not None:
+            raise InputError("standard_error must be None when injected is given: it needs the design's own levels.")
         else:
-            if wanted is not None:
-                raise InputError(
-                    "standard_error must be None when injected is given: it needs the design's own levels."
-                )
             levels = np.sort(check_vector("injected", self.injected))
             self.resampler.check(levels)
             if len(np.unique(levels)) < len(levels):
