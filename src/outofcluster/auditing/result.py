@@ -29,10 +29,9 @@ from outofcluster._base.arguments import Array, check_number, check_share, check
 from outofcluster._base.exceptions import InputError, SolverError
 from outofcluster._base.version import __version__
 from outofcluster.auditing.checks import find
-from outofcluster.auditing.checks.base import Context
 from outofcluster.auditing.choices import choose_stored_units, read_confidence, read_curve
 from outofcluster.auditing.effect_test import LeakageTest, evaluate_effect
-from outofcluster.auditing.findings import Finding
+from outofcluster.auditing.findings import Context, Finding
 from outofcluster.auditing.methods_text import methods_text
 from outofcluster.auditing.solution import Solution, first_crossing
 from outofcluster.auditing.summary import Summary

@@ -29,15 +29,7 @@ from outofcluster.auditing.summary_parts import (
     aligned,
 )
 from outofcluster.errormodels.records import TOLD_APART
-from outofcluster.inference.estimates import (
-    Estimate,
-    Sensitivity,
-    between,
-    decimals,
-    estimates_table,
-    fixed,
-    percent,
-)
+from outofcluster.inference.estimates import Estimate, Sensitivity, between, decimals, estimates_table, fixed, percent
 from outofcluster.leakage.rate import Leakage
 from outofcluster.metrics.facts import MetricFacts
 from outofcluster.problem.account import TableAccount

@@ -27,10 +27,16 @@ from outofcluster._base.exceptions import FitError, InputError, SolverError
 from outofcluster._base.plain import data_frame
 from outofcluster._base.rows import n_rows
 from outofcluster.auditing.choices import read_rates
-from outofcluster.auditing.options import AuditOptions, check_options, checkpoint_of_part, common_seed
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit
-from outofcluster.auditing.several import SeveralAudits, value_and_ends
+from outofcluster.auditing.several import (
+    AuditOptions,
+    SeveralAudits,
+    check_options,
+    checkpoint_of_part,
+    common_seed,
+    value_and_ends,
+)
 from outofcluster.auditing.summary_parts import in_digits
 from outofcluster.errormodels.choose import choose_error_model
 from outofcluster.errormodels.pieces import Pieces
