@@ -18,6 +18,7 @@ import numpy as np
 
 from outofcluster._base.text import printable
 from outofcluster.auditing.solution import Solution
+from outofcluster.auditing.summary_parts import mean_rate
 from outofcluster.curves.base import Curve
 from outofcluster.errormodels.pooled import Pooled
 from outofcluster.inference.estimates import Estimate
@@ -131,8 +132,7 @@ class Context:
         rates = [leak.rate for leak in self.leakage]
         if len(set(rates)) < 2:
             return ""
-        # The mean is that of a summary: over the records that the folds score.
-        mean = float(np.average(rates, weights=[fold.n_validation for fold in self.samples.folds]))
+        mean = mean_rate(self.leakage, self.samples.folds)
         return f" in fold {self.samples.folds[int(np.argmax(rates))].index} ({mean:.1%} on average)"
 
 

@@ -26,16 +26,27 @@ from outofcluster._base.exceptions import InputError
 from outofcluster._base.seeds import RandomState, Seeds
 from outofcluster.auditing.beginning import Beginning, announce
 from outofcluster.auditing.checks import read_mute
-from outofcluster.auditing.choices import read_choices
-from outofcluster.auditing.fits import check_folds, fit_baselines, fit_own_models, fit_plan, plan_audit
+from outofcluster.auditing.choices import (
+    check_order,
+    choose_units,
+    read_classifier,
+    read_confidence,
+    read_curve,
+    read_rates,
+)
+from outofcluster.auditing.fits import AuditFits, check_folds
 from outofcluster.auditing.result import Audit
 from outofcluster.curves.base import Curve
+from outofcluster.errormodels.base import Choices
+from outofcluster.errormodels.choose import choose_error_model
+from outofcluster.errormodels.two_way import read_validation_leakage
 from outofcluster.metrics.resolve import is_a
 from outofcluster.problem.account import TableAccount
 from outofcluster.problem.columns import named_columns
-from outofcluster.problem.folds import make_folds
+from outofcluster.problem.folds import count_clusters, make_folds
 from outofcluster.problem.problem import Task, check_n_jobs
 from outofcluster.sampling.progress import Progress
+from outofcluster.sampling.run import check_kernel
 from outofcluster.sampling.store import Store
 
 
@@ -167,33 +178,41 @@ def audit(
     check_folds(len(folds), task.n_records)
     check_n_jobs(n_jobs)
     account = TableAccount.of(X, y, groups, classes=task.classifier, codes=task.clusters)
-    choices = read_choices(
-        task,
-        folds,
-        leakage=leakage,
-        validation_leakage=validation_leakage,
-        error_model=error_model,
-        curve=curve,
-        units=units,
+    muted, clusters = read_mute(mute), task.clusters
+    assert clusters is not None
+    check_order(task, leakage)
+    level, both_ways = read_confidence(confidence_level), validation_leakage is not None
+    model, reason = choose_error_model(error_model, leakage, folds, clusters, both_ways=both_ways)
+    rates = read_rates(leakage, model, folds, task.n_records)
+    check_kernel(kernel)
+    trained = [count_clusters(clusters[fold.train]) for fold in folds]
+    choices = Choices(
+        model=model,
+        reason=reason,
+        rates=rates,
+        reverse=read_validation_leakage(validation_leakage, model, task, rates.by_fold) if both_ways else 0.0,
+        curves=tuple(read_curve(curve, model, metric.range) for metric in task.losses),
+        units=choose_units(units, [clusters[fold.validation] for fold in folds], trained),
+        units_asked=units,
+        confidence_level=level,
+        mute=muted,
         n_fits=n_fits,
         n_train=n_train,
-        unmix=unmix,
-        confidence_level=confidence_level,
-        mute=read_mute(mute),
+        unmix=unmix is not False,
+        classifier=read_classifier(unmix),
         kernel=kernel,
     )
     with Store.at(checkpoint) as store:
         seeds = Seeds(store.seed(random_state))
-        evidence = choices.model.look(task, folds, choices, seeds)
-        plan = plan_audit(task, folds, choices, evidence, seeds, store)
+        fits = AuditFits(task, folds, choices, model.look(task, folds, choices, seeds), seeds, store, n_jobs)
+        plan = fits.plan()
         announce(lambda: Beginning.of(task, plan, account))
         # Made before the fits, so that a missing package for it is said before any work.
         bar = Progress(plan.budget, show=bool(progress))
-        own = fit_own_models(task, folds, evidence, seeds, store, n_jobs)
+        own = fits.own_models()
         plan = plan.where_defined(task, own)
-        baselines = fit_baselines(task, folds, choices, own, seeds, store, n_jobs)
-        samples = fit_plan(task, folds, plan, choices, evidence, baselines, bar, n_jobs)
-    return Audit.of(samples, choices, evidence, account)
+        samples = fits.samples(plan, fits.baselines(own), bar)
+    return Audit.of(samples, choices, fits.evidence, account)
 
 
 def corrected_cross_validate(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import math
 import os
 from abc import abstractmethod
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -21,7 +20,6 @@ from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.summary_parts import aligned
 from outofcluster.curves.base import Curve
-from outofcluster.inference.estimates import Estimate
 from outofcluster.metrics.facts import MetricFacts
 from outofcluster.sampling.store import Place
 
@@ -138,11 +136,6 @@ class SeveralAudits(Generic[Key]):
 
 def _shown(key: str | float) -> str:
     return key if isinstance(key, str) else f"{key:g}"
-
-
-def value_and_ends(estimate: Estimate | None) -> tuple[float, float, float]:
-    """The value of an estimate and the ends of its interval; NaN where there is none."""
-    return (math.nan,) * 3 if estimate is None else (estimate.value, *estimate.interval)
 
 
 def _in_words(findings: Mapping[str, Iterable[Finding]], codes: Container[str] | None = None) -> list[str]:

@@ -211,8 +211,10 @@ class TwoWay(Records):
         return (*super().baselines(choices), "train")
 
 
-def read_validation_leakage(validation_leakage: Any, model: ErrorModel, task: Task) -> float:
-    """r0: the share of the held-out records that truly belong to training clusters."""
+def read_validation_leakage(
+    validation_leakage: Any, model: ErrorModel, task: Task, rates: Sequence[Leakage] | None
+) -> float:
+    """r0: the share of the held-out records that truly belong to training clusters, beside the rates of the folds."""
     if isinstance(validation_leakage, Leakage):
         raise InputError(
             "validation_leakage must be a number, the share of the held-out records that truly belong to training "
@@ -228,7 +230,9 @@ def read_validation_leakage(validation_leakage: Any, model: ErrorModel, task: Ta
             "validation_leakage must be None for a metric that is no mean over records, got "
             f"{short(validation_leakage)}; use a loss per record."
         )
-    return check_number("validation_leakage", validation_leakage, least=0)
+    share = check_number("validation_leakage", validation_leakage, least=0)
+    check_both(share, rates)
+    return share
 
 
 def check_both(validation_leakage: float, rates: Sequence[Leakage] | None) -> None:
