@@ -260,7 +260,7 @@ class Audit:
 
     def _pooled(self, **changes: Any) -> Pooled:
         """Other samples, units or shares in the place of those of this audit."""
-        present = {"samples": self.samples, "unit_kind": self.units, "reverse": self.validation_leakage}
+        present: dict[str, Any] = {"samples": self.samples, "unit_kind": self.units, "reverse": self.validation_leakage}
         wanted = present | changes
         return self.pooled if wanted == present else error_model_of(wanted["samples"]).pooled(**wanted)
 
