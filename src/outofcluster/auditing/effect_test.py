@@ -37,6 +37,7 @@ from outofcluster._base.plain import Chance, Finite, JsonData, KnownChance, Matr
 from outofcluster._base.seeds import RandomState, Seeds, seed_of
 from outofcluster._base.text import element, fragment, printable, table
 from outofcluster.auditing.beginning import Beginning, announce
+from outofcluster.auditing.fits import MODELS_OF_THE_TEST
 from outofcluster.inference.estimates import percent
 from outofcluster.metrics.facts import known_facts
 from outofcluster.problem.account import TableAccount
@@ -46,8 +47,6 @@ from outofcluster.problem.problem import Task, check_n_jobs
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
 from outofcluster.sampling.effect import sample_disjoint_folds, sample_effect
 
-# Models that the paired test fits, two for each of its drawings.
-_MODELS = 60
 # Level of the test by default.
 ALPHA = 0.05
 # Probability with which a detectable effect is found.
@@ -328,7 +327,7 @@ def leakage_test(
         raise InputError(f"scoring must be a single metric for the test for a cluster effect, got {names}.")
     folds = make_folds(X, y, groups, cv)
     account = TableAccount.of(X, y, groups, classes=task.classifier, codes=task.clusters)
-    announce(lambda: Beginning(task, folds[0], account, _MODELS))
+    announce(lambda: Beginning(task, folds[0], account, MODELS_OF_THE_TEST))
     if method == "welch":
         losses = sample_disjoint_folds(task, folds, seed=seeds.stream("welch"), n_jobs=n_jobs)
     else:
