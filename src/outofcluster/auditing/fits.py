@@ -103,7 +103,8 @@ def plan_audit(
     task: Task, folds: Sequence[Fold], choices: Choices, evidence: Evidence, seeds: Seeds, store: Store
 ) -> AuditPlan:
     """The checked runs of every fold, and the reasons of those that cannot run; refuses if no fold can."""
-    fits_in_all = choices.fits_per_fold(len(folds)) * len(folds)
+    asked = choices.n_fits is not None
+    fits_in_all = choices.fits_per_fold(len(folds)) * len(folds) if asked else choices.model.n_fits
     settings = RunSettings(_stored_units(task, folds, choices), choices.kernel, fits_in_all)
     plans, left_out, first = list[FoldPlan](), dict[int, str](), None
     for fold in folds:

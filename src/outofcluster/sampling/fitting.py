@@ -40,7 +40,7 @@ from outofcluster._base.exceptions import FitError, InputError, described, porta
 from outofcluster._base.rows import bytes_per_row, is_plain_array, take_rows
 from outofcluster._base.threads import give_back, one_thread
 from outofcluster.metrics.base import Metric, NotDefinedError, Partition, shared_predictions
-from outofcluster.sampling.kernels import Kernel, Units
+from outofcluster.sampling.kernels.kernel import Kernel, Units
 from outofcluster.sampling.resamplers import Draw, DrawRecords, Resampler, WeighRecords
 from outofcluster.sampling.samples import TRAIN_SUMS, VALIDATION_SUMS
 
