@@ -195,6 +195,31 @@ class LinearSolution(Solution):
         return float(largest / smallest) if smallest > 0 else math.inf
 
 
+@dataclass(frozen=True)
+class DesignSolution(Solution):
+    """A curve by coefficients that a design takes to the losses; the first of them is e_0."""
+
+    points: Points
+    # A in the method's own coordinates, with one row per level: a dense or sparse matrix.
+    design: Any
+    coefficients: Array
+
+    @property
+    def e0(self) -> float:
+        """The first coefficient."""
+        return float(self.coefficients[0])
+
+    @cached_property
+    def fitted(self) -> Array:
+        """The design times the coefficients."""
+        return np.asarray(self.design @ self.coefficients)
+
+    @cached_property
+    def condition(self) -> float:
+        """Condition number of the design."""
+        return float(np.linalg.cond(self.points.scaled(self.design)))
+
+
 @dataclass(eq=False)
 class Curve(ABC):
     """Common base of the curve methods: dataclasses, whose fields are the parameters.

@@ -30,7 +30,7 @@ from scipy import sparse
 
 from outofcluster._base.arguments import Array, check_choice, check_flag, check_integer, check_number
 from outofcluster._base.exceptions import InputError
-from outofcluster.curves.base import Curve, Needs, Solution
+from outofcluster.curves.base import Curve, DesignSolution, Needs
 from outofcluster.curves.operator import BinomialOperator
 from outofcluster.curves.paper.solvers import Representation, Shape, grid, minimise_trend, spline
 from outofcluster.curves.points import Points
@@ -153,30 +153,19 @@ class TrendFilterCurve(Curve):
         coefficients = minimise_trend(
             representation, points.weights, points.b, unit_penalty, shape, strong=not per_index
         )
-        return TrendFilterSolution(points, representation, penalty, index_penalty, unit_penalty, coefficients)
+        curve = points, representation.design, coefficients
+        return TrendFilterSolution(*curve, representation, penalty, index_penalty, unit_penalty)
 
 
 @dataclass(frozen=True)
-class TrendFilterSolution(Solution):
-    """A curve by its coefficients, on the grid or as a spline."""
+class TrendFilterSolution(DesignSolution):
+    """A curve by its coefficients, on the grid or as a spline; both start at e_0."""
 
-    points: Points
     representation: Representation
     penalty: float
     index_penalty: float
     # The penalty in the units of the representation: per index on the grid, per unit of p for the spline.
     unit_penalty: float
-    coefficients: Array
-
-    @property
-    def e0(self) -> float:
-        """The first coefficient, since both the grid and the spline start at e_0."""
-        return float(self.coefficients[0])
-
-    @cached_property
-    def fitted(self) -> Array:
-        """The losses A e."""
-        return np.asarray(self.representation.design @ self.coefficients)
 
     @cached_property
     def objective(self) -> float:
@@ -189,7 +178,7 @@ class TrendFilterSolution(Solution):
         """Condition number of the design stacked on the penalty, without the constraints."""
         if self.representation.size > 3000:
             raise InputError(f"n must be at most 3000 for a condition number on the index grid, got {self.points.n}.")
-        design = sparse.csr_matrix(self.representation.design).toarray()
+        design = sparse.csr_matrix(self.design).toarray()
         stacked = np.vstack([self.points.scaled(design), self.unit_penalty * self._rough().toarray()])
         return float(np.linalg.cond(stacked))
 
