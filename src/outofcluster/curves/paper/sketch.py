@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from outofcluster._base.arguments import Array, check_flag, check_integer, check_number, short
 from outofcluster._base.exceptions import InputError
-from outofcluster.curves.base import Curve, DesignSolution, LinearSystem, Needs
+from outofcluster.curves.base import Curve, DesignSolution, FittedValue, LinearSystem, Needs
 from outofcluster.curves.operator import BinomialOperator
 from outofcluster.curves.paper.solvers import Shape, grid, minimise_trend
 from outofcluster.curves.points import Points
@@ -102,25 +102,9 @@ class SketchCurve(Curve):
         factor = self.error_factor_
         return factor * abs(self.e0_) if math.isfinite(factor) else math.inf
 
-    @property
-    def error_factor_(self) -> float:
-        """Theorem 5.2's bound relative to e_0."""
-        return self._sketched().error_factor
-
-    @property
-    def groups_(self) -> Groups:
-        """The partition of the positions."""
-        return self._sketched().groups
-
-    @property
-    def sketch_(self) -> Array:
-        """The matrix S."""
-        return self._sketched().design
-
-    def _sketched(self) -> SketchSolution:
-        solution = self._fitted()
-        assert isinstance(solution, SketchSolution)
-        return solution
+    error_factor_ = FittedValue[float]("error_factor", "Theorem 5.2's bound relative to e_0.")
+    groups_ = FittedValue["Groups"]("groups", "The partition of the positions.")
+    sketch_ = FittedValue[Array]("design", "The matrix S.")
 
     def _solve(self, points: Points) -> SketchSolution:
         alone = check_flag("first_alone", self.first_alone)

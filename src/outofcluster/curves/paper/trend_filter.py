@@ -30,7 +30,7 @@ from scipy import sparse
 
 from outofcluster._base.arguments import Array, check_choice, check_flag, check_integer, check_number
 from outofcluster._base.exceptions import InputError
-from outofcluster.curves.base import Curve, DesignSolution, Needs
+from outofcluster.curves.base import Curve, DesignSolution, FittedValue, Needs
 from outofcluster.curves.operator import BinomialOperator
 from outofcluster.curves.paper.solvers import Representation, Shape, grid, minimise_trend, spline
 from outofcluster.curves.points import Points
@@ -98,25 +98,9 @@ class TrendFilterCurve(Curve):
         """Losses that are not negative where the curve must not be negative."""
         return Needs(nonnegative=check_flag("nonnegative", self.nonnegative))
 
-    @property
-    def penalty_(self) -> float:
-        """The penalty that was used, in the units of ``scale``."""
-        return self._trend().penalty
-
-    @property
-    def index_penalty_(self) -> float:
-        """The penalty per index, λ n^(k - 1/2) when ``scale="p"``."""
-        return self._trend().index_penalty
-
-    @property
-    def objective_(self) -> float:
-        """The norm of the residuals plus the penalty."""
-        return self._trend().objective
-
-    def _trend(self) -> TrendFilterSolution:
-        solution = self._fitted()
-        assert isinstance(solution, TrendFilterSolution)
-        return solution
+    penalty_ = FittedValue[float]("penalty", "The penalty that was used, in the units of ``scale``.")
+    index_penalty_ = FittedValue[float]("index_penalty", "The penalty per index, λ n^(k - 1/2) for ``scale='p'``.")
+    objective_ = FittedValue[float]("objective", "The norm of the residuals plus the penalty.")
 
     def _solve(self, points: Points) -> TrendFilterSolution:
         check_choice("order", self.order, (2, 3, 4))
