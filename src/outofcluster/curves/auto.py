@@ -134,8 +134,8 @@ class AutoCurve(Curve):
         """
         super().fit_points(p, b, n, weights, standard_errors=standard_errors)
         if unmixed is not None:
-            above = self._fitted()
-            solution: Any = UnmixedSolution if unmixed.known is None else RatedSolution
+            above: Any = self._fitted()
+            solution = UnmixedSolution if unmixed.known is None else RatedSolution
             self._solution = solution(above, unmixed, self.largest)
         return self
 

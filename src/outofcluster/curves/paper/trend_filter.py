@@ -155,7 +155,10 @@ class TrendFilterSolution(DesignSolution):
     def objective(self) -> float:
         """The norm of the residuals plus the penalty."""
         residual = self.points.scaled(self.fitted - self.points.b)
-        return float(np.linalg.norm(residual) + self.unit_penalty * np.linalg.norm(self._rough() @ self.coefficients))
+        return float(
+            np.linalg.norm(residual)
+            + self.unit_penalty * np.linalg.norm(self.representation.roughness @ self.coefficients)
+        )
 
     @cached_property
     def condition(self) -> float:
@@ -163,12 +166,9 @@ class TrendFilterSolution(DesignSolution):
         if self.representation.size > 3000:
             raise InputError(f"n must be at most 3000 for a condition number on the index grid, got {self.points.n}.")
         design = sparse.csr_matrix(self.design).toarray()
-        stacked = np.vstack([self.points.scaled(design), self.unit_penalty * self._rough().toarray()])
+        stacked = np.vstack([self.points.scaled(design), self.unit_penalty * self.representation.roughness.toarray()])
         return float(np.linalg.cond(stacked))
 
     def values(self, j: Any) -> Array:
         """The curve at j."""
         return self.representation.values(self.coefficients, j, self.points.n)
-
-    def _rough(self) -> sparse.spmatrix:
-        return self.representation.root @ self.representation.derivative(self.representation.order)
