@@ -155,10 +155,8 @@ class TrendFilterSolution(DesignSolution):
     def objective(self) -> float:
         """The norm of the residuals plus the penalty."""
         residual = self.points.scaled(self.fitted - self.points.b)
-        return float(
-            np.linalg.norm(residual)
-            + self.unit_penalty * np.linalg.norm(self.representation.roughness @ self.coefficients)
-        )
+        roughness = self.representation.roughness @ self.coefficients
+        return float(np.linalg.norm(residual) + self.unit_penalty * np.linalg.norm(roughness))
 
     @cached_property
     def condition(self) -> float:

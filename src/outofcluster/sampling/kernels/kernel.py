@@ -331,7 +331,7 @@ def _plain_kernel(estimator: Any, loss: str, classifier: bool) -> Kernel | None:
 
 def _number(value: Any) -> bool:
     """Whether a parameter is a finite number from 0 on: arrays of penalties and infinities have other objectives."""
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value) and float(value) >= 0
+    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value) and float(value) >= 0
 
 
 def draw_records(
