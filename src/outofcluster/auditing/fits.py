@@ -156,7 +156,8 @@ class AuditFits:
     def plan(self) -> AuditPlan:
         """The checked runs of every fold, and the reasons of those that cannot run; refuses if no fold can."""
         task, folds, choices = self.task, self.folds, self.choices
-        settings = RunSettings(self._stored_units(), choices.kernel, choices.fits_per_fold(len(folds)) * len(folds))
+        fits = choices.model.n_fits if choices.n_fits is None else choices.fits_per_fold(len(folds)) * len(folds)
+        settings = RunSettings(self._stored_units(), choices.kernel, fits)
         plans, left_out, first = list[FoldPlan](), dict[int, str](), None
         for fold in folds:
             try:

@@ -143,7 +143,7 @@ def audit(
     mute : sequence of str
         Codes of findings to leave out.
     kernel : {"auto", True, False}
-        Whether a compiled kernel is used where there is one, as in `sample_losses`.
+        Whether a compiled kernel is used where there is one, as in `sample_losses`; "auto" never compiles by default.
     n_jobs : int, optional
         Workers, as in joblib. The result does not depend on it.
     random_state : int, RandomState or Generator, optional

@@ -21,7 +21,7 @@ from outofcluster.auditing.result import Audit
 from outofcluster.auditing.summary_parts import aligned
 from outofcluster.curves.base import Curve
 from outofcluster.metrics.facts import MetricFacts
-from outofcluster.sampling.store import Place
+from outofcluster.sampling.store import CheckpointFiles
 
 # What tells the audits apart: the name of a model, or a threshold.
 Key = TypeVar("Key", bound=str | float)
@@ -190,7 +190,7 @@ def check_options(function: str, options: Iterable[str]) -> None:
 def checkpoint_of_part(options: AuditOptions, suffix: str) -> str | None:
     """Where one of several audits keeps finished work; None without a checkpoint."""
     path = options.get("checkpoint")
-    return None if path is None else f"{Place(path).path}{suffix}"
+    return None if path is None else f"{CheckpointFiles(path).path}{suffix}"
 
 
 def common_seed(random_state: RandomState) -> int:

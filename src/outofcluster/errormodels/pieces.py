@@ -59,7 +59,7 @@ from outofcluster._base.plain import plain
 from outofcluster._base.seeds import Seeds
 from outofcluster._base.threads import one_thread
 from outofcluster.curves.base import Curve
-from outofcluster.curves.polynomial import PolynomialCurve
+from outofcluster.curves.paper.basis import PolynomialCurve
 from outofcluster.errormodels.base import Choices, ErrorModel, Evidence, Rates, names_of_clusters, suspects_table
 from outofcluster.errormodels.pooled import Optimism, Pooled
 from outofcluster.errormodels.records import is_per_record, not_compared, read_probabilities

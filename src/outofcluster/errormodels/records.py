@@ -30,7 +30,7 @@ from scipy.spatial import cKDTree
 from outofcluster._base.arguments import Array, Codes, check_integer, short
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.seeds import Seeds
-from outofcluster.curves import AutoCurve
+from outofcluster.curves.auto import AutoCurve
 from outofcluster.curves.base import Curve
 from outofcluster.curves.unmixing import Unmixed, mass_of_injected
 from outofcluster.errormodels.base import Choices, ErrorModel, Evidence, Rates, names_of_clusters, suspects_table

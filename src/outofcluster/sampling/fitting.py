@@ -40,7 +40,7 @@ from outofcluster.metrics.base import NotDefinedError, Partition, shared_predict
 from outofcluster.metrics.predictions import Predictions
 from outofcluster.problem.problem import Task
 from outofcluster.sampling.backends import in_order
-from outofcluster.sampling.kernels import Kernel, Units
+from outofcluster.sampling.kernels.kernel import Kernel, Units
 from outofcluster.sampling.resamplers import Draw, DrawRecords, Resampler, WeighRecords
 from outofcluster.sampling.samples import TRAIN_SUMS, VALIDATION_SUMS
 

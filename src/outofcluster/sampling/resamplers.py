@@ -67,7 +67,7 @@ from outofcluster.evidence.sides import Sides, tell_sides_apart
 from outofcluster.evidence.suspects import LikelyPieces
 from outofcluster.problem.folds import Fold, renumbered
 from outofcluster.problem.problem import Task, digest
-from outofcluster.sampling.kernels import draw_records
+from outofcluster.sampling.kernels.kernel import draw_records
 from outofcluster.sampling.levels import allocate, extrapolation_design, largest_level
 
 Rows = NDArray[np.int64]

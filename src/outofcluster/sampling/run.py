@@ -22,7 +22,7 @@ from outofcluster.problem.folds import Fold, renumbered
 from outofcluster.problem.problem import Task, digest
 from outofcluster.sampling.engine import Identity, package_versions, run_plan
 from outofcluster.sampling.fitting import Compiled, Workload
-from outofcluster.sampling.kernels import Units, find_kernel, require_compiler, worth_compiling
+from outofcluster.sampling.kernels.kernel import Units, find_kernel, require_compiler, worth_compiling
 from outofcluster.sampling.levels import Plan
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.resamplers import Resampler

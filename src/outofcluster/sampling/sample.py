@@ -101,7 +101,7 @@ def sample_losses(
         is spent.
     kernel : {"auto", True, False}
         Use a compiled kernel where there is one for the estimator: always (True, which needs the extra ``fast``),
-        never (False), or where it is installed and the fits take longer than compiling it does ("auto").
+        never (False), or where it is installed and more than 4000 fits take longer than compiling it does ("auto").
     n_jobs : int, optional
         Workers, as in joblib. The result does not depend on it.
     random_state : int, RandomState or Generator, optional
