@@ -25,9 +25,8 @@ from outofcluster.auditing.fits import (
 from outofcluster.auditing.result import Audit
 from outofcluster.curves.base import Curve
 from outofcluster.problem.account import TableAccount
-from outofcluster.problem.columns import named_columns
 from outofcluster.problem.folds import make_folds
-from outofcluster.problem.problem import Task, check_n_jobs
+from outofcluster.problem.problem import Task, check_n_jobs, named_columns
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.store import Store
 

@@ -40,8 +40,7 @@ from outofcluster.inference.estimates import (
 )
 from outofcluster.leakage.rate import Leakage
 from outofcluster.metrics.facts import MetricFacts
-from outofcluster.problem.account import TableAccount
-from outofcluster.problem.models import estimator_in_words
+from outofcluster.problem.account import TableAccount, estimator_in_words
 
 _WIDTH = 104
 _MOST_DIGITS, _LONGEST_NAME = 8, 60

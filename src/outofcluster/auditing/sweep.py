@@ -35,9 +35,18 @@ from outofcluster.auditing.summary_parts import in_digits
 from outofcluster.errormodels.choose import choose_error_model
 from outofcluster.errormodels.pieces import Pieces
 from outofcluster.inference.estimates import Estimate, decimals
-from outofcluster.problem.columns import by_threshold, named_clusterings, named_columns, read_clusterings
-from outofcluster.problem.folds import Clusters, ClusterSizes, Fold, Rows, is_splitter, label_codes, make_folds
-from outofcluster.problem.problem import check_cloneable
+from outofcluster.problem.folds import (
+    Clusters,
+    ClusterSizes,
+    Fold,
+    Rows,
+    by_threshold,
+    is_splitter,
+    label_codes,
+    make_folds,
+    read_clusterings,
+)
+from outofcluster.problem.problem import check_cloneable, named_clusterings, named_columns
 
 
 def sweep(estimator: Any, X: Any, y: Any, groups_by_threshold: Any, **options: Unpack[AuditOptions]) -> Sweep:

@@ -12,13 +12,20 @@ its fold for itself.
 A cluster is a giant if it holds half of all records, or if it holds a fifth of them (a whole fold of five) and is more
 than twenty times as large as the others are on average. So a hospital with 40 % of the patients is none, where five
 hospitals share them.
+
+**Clusterings at several thresholds.** With a higher threshold there are fewer links, so clusters can only fall apart:
+the clustering at the higher threshold is a refinement of that at the lower one. Where this does not hold, the records
+are in another order, or the thresholds are mixed up.
 """
 
 from __future__ import annotations
 
+import math
+import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -46,14 +53,13 @@ class Fold:
     index : int
         Place among the folds, from 0.
     train, validation : array of int
-        Rows of T̂ and of V̂. Where T̂ is everything else, it is listed when it is asked for and not kept, so that
-        thousands of folds of a large table fit into memory.
+        Rows of T̂ and of V̂. Where T̂ is everything else of n records, the fold is made of n in the place of its rows;
+        they are listed when they are asked for and not kept, so that thousands of folds of a large table fit into
+        memory.
     """
 
     def __init__(self, index: int, train: Any, validation: Rows) -> None:
-        self.index = index
-        self.validation = validation
-        self._train = train
+        self.index, self.validation, self._train = index, validation, train
         self._kept: dict[str, Any] = {}
 
     def once(self, name: str, compute: Callable[[], T]) -> T:
@@ -70,27 +76,17 @@ class Fold:
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_kept": {}}
 
-    @classmethod
-    def holding_out(cls, index: int, validation: Rows, n: int) -> Fold:
-        """The fold that trains on all of n records but those that it holds out."""
-        return cls(index, n, validation)
-
     def without(self, left_out: NDArray[np.bool_]) -> Fold:
         """The same fold without some of its training records."""
         if isinstance(self._train, int):
-            trains = ~left_out
-            trains[self.validation] = False
-            return Fold(self.index, trains, self.validation)
-        rows = self.train
-        return Fold(self.index, rows[~left_out[rows]], self.validation)
+            return Fold(self.index, ~left_out & ~_marked(self.validation, self._train), self.validation)
+        return Fold(self.index, self.train[~left_out[self.train]], self.validation)
 
     @property
     def train(self) -> Rows:
         """Rows of T̂."""
         if isinstance(self._train, int):
-            trains = np.ones(self._train, dtype=bool)
-            trains[self.validation] = False
-            return np.flatnonzero(trains)
+            return np.flatnonzero(~_marked(self.validation, self._train))
         rows: Rows = np.flatnonzero(self._train) if self._train.dtype == bool else self._train
         return rows
 
@@ -119,8 +115,10 @@ def make_folds(X: Any, y: Any, groups: Any, cv: Any = None) -> tuple[Fold, ...]:
 
 def read_folds(X: Any, y: Any, clusters: Clusters, cv: Any) -> tuple[Fold, ...]:
     """Checked folds of clusters that are known already; X and y may be None where ``cv`` holds pairs of rows."""
-    if (each_cluster := _one_cluster_each(clusters, cv)) is not None:
-        return each_cluster
+    if type(cv).__name__ == "LeaveOneGroupOut" and type(cv).__module__.startswith("sklearn."):
+        # One sort of the clusters gives all folds.
+        order, ends = order_of_codes(clusters.codes), np.cumsum(np.bincount(clusters.codes))
+        return tuple(Fold(i, len(order), rows) for i, rows in enumerate(np.split(order, ends[:-1])))
     with warnings.catch_warnings():
         # A splitter that ignores groups is refused, with the cluster named, if it splits one.
         warnings.filterwarnings("ignore", message="The groups parameter is ignored")
@@ -128,15 +126,6 @@ def read_folds(X: Any, y: Any, clusters: Clusters, cv: Any) -> tuple[Fold, ...]:
     if not folds:
         raise InputError("cv must give at least one pair of train and test rows, got none.")
     return folds
-
-
-def _one_cluster_each(clusters: Clusters, cv: Any) -> tuple[Fold, ...] | None:
-    """The folds of scikit-learn's ``LeaveOneGroupOut``, from one sort of the clusters; None for any other splitter."""
-    if type(cv).__name__ != "LeaveOneGroupOut" or not type(cv).__module__.startswith("sklearn."):
-        return None
-    order, ends = order_of_codes(clusters.codes), np.cumsum(np.bincount(clusters.codes))
-    parts = np.split(order, ends[:-1])
-    return tuple(Fold.holding_out(i, rows, len(order)) for i, rows in enumerate(parts))
 
 
 def is_splitter(cv: Any) -> bool:
@@ -149,8 +138,7 @@ def looks_linked(clusters_by_fold: Sequence[Rows]) -> bool:
 
     They do if every V̂ has at least ten clusters that could be cut, and their median size is twenty records or fewer.
     """
-    counts = [np.bincount(clusters) for clusters in clusters_by_fold]
-    cuttable = [sizes[sizes > 1] for sizes in counts]
+    cuttable = [sizes[sizes > 1] for sizes in map(np.bincount, clusters_by_fold)]
     many = min(map(len, cuttable)) >= _MANY_CLUSTERS
     return many and float(np.median(np.concatenate(cuttable))) <= _SMALL_CLUSTER
 
@@ -195,13 +183,11 @@ def _check_fold(i: int, pair: Any, clusters: Clusters) -> Fold:
     trains, held_out = (_marked(clusters.codes[rows], len(clusters.names)) for rows in (train, validation))
     shared = np.flatnonzero(trains & held_out)
     if len(shared):
-        raise InputError(
-            f"cv must keep every cluster on one side, got records of cluster {short(clusters.names[shared[0]])} on "
-            f"both sides of fold {i}; use a splitter for groups such as GroupKFold."
-        )
-    if len(train) + len(validation) == n and (n < 2 or (train[1:] > train[:-1]).all()):
-        return Fold.holding_out(i, validation, n)
-    return Fold(i, train, validation)
+        got = f"records of cluster {short(clusters.names[shared[0]])} on both sides of fold {i}"
+        hint = "use a splitter for groups such as GroupKFold"
+        raise InputError(f"cv must keep every cluster on one side, got {got}; {hint}.")
+    is_the_rest = len(train) + len(validation) == n and (n < 2 or (train[1:] > train[:-1]).all())
+    return Fold(i, n if is_the_rest else train, validation)
 
 
 def _marked(codes: Rows, n: int) -> NDArray[np.bool_]:
@@ -283,8 +269,7 @@ def some_records(rows: Rows, codes: Rows, most: int, rng: np.random.Generator) -
     if most * np.count_nonzero(sizes) < _WHOLE_CLUSTERS * len(rows):
         return np.sort(rng.choice(rows, most, replace=False))
     order = rng.permutation(np.flatnonzero(sizes))
-    kept = np.zeros(len(sizes), dtype=bool)
-    kept[order[np.cumsum(sizes[order]) <= most]] = True
+    kept = _marked(order[np.cumsum(sizes[order]) <= most], len(sizes))
     chosen: Rows = rows[kept[codes[rows]]]
     return chosen
 
@@ -306,21 +291,16 @@ def check_labels(name: str, labels: Any, n: int | None) -> NDArray[Any]:
     try:
         array = np.asarray(labels)
     except Exception:
-        raise InputError(
-            f"{name} must hold one label per record, got {type(labels).__name__} of uneven parts."
-        ) from None
+        got = f"{type(labels).__name__} of uneven parts"
+        raise InputError(f"{name} must hold one label per record, got {got}.") from None
     # In a list, a number or NaN next to a string would become a string, and be taken for a label.
-    if (
-        not hasattr(labels, "dtype")
-        and array.dtype.kind in "US"
-        and not all(isinstance(x, str | bytes) for x in labels)
-    ):
+    became_strings = not hasattr(labels, "dtype") and array.dtype.kind in "US"
+    if became_strings and not all(isinstance(label, str | bytes) for label in labels):
         array = np.asarray(labels, dtype=object)
     if array.ndim != 1 or (n is not None and len(array) != n):
         wanted = "one label per record" if n is None else f"one label for each of the {n} records"
         raise InputError(f"{name} must hold {wanted}, got shape {array.shape}.")
-    row = first_missing(array)
-    if row is not None:
+    if (row := first_missing(array)) is not None:
         raise InputError(f"{name} must not have missing labels, got {name}[{row}] = {array[row]}.")
     if array.dtype.kind == "O":
         refuse_unhashable(name, array.tolist())
@@ -370,3 +350,70 @@ class ClusterSizes:
         """Whether the largest cluster is a giant."""
         others = (self.n_records - self.largest) / max(self.n_clusters - 1, 1)
         return self.share >= _HALF or (self.share >= _FOLD and self.largest > _TIMES_OTHERS * others)
+
+
+# A number, or a column of splink that ends with one: cluster_p_0_95 is the clustering at 0.95.
+_NAME = re.compile(r"(?:[A-Za-z]+_)*(-?\d+(?:[._]\d+)?)")
+
+
+def read_clusterings(groups_by_threshold: Any, n: int | None) -> dict[float, NDArray[Any]]:
+    """The groups by threshold, from the lowest to the highest.
+
+    Examples
+    --------
+    >>> from outofcluster.problem.folds import read_clusterings
+    >>> sorted(read_clusterings({"0.9": ["a", "b"], 0.5: ["a", "a"]}, 2))
+    [0.5, 0.9]
+    """
+    named = groups_by_threshold
+    if hasattr(named, "columns") and hasattr(named, "__getitem__"):
+        named = {name: named[name] for name in named.columns}
+    if not isinstance(named, Mapping) or not named:
+        got = "none" if isinstance(named, Mapping) else type(named).__name__
+        must = "a dict of groups by threshold, or a data frame whose columns are thresholds"
+        raise InputError(f"groups_by_threshold must be {must}, got {got}.")
+    read = by_threshold("groups_by_threshold", named)
+    checked = {at: check_labels(f"groups_by_threshold[{at:g}]", read[at], n) for at in sorted(read)}
+    for (low, loose), (high, tight) in pairwise(checked.items()):
+        if len(loose) != len(tight):
+            got = f"{len(loose)} at {low:g} and {len(tight)} at {high:g}"
+            raise InputError(f"groups_by_threshold must hold as many labels at every threshold, got {got}.")
+        _check_nested(low, loose, high, tight)
+    return checked
+
+
+def by_threshold(name: str, values: Mapping[Any, Any]) -> dict[float, Any]:
+    """The values of a mapping whose keys are thresholds, each threshold once."""
+    read = dict[float, Any]()
+    for key, value in values.items():
+        threshold = _number(name, key)
+        if threshold in read:
+            raise InputError(f"{name} must hold every threshold once, got {threshold:g} more than once.")
+        read[threshold] = value
+    return read
+
+
+def _number(name: str, key: Any) -> float:
+    threshold = math.nan
+    if isinstance(key, str):
+        match = _NAME.fullmatch(key.strip())
+        threshold = float(match[1].replace("_", ".")) if match else math.nan
+    elif isinstance(key, int | float | np.number) and not isinstance(key, bool):
+        threshold = float(key)
+    if not math.isfinite(threshold):
+        raise InputError(f"{name} must have thresholds as keys, numbers such as 0.9, got {short(key)}.")
+    return threshold
+
+
+def _check_nested(low: float, loose: NDArray[Any], high: float, tight: NDArray[Any]) -> None:
+    """Refuse two records that are together at the higher threshold and apart at the lower one."""
+    outer, inner = label_codes(loose)[0], label_codes(tight)[0]
+    first = np.zeros(inner.max() + 1, dtype=np.int64)
+    first[inner[::-1]] = np.arange(len(inner))[::-1]  # The first record of each cluster, which is written last.
+    apart = np.flatnonzero(outer != outer[first[inner]])
+    if len(apart):
+        one, other = int(first[inner[apart[0]]]), int(apart[0])
+        raise InputError(
+            f"groups_by_threshold must be nested, but records {one} and {other} are in one cluster at threshold "
+            f"{high:g} and in two at {low:g}, although a higher threshold can only split clusters."
+        )
