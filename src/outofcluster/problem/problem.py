@@ -2,14 +2,21 @@
 
 A `Task` is shared by everything that fits models of one audit (the user's own folds, random folds, the test for a
 cluster effect, and the resamples of every fold and size), so that data are checked once and digests are made once.
+
+Targets and clusters may be given as names of columns, and clusters at several thresholds of a linkage. With a higher
+threshold there are fewer links, so clusters can only fall apart: the clustering at the higher threshold is a refinement
+of that at the lower one. Where this does not hold, the records are in another order, or the thresholds are mixed up.
 """
 
 from __future__ import annotations
 
 import difflib
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +27,7 @@ from outofcluster._base.exceptions import InputError, described
 from outofcluster._base.rows import Codes, check_records, check_same_order, n_rows, refuse_masked, take_rows
 from outofcluster.metrics.base import Metric
 from outofcluster.metrics.resolve import check_weight, is_a, resolve_loss, resolve_scoring, weighted_and_pooled
-from outofcluster.problem.folds import Clusters
+from outofcluster.problem.folds import Clusters, check_labels, label_codes
 
 # Workers on one machine; larger numbers are mistakes, and would end in errors of the system.
 _MOST_WORKERS = 10_000
@@ -198,7 +205,7 @@ def named_columns(X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any]:
     return X[left], X[y] if "y" in named else y, X[groups] if "groups" in named else groups
 
 
-def named_clusterings(X: Any, clusterings: Any) -> tuple[Any, Any]:
+def named_groups(X: Any, clusterings: Any) -> tuple[Any, Any]:
     """Records, and clusters by threshold, of which some may be given as names of columns of the records."""
     named = [name for name in clusterings.values() if isinstance(name, str)] if isinstance(clusterings, Mapping) else []
     if not named:
@@ -223,6 +230,73 @@ def _check_column(argument: str, name: str, X: Any) -> None:
     near = near or [other for other in columns if other.lower() == name.lower()]
     hint = f"; did you mean {short(near[0])}?" if near else f"; there are {shown(columns)}."
     raise InputError(f"{argument} must be a column of X, got {short(name)}{hint}")
+
+
+# A number, or a column of splink that ends with one: cluster_p_0_95 is the clustering at 0.95.
+_NAME = re.compile(r"(?:[A-Za-z]+_)*(-?\d+(?:[._]\d+)?)")
+
+
+def read_clusterings(groups_by_threshold: Any, n: int | None) -> dict[float, NDArray[Any]]:
+    """The groups by threshold, from the lowest to the highest.
+
+    Examples
+    --------
+    >>> from outofcluster.problem.problem import read_clusterings
+    >>> sorted(read_clusterings({"0.9": ["a", "b"], 0.5: ["a", "a"]}, 2))
+    [0.5, 0.9]
+    """
+    named = groups_by_threshold
+    if hasattr(named, "columns") and hasattr(named, "__getitem__"):
+        named = {name: named[name] for name in named.columns}
+    if not isinstance(named, Mapping) or not named:
+        got = "none" if isinstance(named, Mapping) else type(named).__name__
+        must = "a dict of groups by threshold, or a data frame whose columns are thresholds"
+        raise InputError(f"groups_by_threshold must be {must}, got {got}.")
+    read = by_threshold("groups_by_threshold", named)
+    checked = {at: check_labels(f"groups_by_threshold[{at:g}]", read[at], n) for at in sorted(read)}
+    for (low, loose), (high, tight) in pairwise(checked.items()):
+        if len(loose) != len(tight):
+            got = f"{len(loose)} at {low:g} and {len(tight)} at {high:g}"
+            raise InputError(f"groups_by_threshold must hold as many labels at every threshold, got {got}.")
+        _check_nested(low, loose, high, tight)
+    return checked
+
+
+def by_threshold(name: str, values: Mapping[Any, Any]) -> dict[float, Any]:
+    """The values of a mapping whose keys are thresholds, each threshold once."""
+    read = dict[float, Any]()
+    for key, value in values.items():
+        threshold = _number(name, key)
+        if threshold in read:
+            raise InputError(f"{name} must hold every threshold once, got {threshold:g} more than once.")
+        read[threshold] = value
+    return read
+
+
+def _number(name: str, key: Any) -> float:
+    threshold = math.nan
+    if isinstance(key, str):
+        match = _NAME.fullmatch(key.strip())
+        threshold = float(match[1].replace("_", ".")) if match else math.nan
+    elif isinstance(key, int | float | np.number) and not isinstance(key, bool):
+        threshold = float(key)
+    if not math.isfinite(threshold):
+        raise InputError(f"{name} must have thresholds as keys, numbers such as 0.9, got {short(key)}.")
+    return threshold
+
+
+def _check_nested(low: float, loose: NDArray[Any], high: float, tight: NDArray[Any]) -> None:
+    """Refuse two records that are together at the higher threshold and apart at the lower one."""
+    outer, inner = label_codes(loose)[0], label_codes(tight)[0]
+    first = np.zeros(inner.max() + 1, dtype=np.int64)
+    first[inner[::-1]] = np.arange(len(inner))[::-1]  # The first record of each cluster, which is written last.
+    apart = np.flatnonzero(outer != outer[first[inner]])
+    if len(apart):
+        one, other = int(first[inner[apart[0]]]), int(apart[0])
+        raise InputError(
+            f"groups_by_threshold must be nested, but records {one} and {other} are in one cluster at threshold "
+            f"{high:g} and in two at {low:g}, although a higher threshold can only split clusters."
+        )
 
 
 def check_cloneable(name: str, estimator: Any) -> None:
