@@ -48,9 +48,8 @@ from outofcluster.auditing.summary_parts import value_and_ends
 from outofcluster.inference.estimates import Estimate, chance_in_words
 from outofcluster.metrics.facts import SOME_LOSS, MetricFacts
 from outofcluster.metrics.resolve import resolve_loss, resolve_scoring
-from outofcluster.problem.columns import named_columns
 from outofcluster.problem.folds import make_folds
-from outofcluster.problem.problem import check_cloneable
+from outofcluster.problem.problem import check_cloneable, named_columns
 
 _DRAWS = 2**16
 

@@ -41,9 +41,8 @@ from outofcluster.auditing.fits import MODELS_OF_THE_TEST
 from outofcluster.inference.estimates import percent
 from outofcluster.metrics.facts import known_facts
 from outofcluster.problem.account import TableAccount
-from outofcluster.problem.columns import named_columns
 from outofcluster.problem.folds import make_folds
-from outofcluster.problem.problem import Task, check_n_jobs
+from outofcluster.problem.problem import Task, check_n_jobs, named_columns
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
 from outofcluster.sampling.effect import sample_disjoint_folds, sample_effect
 

@@ -42,9 +42,8 @@ from outofcluster.errormodels.choose import choose_error_model
 from outofcluster.errormodels.two_way import read_validation_leakage
 from outofcluster.metrics.resolve import is_a
 from outofcluster.problem.account import TableAccount
-from outofcluster.problem.columns import named_columns
 from outofcluster.problem.folds import count_clusters, make_folds
-from outofcluster.problem.problem import Task, check_n_jobs
+from outofcluster.problem.problem import Task, check_n_jobs, named_columns
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.run import check_kernel
 from outofcluster.sampling.store import Store

@@ -31,8 +31,7 @@ from outofcluster.errormodels.records import TOLD_APART
 from outofcluster.inference.estimates import Estimate, Sensitivity, between, decimals, estimates_table, fixed, percent
 from outofcluster.leakage.rate import Leakage
 from outofcluster.metrics.facts import MetricFacts
-from outofcluster.problem.account import TableAccount
-from outofcluster.problem.models import estimator_in_words
+from outofcluster.problem.account import TableAccount, estimator_in_words
 
 _WIDTH = 104
 _MOST_DIGITS, _LONGEST_NAME = 8, 60

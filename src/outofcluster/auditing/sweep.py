@@ -33,9 +33,8 @@ from outofcluster.auditing.summary_parts import in_digits, mean_rate, value_and_
 from outofcluster.errormodels.choose import choose_error_model
 from outofcluster.errormodels.pieces import Pieces
 from outofcluster.inference.estimates import Estimate, decimals
-from outofcluster.problem.columns import by_threshold, named_clusterings, named_columns, read_clusterings
-from outofcluster.problem.folds import Clusters, ClusterSizes, Fold, Rows, is_splitter, label_codes, make_folds
-from outofcluster.problem.problem import check_cloneable
+from outofcluster.problem.folds import ClusterSizes, Fold, is_splitter, label_codes, make_folds
+from outofcluster.problem.problem import by_threshold, check_cloneable, named_columns, named_groups, read_clusterings
 
 
 def sweep(estimator: Any, X: Any, y: Any, groups_by_threshold: Any, **options: Unpack[AuditOptions]) -> Sweep:
@@ -91,7 +90,7 @@ def sweep(estimator: Any, X: Any, y: Any, groups_by_threshold: Any, **options: U
     """
     check_options("sweep", options)
     check_cloneable("estimator", estimator)
-    X, groups_by_threshold = named_clusterings(X, groups_by_threshold)
+    X, groups_by_threshold = named_groups(X, groups_by_threshold)
     X, y, _ = named_columns(X, y, None)
     clusterings = read_clusterings(groups_by_threshold, n_rows("X", X))
     rates = _read_rates(options.get("leakage"), tuple(clusterings))
@@ -165,7 +164,7 @@ def _check_rates(
     folds: Mapping[float, Sequence[Fold]],
 ) -> Any:
     """The error model of all thresholds, for which every rate is checked; "auto" where that says the same for all."""
-    codes: dict[float, Rows] = {threshold: Clusters.of(clusterings[threshold], None).codes for threshold in folds}
+    codes = {threshold: label_codes(clusterings[threshold])[0] for threshold in folds}
     chosen = {
         threshold: choose_error_model(error_model, rates[threshold], of_threshold, codes[threshold])[0]
         for threshold, of_threshold in folds.items()

@@ -73,7 +73,7 @@ def random_fold_losses(
 ) -> tuple[RandomFolds, ...]:
     """Losses over folds of records at random, by every metric."""
     parts = np.array_split(np.random.default_rng(seed).permutation(task.n_records), n_folds)
-    folds = [Fold.holding_out(i, np.sort(part), task.n_records) for i, part in enumerate(parts)]
+    folds = [Fold(i, task.n_records, np.sort(part)) for i, part in enumerate(parts)]
     by_metric = fold_losses(task, folds, seed=seed.spawn(1)[0], n_jobs=n_jobs, kind="random fold")
     return tuple(_join_folds(task, metric, folds, per) for metric, per in zip(task.metrics, by_metric, strict=True))
 
