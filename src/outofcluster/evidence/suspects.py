@@ -2,7 +2,7 @@
 
 For pieces these are the training clusters that may belong with held-out ones (:mod:`outofcluster.evidence.entities`),
 for single records whether they agree with the probabilities of having leaked that were given for them
-(:mod:`outofcluster.leakage.records`).
+(:mod:`outofcluster.leakage.data`).
 """
 
 from __future__ import annotations

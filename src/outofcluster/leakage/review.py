@@ -47,6 +47,7 @@ from outofcluster._base.arguments import (
     check_choice,
     check_integer,
     check_vector,
+    is_missing,
     listed,
     refuse_unhashable,
     short,
@@ -199,8 +200,3 @@ def check_answer(answer: Any, unit: str, name: str) -> bool:
     if not isinstance(answer, bool | np.bool_):
         raise InputError(f"reviewed must say True or False for each {unit}, got {short(answer)} for {name}.")
     return bool(answer)
-
-
-def is_missing(answer: Any) -> bool:
-    """Whether nobody looked."""
-    return answer is None or type(answer).__name__ == "NAType" or (isinstance(answer, float) and answer != answer)
