@@ -173,8 +173,7 @@ def _match(X: Any, y: Any, rows: Ints, codes: Ints, rng: np.random.Generator, di
     means = _Means(records.points, whole, np.flatnonzero(sizes))
     left, right, imitable = _candidates(means, whole, halves, cut_clusters)
     scores, piece_scores = np.empty((len(left), 2)), np.empty((len(cut_clusters), 2))
-    within: list[Floats] = []
-    across: list[Floats] = []
+    within, across = list[Floats](), list[Floats]()
     lower, upper = np.minimum(fold[left], fold[right]), np.maximum(fold[left], fold[right])
     for f, g in itertools.combinations_with_replacement(range(_FOLDS), 2):
         teaches = (fold != f) & (fold != g)
@@ -323,8 +322,7 @@ class _Pieces:
 
     def some_record(self, pieces: Ints, rng: np.random.Generator) -> Ints:
         """A random record of each of these pieces."""
-        rows: Ints = self.rows[self.starts[pieces] + rng.integers(self.sizes[pieces])]
-        return rows
+        return np.asarray(self.rows[self.starts[pieces] + rng.integers(self.sizes[pieces])])
 
 
 class _Means:
@@ -332,18 +330,11 @@ class _Means:
 
     def __init__(self, points: Floats, whole: _Pieces, taught: Ints) -> None:
         self.points = points
-        teaches = np.zeros(len(whole.sizes), dtype=bool)
-        teaches[taught] = True
-        rows = np.flatnonzero(teaches[whole.codes])
-        codes = whole.codes[rows]
+        rows = np.flatnonzero(np.isin(whole.codes, taught))
         around = self.points[rows]
-        rest = whole.means(self.points)[codes]
-        np.subtract(around, rest, out=rest)
-        several = whole.sizes[taught] > 1
-        free = max(int((whole.sizes[taught][several] - 1).sum()), 1)
-        inner = rest.T @ rest / free
+        rest = around - whole.means(self.points)[whole.codes[rows]]
+        inner = rest.T @ rest / max(int((whole.sizes[taught] - 1).sum()), 1)
         inner = (1 - _SHRINK) * inner + _SHRINK * np.diag(np.diag(inner)) + 1e-6 * np.eye(len(inner))
-        del rest
         self.centre = around.mean(axis=0)
         around -= self.centre
         outer = around.T @ around / len(rows) - inner
@@ -405,10 +396,7 @@ class _Score:
         for start in range(0, len(one), _CHUNK):
             some = slice(start, start + _CHUNK)
             apart = np.abs(self.columns[one[some]] - self.columns[two[some]])
-            odds[some] = apart @ linear
-            np.multiply(apart, apart, out=apart)
-            odds[some] += apart @ squared
-        odds += self.intercept
+            odds[some] = apart @ linear + apart**2 @ squared + self.intercept
         return odds
 
     def __call__(self, pieces: _Pieces, left: Ints, right: Ints) -> Floats:

@@ -64,15 +64,7 @@ from outofcluster._base.arguments import Array, as_array, check_choice
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import data_frame
 from outofcluster.evidence.laws import PieceLaw
-from outofcluster.leakage.splits import (
-    Rates,
-    Side,
-    Split,
-    counted_and_other,
-    read_split,
-    same_index,
-    share_of_other_side,
-)
+from outofcluster.leakage.splits import Rates, Side, Split, counted_and_other, other_share, read_split, same_index
 from outofcluster.problem.folds import Clusters, Rows, check_labels, in_order_of_occurrence
 
 
@@ -104,7 +96,7 @@ def rates_of_audited_records(
     rates: Rates = {of: _rate(true, codes, split, of, counts, units) for of in sides}
     return rates, {
         "at_least": drawn == "clusters" and sampled is None,
-        "pieces": PieceLaw.of(true, codes, entities, share_of_other_side(split, "train")),
+        "pieces": PieceLaw.of(true, codes, entities, other_share(split, "train")),
         "linkage_errors": count_errors(true, codes, counts, entities, _misplaced(true, codes, split, counts)),
     }
 

@@ -83,7 +83,7 @@ from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import order_of_codes
 from outofcluster.leakage.linkage import Linkage, Pairs, read_pairs
 from outofcluster.leakage.review import check_answer, recalibrate
-from outofcluster.leakage.splits import Rates, Side, Split, counted_and_other, share_of_other_side
+from outofcluster.leakage.splits import Rates, Side, Split, counted_and_other, other_share
 from outofcluster.problem.folds import Clusters, Rows
 
 # Nodes and weights on (0, 1) that stay exact for odds from tiny to huge: u = expit(π sinh s) (double exponential),
@@ -209,7 +209,7 @@ def _rate(pairs: Pairs, split: Split, of: Side, recall: tuple[float, float] | No
 
 def _seen(pairs: Pairs, split: Split, of: Side) -> tuple[float, float, float]:
     """The rate by the pairs that are listed, its standard error, and the share of the other side."""
-    sizes, share = np.bincount(pairs.codes), share_of_other_side(split, of)
+    sizes, share = np.bincount(pairs.codes), other_share(split, of)
     if isinstance(split, float):
         parts = [Candidates.of(pairs, sizes, share, sizes)]
     else:
@@ -396,7 +396,7 @@ def rates_of_missed_pairs(
         raise InputError(f"recall must leave fewer missed pairs than the {n} records have, {got}")
     rates: Rates = {}
     for of in sides:
-        share = share_of_other_side(held_out, of)
+        share = other_share(held_out, of)
         mates_there = 1.0 if mates is None else check_number("mates", mates, least=1)
         if mates is None and sizes is not None and missed > 0:
             leaked = leaked_by_missed_pairs(sizes, missed, links * precision + missed, share)

@@ -70,7 +70,7 @@ def read_split(cv: Any, clusters: Clusters) -> Split:
         ) from error
 
 
-def share_of_other_side(split: Split, of: Side) -> float:
+def other_share(split: Split, of: Side) -> float:
     """The share of the records that are on the side that is not counted, a mean over the splits that are fixed."""
     if isinstance(split, float):
         return split if of == "train" else 1 - split
