@@ -271,7 +271,7 @@ def _near_some(X: Any, y: Any, codes: Ints, most: int, rng: np.random.Generator,
     pieces = _Pieces(codes[rows], rng)
     exists = np.flatnonzero(sizes)
     means = _Means(encode(X, y, rows, discrete=discrete).points, pieces, exists)
-    points = (means.means(pieces) * np.sqrt(means.spread / (1 + means.spread)))[exists]
+    points = means.weighted(pieces)[exists]
     taken = np.zeros(len(exists), dtype=bool)
     for centre in rng.choice(len(exists), _REGIONS, replace=False):
         distance = ((points - points[centre]) ** 2).sum(axis=1)
@@ -348,6 +348,10 @@ class _Means:
     def means(self, pieces: _Pieces) -> Floats:
         """Means of pieces in these directions, in which records vary by 1 around their entity."""
         return np.asarray((pieces.means(self.points) - self.centre) @ self.directions)
+
+    def weighted(self, pieces: _Pieces) -> Floats:
+        """The same, directions counting as well as they tell entities apart."""
+        return np.asarray(self.means(pieces) * np.sqrt(self.spread / (1 + self.spread)))
 
     def log_ratio(self, pieces: _Pieces, left: Ints, right: Ints) -> Floats:
         """Log likelihood ratio of one entity to two."""
@@ -429,15 +433,14 @@ def _cut(codes: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
 
 def _candidates(means: _Means, whole: _Pieces, halves: _Pieces, cut_clusters: Ints) -> tuple[Ints, Ints, Any]:
     """Pairs of clusters with near means, and for each cut cluster whether its pieces would be such a pair."""
-    weight = np.sqrt(means.spread / (1 + means.spread))
     exists = np.flatnonzero(whole.sizes)
-    points = (means.means(whole) * weight)[exists]
+    points = means.weighted(whole)[exists]
     k = min(_NEIGHBOURS, len(exists) - 1)
     tree = cKDTree(points)
     distance, near = tree.query(points, k + 1)
     one, two = np.repeat(exists, k + 1), exists[near.ravel()]
     pairs = np.unique(np.column_stack([np.minimum(one, two), np.maximum(one, two)])[one != two], axis=0)
-    pieces = means.means(halves) * weight
+    pieces = means.weighted(halves)
     apart = np.sqrt(((pieces[::2] - pieces[1::2]) ** 2).sum(axis=1))
     imitable = np.zeros(len(cut_clusters), dtype=bool)
     for side in (0, 1):
