@@ -217,7 +217,7 @@ class PieceLaw:
             near = _nearness(entity, size)
             borrowed = _DEFAULT_WEIGHT * held_out.sum() / weight.sum()
             chances[sizes == size] = (near @ held_out + borrowed) / (near @ weight + _DEFAULT_WEIGHT)
-        return chances / chances.max()
+        return np.asarray(chances / chances.max())
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,7 @@ class AssumedCuts:
         """Probabilities of the sizes 1, …, size - 1 of the leaked piece, as often as clusters are cut so."""
         uniform, single = np.full(size - 1, 1 / (size - 1)), np.zeros(size - 1)
         single[[0, -1]] += 0.5 if size > 2 else 1.0
-        return {"single": single, "uniform": uniform, "both": (single + uniform) / 2}[self.kind]
+        return np.asarray({"single": single, "uniform": uniform, "both": (single + uniform) / 2}[self.kind])
 
     def draw_many(self, rng: np.random.Generator, sizes: Any) -> NDArray[np.int64]:
         """Sizes of the leaked pieces of many clusters, for one of the two kinds."""

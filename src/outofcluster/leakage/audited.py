@@ -272,12 +272,10 @@ def count_errors(entity: Rows, cluster: Rows, of_record: Array, of_entity: Array
         n_clusters=len(in_cluster),
         n_split=int((entity_pieces > 1).sum()),
         n_merged=int((cluster_pieces > 1).sum()),
-        split_rate=float(several @ (entity_pieces > 1) / several.sum()) if several.any() else float("nan"),
-        merge_rate=float((cluster_pieces[large] > 1).mean()) if large.any() else float("nan"),
+        split_rate=float(several @ (entity_pieces > 1) / several.sum()) if several.any() else math.nan,
+        merge_rate=float((cluster_pieces[large] > 1).mean()) if large.any() else math.nan,
         bcubed_precision=float(weight @ (in_piece[piece_of] / in_cluster[cluster])),
         bcubed_recall=float(weight @ (in_piece[piece_of] / in_entity[entity])),
         misplaced=misplaced,
-        sizes=tuple(
-            (int(size), int(part), float(count)) for (size, part), count in zip(kinds, counts, strict=True) if count > 0
-        ),
+        sizes=tuple((*kind, count) for kind, count in zip(kinds.tolist(), counts.tolist(), strict=True) if count > 0),
     )

@@ -72,8 +72,7 @@ class Pairs:
     @property
     def across(self) -> NDArray[np.bool_]:
         """Which pairs lie between two approximate clusters."""
-        apart: NDArray[np.bool_] = self.codes[self.one] != self.codes[self.two]
-        return apart
+        return np.asarray(self.codes[self.one] != self.codes[self.two])
 
     @property
     def clusters_across(self) -> tuple[Rows, Rows]:
@@ -319,10 +318,8 @@ def _components(row_of: Mapping[Any, int], left: list[Any], right: list[Any], li
     links = [(one, two) for one, two, joined in zip(left, right, linked, strict=True) if joined]
     # Names that are not known are refused where pairs are read.
     rows = [(row_of[one], row_of[two]) for one, two in links if one in row_of and two in row_of]
-    one, two = np.array(rows, dtype=np.int64).reshape(-1, 2).T
-    graph = coo_array((np.ones(len(rows)), (one, two)), shape=(len(row_of), len(row_of)))
-    labels: NDArray[Any] = connected_components(graph, directed=False)[1].astype(np.int64)
-    return labels
+    graph = coo_array((np.ones(len(rows)), np.array(rows, dtype=np.int64).reshape(-1, 2).T), shape=[len(row_of)] * 2)
+    return np.asarray(connected_components(graph, directed=False)[1].astype(np.int64))
 
 
 @dataclass(frozen=True)

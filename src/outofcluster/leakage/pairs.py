@@ -137,8 +137,7 @@ def rates_of_pairs(linkage: Linkage, cv: Any, sides: tuple[Side, ...], reviewed:
 
 def _unit(one: Rows, two: Rows, n_clusters: int) -> Rows:
     """The number of a pair of clusters, the same both ways."""
-    unit: Rows = np.minimum(one, two) * n_clusters + np.maximum(one, two)
-    return unit
+    return np.asarray(np.minimum(one, two) * n_clusters + np.maximum(one, two))
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,8 +271,7 @@ def _seen_and_unseen(pairs: Pairs, split: Split, of: Side, recall: float, recall
 
 def _with_matches(pairs: Pairs, matches: float) -> Pairs:
     """The same pairs, the odds of those across clusters scaled so that so many of them match."""
-    across = pairs.across
-    m = pairs.m[across]
+    m = pairs.m[pairs.across]
     if matches >= m.sum() * (1 - 1e-9):
         return pairs
     certain = m == 1
@@ -287,7 +285,7 @@ def _with_matches(pairs: Pairs, matches: float) -> Pairs:
         return pairs
     scale = math.exp(brentq(excess, -_LARGEST_SCALE, 0))
     changed = pairs.m.copy()
-    changed[np.flatnonzero(across)[~certain]] = scale * odds / (1 + scale * odds)
+    changed[np.flatnonzero(pairs.across)[~certain]] = scale * odds / (1 + scale * odds)
     return replace(pairs, m=changed)
 
 
@@ -332,15 +330,12 @@ def _read_recall(blocking_recall: Any) -> tuple[float, float] | None:
     """The recall and its standard error, from a number, a pair, or the result of `capture_recapture`."""
     if blocking_recall is None:
         return None
-    value, std = blocking_recall, 0.0
     if hasattr(blocking_recall, "recall"):
-        value, std = blocking_recall.recall, blocking_recall.std
-    elif isinstance(blocking_recall, tuple | list):
-        if len(blocking_recall) != 2:
-            raise InputError(
-                f"blocking_recall must be a number or a pair (recall, standard error), got {short(blocking_recall)}."
-            )
-        value, std = blocking_recall
+        blocking_recall = (blocking_recall.recall, blocking_recall.std)
+    known = blocking_recall if isinstance(blocking_recall, tuple | list) else (blocking_recall, 0.0)
+    if len(known) != 2:
+        raise InputError(f"blocking_recall must be a number or a pair (recall, standard error), got {short(known)}.")
+    value, std = known
     return check_share("blocking_recall", value, "(0, 1]"), check_number("blocking_recall's std", std, least=0)
 
 
@@ -449,8 +444,7 @@ def leaked_by_missed_pairs(sizes: Array, missed: float, true_pairs: float, share
 def _entities(sizes: Array, alone: float) -> tuple[Array, Array]:
     """Sizes of two or more that entities have, and how many have them, if their records are lost one by one."""
     seen, clusters = np.unique(sizes[sizes > 1], return_counts=True)
-    count = np.zeros(len(seen))
-    pieces = np.zeros(len(seen))
+    count, pieces = np.zeros((2, len(seen)))
     # From the largest size down: what larger entities leave is taken off.
     for i in range(len(seen) - 1, -1, -1):
         count[i] = max(clusters[i] - pieces[i], 0.0) / max((1 - alone) ** seen[i], 1e-6)

@@ -92,10 +92,8 @@ def recalibrate(log_odds: Array, leaked: Array) -> tuple[Array, Array]:
     theta = _PRIOR_MEAN.copy()
 
     def value(theta: Array) -> float:
-        eta = columns @ theta
-        return float(
-            np.logaddexp(0, eta).sum() - leaked @ eta + 0.5 * (((theta - _PRIOR_MEAN) / _PRIOR_STD) ** 2).sum()
-        )
+        eta, away = columns @ theta, (theta - _PRIOR_MEAN) / _PRIOR_STD
+        return float(np.logaddexp(0, eta).sum() - leaked @ eta + 0.5 * (away**2).sum())
 
     for _ in range(50):  # Newton's method, with steps halved until they help: the objective is strictly convex.
         p = expit(columns @ theta)
