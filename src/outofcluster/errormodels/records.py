@@ -39,9 +39,8 @@ from outofcluster.evidence.sides import Sides
 from outofcluster.evidence.suspects import RateCheck
 from outofcluster.inference.columns import Block, Pool
 from outofcluster.inference.functional import Weights
-from outofcluster.leakage.data import estimate_rate, over_folds
+from outofcluster.leakage.data import check_record_rates, estimate_rate, informed_rates, over_folds, rate_of_records
 from outofcluster.leakage.rate import Leakage
-from outofcluster.leakage.records import check_record_rates, informed_rates, rate_of_records
 from outofcluster.problem.folds import Fold
 from outofcluster.problem.problem import Task
 from outofcluster.sampling.audit_samples import MAIN, UNMIXED, AuditSamples, FoldSamples, SideFacts, smaller
@@ -293,7 +292,7 @@ class Records(ErrorModel):
             return Rates(from_data=True)
         by_record = self._read_record_rates(leakage, folds, n_records)
         if by_record:
-            leakage = [rate_of_records(by_record[fold.index]) for fold in folds]
+            leakage = [Leakage(*rate_of_records(by_record[fold.index])) for fold in folds]
         return Rates(super().read_rates(leakage, folds, n_records).by_fold, by_record)
 
     def _read_record_rates(self, leakage: Any, folds: Sequence[Fold], n_records: int) -> dict[int, Array]:
