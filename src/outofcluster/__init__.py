@@ -14,8 +14,7 @@ from outofcluster.auditing.comparison import Comparison, Difference, compare
 from outofcluster.auditing.effect_test import LeakageTest, leakage_test
 from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.result import Audit
-from outofcluster.auditing.run import audit
-from outofcluster.auditing.scores import corrected_cross_validate
+from outofcluster.auditing.run import audit, corrected_cross_validate
 from outofcluster.auditing.summary import Summary
 from outofcluster.auditing.sweep import Sweep, sweep
 from outofcluster.curves import (

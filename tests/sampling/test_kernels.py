@@ -554,7 +554,7 @@ import sys
 sys.modules["numba"] = None
 import numpy as np
 import outofcluster as ooc
-from outofcluster.sampling.run import package_versions
+from outofcluster.sampling.engine import package_versions
 from sklearn.linear_model import LogisticRegression
 
 rng = np.random.default_rng(0)

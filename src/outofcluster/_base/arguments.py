@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from outofcluster._base.exceptions import InputError, one_line
 
 Array = NDArray[np.floating[Any]]
+Codes = NDArray[np.int64]
 
 # Losses beyond this would overflow where variances of variances are computed, that is, in their fourth power.
 LARGEST = 1e70
@@ -153,7 +154,7 @@ def first_missing(values: Any, *, infinite: bool = False) -> int | None:
     elif array.dtype.kind in "mM":
         missing = np.isnat(array)
     elif array.dtype.kind == "O" and array.size:
-        missing = np.asarray(np.frompyfunc(_is_missing, 1, 1)(array)).astype(bool)
+        missing = np.asarray(np.frompyfunc(is_missing, 1, 1)(array)).astype(bool)
     else:
         return None
     if missing.size == 0:
@@ -162,7 +163,8 @@ def first_missing(values: Any, *, infinite: bool = False) -> int | None:
     return int(rows[0]) if len(rows) else None
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, NaT or the NA of pandas."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, float | np.floating) and bool(value != value)

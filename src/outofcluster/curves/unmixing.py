@@ -32,7 +32,7 @@ A draw of T̂ with the weights w_j = max(0, 1 - s q_j), which removes the mass �
 .. math:: ρ = \frac{\sum_j w_j q_j / \sum_j q_j}{\frac1n \sum_j w_j}, \qquad p(w) = p_0\,ρ ,
 
 so that its level is known. There are two readings of its loss, since there are two ways in which q can be right
-(:mod:`outofcluster.leakage.records`).
+(:mod:`outofcluster.leakage.data`).
 
 *By level*: where q knows nothing of (x, y), the draw is a mixture at the level p(w), and its loss a point of the same
 curve as the injected levels above p0. So it is put there: the shapes of the automatic curve are fitted to all points,
