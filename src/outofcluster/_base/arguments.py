@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from outofcluster._base.exceptions import InputError, one_line
 
 Array = NDArray[np.floating[Any]]
+Codes = NDArray[np.int64]
 
 # Losses beyond this would overflow where variances of variances are computed, that is, in their fourth power.
 LARGEST = 1e70

@@ -22,16 +22,14 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import FitError, InputError, SolverError
 from outofcluster._base.plain import data_frame
 from outofcluster._base.rows import n_rows
 from outofcluster.auditing.choices import read_rates
-from outofcluster.auditing.options import AuditOptions, check_options, checkpoint_of_part, common_seed
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit
-from outofcluster.auditing.several import SeveralAudits, value_and_ends
-from outofcluster.auditing.summary_parts import in_digits
+from outofcluster.auditing.several import AuditOptions, SeveralAudits, check_options, checkpoint_of_part, common_seed
+from outofcluster.auditing.summary_parts import in_digits, mean_rate, value_and_ends
 from outofcluster.errormodels.choose import choose_error_model
 from outofcluster.errormodels.pieces import Pieces
 from outofcluster.inference.estimates import Estimate, decimals
@@ -223,7 +221,7 @@ class Sweep(SeveralAudits[float]):
     @property
     def leakage(self) -> dict[float, float]:
         """The leakage rate by threshold, averaged over the folds; NaN where none was given."""
-        return {threshold: _rate(result) for threshold, result in self.audits.items()}
+        return {threshold: mean_rate(result.leakage, result.samples.folds) for threshold, result in self.audits.items()}
 
     @property
     def naive(self) -> dict[float, Estimate]:
@@ -278,7 +276,7 @@ class Sweep(SeveralAudits[float]):
         sizes, result = self.sizes[threshold], self.audits.get(threshold)
         row: dict[str, Any] = {
             "threshold": threshold,
-            "leakage": math.nan if result is None else _rate(result),
+            "leakage": self.leakage.get(threshold, math.nan),
             "error_model": "" if result is None else result.error_model,
             "clusters": sizes.n_clusters,
             "largest_cluster": sizes.share,
@@ -323,7 +321,7 @@ class Sweep(SeveralAudits[float]):
             result = self.audits.get(threshold)
             rate, estimates = "", ("left out", "", "")
             if result is not None:
-                rate = "not given" if result.leakage is None else _percent(_rate(result))
+                rate = "not given" if result.leakage is None else _percent(self.leakage[threshold])
                 naive, corrected, optimism = result.naive, result.corrected, result.optimism
                 estimates = (in_digits(naive, digits), in_digits(corrected, digits), in_digits(optimism, digits))
             cells.append((f"{threshold:g}", rate, str(sizes.n_clusters), _percent(sizes.share), *estimates))
@@ -332,14 +330,6 @@ class Sweep(SeveralAudits[float]):
     @property
     def _answers(self) -> list[str]:
         return [self.advice]
-
-
-def _rate(result: Audit) -> float:
-    """The leakage rate, averaged over the records that the folds score."""
-    if result.leakage is None:
-        return math.nan
-    rates: Array = np.array([leak.rate for leak in result.leakage])
-    return float(np.average(rates, weights=[fold.n_validation for fold in result.samples.folds]))
 
 
 def _percent(share: float) -> str:

@@ -38,14 +38,6 @@ class Pool:
     mean: Array
     noise: Array
 
-    def beside(self, other: Pool) -> Pool:
-        """These columns and then those of others, of the same units."""
-        return Pool(
-            self.units,
-            np.concatenate([self.mean, other.mean], axis=1),
-            np.concatenate([self.noise, other.noise]),
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class Block:

@@ -55,7 +55,7 @@ class Fold:
         self.index, self.validation, self._train = index, validation, train
         self._kept: dict[str, Any] = {}
 
-    def once(self, name: str, compute: Callable[[], T]) -> T:
+    def shared(self, name: str, compute: Callable[[], T]) -> T:
         """What is computed once for the fold and shared by everything that samples it."""
         if name not in self._kept:
             self._kept[name] = compute()

@@ -47,12 +47,10 @@ class Task:
         Records and targets.
     clusters : array of int or None
         Number of the observed cluster of every record, where clusters are known.
-    loss : Metric
-        How fitted models are scored.
+    metrics : tuple of Metric
+        How fitted models are scored; the first decides how fits are spent.
     params : dict
         Parameters of ``fit``.
-    more_losses : tuple of Metric
-        Further metrics that are scored from the same fits.
     score_weight : array or None
         Weight of every record in scoring.
     cluster_names : tuple of str
@@ -63,9 +61,8 @@ class Task:
     X: Any
     y: Any
     clusters: Codes | None
-    loss: Metric
+    metrics: tuple[Metric, ...]
     params: dict[str, Any]
-    more_losses: tuple[Metric, ...] = ()
     score_weight: Array | None = None
     cluster_names: tuple[str, ...] = ()
 
@@ -110,16 +107,13 @@ class Task:
         weight = check_weight(score_weight, n_records)
         codes = None if clusters is None else clusters.codes
         names = () if clusters is None else tuple(map(str, clusters.names))
-        return cls(estimator, X, y, codes, scored[0], dict(params or {}), scored[1:], weight, names)
-
-    @property
-    def losses(self) -> tuple[Metric, ...]:
-        """All metrics, the first of which decides how fits are spent."""
-        return (self.loss, *self.more_losses)
+        return cls(estimator, X, y, codes, scored, dict(params or {}), weight, names)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Workers compute what they need from the data themselves, so that no second copy is sent to them.
-        return {name: value for name, value in vars(self).items() if name not in ("dense", "description")}
+        # Workers compute what they need from the data themselves, so that no second copy is sent to them. They need
+        # no names.
+        sent = {name: value for name, value in vars(self).items() if name not in ("dense", "description")}
+        return sent | {"cluster_names": ()}
 
     @property
     def n_records(self) -> int:
@@ -145,7 +139,7 @@ class Task:
             "groups": digest(self.clusters),
             "estimator": self.printed,
             "parameters": digest(self.estimator),
-            "loss": ", ".join(loss.name for loss in self.losses),
+            "loss": ", ".join(loss.name for loss in self.metrics),
             "params": digest(self.params),
         }
         return about if self.score_weight is None else about | {"score_weight": digest(self.score_weight)}
