@@ -4,7 +4,7 @@ An `Audit` is the samples plus choices: the leakage rate, the curve, the units, 
 solved when they are first read, and another choice is another `Audit` of the same samples. Text, notebook, JSON and
 table are made by its `Summary`, which is plain data.
 
-Everything is solved as losses, of which lower ones are better (:mod:`outofcluster.inference.solution`). The public
+Everything is solved as losses, of which lower ones are better (:mod:`outofcluster.auditing.solution`). The public
 values of an audit are in the metric's own sign: an AUC is an AUC. The sign is turned only here, by `MetricFacts.shown`
 in the properties and methods that return a value, and in the parts of a summary; whatever is shown elsewhere is made of
 these.
@@ -95,7 +95,23 @@ class Audit:
 
     @classmethod
     def of(cls, samples: Sequence[AuditSamples], choices: Choices, evidence: Evidence, table: TableAccount) -> Self:
-        """The result of an audit by its first metric, with those of the others."""
+        """The result of an audit by its first metric, with those of the others.
+
+        Parameters
+        ----------
+        samples : sequence of AuditSamples
+            The losses of every metric.
+        choices : Choices
+            What the audit was asked for, and what it chose itself.
+        evidence : Evidence
+            What the records themselves show.
+        table : TableAccount
+            What the table holds.
+
+        Returns
+        -------
+        Audit
+        """
         indices = [fold.index for fold in samples[0].folds]
         by_data, rates = evidence.rate(indices), choices.rates.by_fold
         if choices.rates.from_data and by_data is not None:
