@@ -16,7 +16,13 @@ from outofcluster.errormodels.base import Choices, Evidence
 from outofcluster.problem.folds import ClusterSizes, Fold, count_clusters
 from outofcluster.problem.problem import Task, digest
 from outofcluster.sampling.audit_samples import AuditSamples, EffectLosses, FoldSamples, RandomFolds, TrainLosses
-from outofcluster.sampling.baselines import fold_losses, random_fold_losses, train_losses, training_shares
+from outofcluster.sampling.baselines import (
+    MODELS_PER_FOLD,
+    fold_losses,
+    random_fold_losses,
+    train_losses,
+    training_shares,
+)
 from outofcluster.sampling.effect import sample_effect
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.run import PreparedRun, RunSettings, UnitKind, package_versions, prepare
@@ -24,7 +30,7 @@ from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.store import Store
 
 # Models that the test for a cluster effect fits.
-MODELS_OF_THE_TEST = 60
+_MODELS_OF_THE_TEST = 60
 # What a training record takes in each fold, and how much all folds may take.
 _BYTES_OF_A_ROW, _MOST_GIGABYTES = 16, 16.0
 # Records times levels times folds up to which sums are stored both for clusters and for records (some 70 MB).
@@ -173,6 +179,12 @@ class Baselines:
     effect: tuple[Effect, ...]
     training_shares: Array
     train: tuple[tuple[Array, ...], ...] = ()
+
+
+def count_baselines(choices: Choices, n_folds: int) -> int:
+    """Number of models that are fitted once per audit: own ones, those of random folds and of the test, and others."""
+    further = sum(MODELS_PER_FOLD[name] for name in choices.model.baselines(choices))
+    return (1 + further) * n_folds + max(2, n_folds) + _MODELS_OF_THE_TEST
 
 
 def fit_own_models(

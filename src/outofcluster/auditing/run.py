@@ -179,7 +179,7 @@ def audit(
         seeds = Seeds(store.seed(random_state))
         evidence = choices.model.look(task, folds, choices, seeds)
         plan = plan_audit(task, folds, choices, evidence, seeds, store)
-        announce(lambda: Beginning.of(task, plan, account))
+        announce(lambda: Beginning.of(task, plan, choices, account))
         # Made before the fits, so that a missing package for it is said before any work.
         bar = Progress(plan.budget, show=bool(progress))
         own = fit_own_models(task, folds, evidence, seeds, store, n_jobs)

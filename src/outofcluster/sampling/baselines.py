@@ -219,6 +219,8 @@ def losses_by_units(
 
 _GROUPS = 8
 """Groups of clusters; each costs one fit per fold."""
+MODELS_PER_FOLD = {"training": _GROUPS, "train": _PARTS_OF_TRAIN}
+"""Models of every fold that the losses without some training clusters and those on training records take."""
 _LARGEST_SHARE = 2.0
 """The largest share φ that is taken to be possible."""
 _MOST_RECORDS = 200_000
