@@ -376,7 +376,7 @@ class UnmixingDisplay(Display):
         return min(float(self.fractions.min()), self.clean or 0.0), float(self.fractions.max())
 
     @property
-    def _measured(self) -> dict[str, Array]:
+    def _measured(self) -> dict[str, Any]:
         return {"fractions": self.fractions, "losses": self.losses, "standard_errors": self.standard_errors}
 
     def _columns(self) -> dict[str, Any]:
