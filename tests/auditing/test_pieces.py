@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from outofcluster.inference.pooled import Pooled
 from sklearn.neighbors import KNeighborsClassifier
 
 import outofcluster as ooc
+from ooc_test_results import with_samples
 from outofcluster._base.exceptions import InputError
+from outofcluster.inference.functional import Influences
 from outofcluster.problem.folds import make_folds
+from outofcluster.sampling.audit_samples import WITHOUT_PIECES
 
 
 def chipped(seed, *, n_entities=100, n_features=12, informative=True):
@@ -37,8 +39,8 @@ def result():
 
 
 def curve_alone(result):
-    folds = tuple(replace(fold, without_pieces=None) for fold in result.samples.folds)
-    return replace(result, pooled=Pooled(replace(result.samples, folds=folds), result.units))
+    folds = tuple(fold.without_sizes([WITHOUT_PIECES]) for fold in result.samples.folds)
+    return with_samples(result, replace(result.samples, folds=folds))
 
 
 def test_real_pieces_count_more_than_imitated_cuts(result):
@@ -68,9 +70,9 @@ def test_a_default_audit_fits_a_hundred_models_more_and_a_number_of_fits_is_kept
     assert sum(fold.n_fits for fold in result.samples.folds) == 500
     assert sum(fold.n_fits for fold in audited(n_fits=300).samples.folds) == 300
     few = audited(n_fits=100)
-    assert all(fold.without_pieces is None for fold in few.samples.folds)
+    assert all(WITHOUT_PIECES not in fold.runs for fold in few.samples.folds)
     off = audited(unmix=False)
-    assert all(fold.without_pieces is None for fold in off.samples.folds)
+    assert all(WITHOUT_PIECES not in fold.runs for fold in off.samples.folds)
     assert off.corrected == curve_alone(result).corrected
 
 
@@ -80,11 +82,11 @@ def test_the_pieces_that_are_left_out_are_kept_with_the_samples(result, tmp_path
     again = ooc.Audit.load(tmp_path / "audit")
     assert again.corrected == result.corrected
     assert again.readings == result.readings
-    runs = [fold.without_pieces for fold in again.samples.folds]
+    runs = [fold.runs[WITHOUT_PIECES] for fold in again.samples.folds]
     assert all(run.injected.tolist() == [-1, 0] for run in runs)
     assert all(0 < run.kept[0] < 0.6 for run in runs)
     merged = result.merge(audited(random_state=1))
-    assert all(fold.without_pieces.counts.tolist() == [20, 20] for fold in merged.samples.folds)
+    assert all(fold.runs[WITHOUT_PIECES].counts.tolist() == [20, 20] for fold in merged.samples.folds)
 
 
 def test_no_leakage_is_no_correction_whatever_the_pieces_say(result):
@@ -94,9 +96,9 @@ def test_no_leakage_is_no_correction_whatever_the_pieces_say(result):
 
 
 def test_the_interval_includes_that_held_out_clusters_and_fits_vary(result):
-    pooled, optimism = result.pooled, result.correction[0]
-    assert pooled.piece_noise(optimism.drops) > 0
-    assert np.count_nonzero(pooled.piece_influence(optimism.drops)) > 10
+    pooled, by_pieces = result.pooled, result.solution.correction.aside
+    assert pooled.monte_carlo_of(by_pieces) > 0
+    assert np.count_nonzero(Influences(pooled.columns).of_units(by_pieces)) > 10
     assert result.with_curve(ooc.curves.PolynomialCurve(2)).corrected.se_data > 0
     assert result.with_units("records").corrected.se_data > 0
 
@@ -109,20 +111,14 @@ def test_rates_that_differ_by_fold_are_combined_as_well(result):
 def test_a_disagreement_is_a_finding(result):
     alone = [finding for finding in curve_alone(result).findings if finding.code == "curve-and-unmixing"]
     assert alone == []
-    pooled = result.pooled
-    doubled = replace(
-        result.samples,
-        folds=tuple(
-            replace(fold, without_pieces=replace(fold.without_pieces, losses=_moved(fold.without_pieces.losses)))
-            for fold in result.samples.folds
-        ),
-    )
-    findings = replace(result, pooled=Pooled(doubled, pooled.unit_kind)).findings
+    folds = []
+    for fold in result.samples.folds:
+        run = fold.runs[WITHOUT_PIECES]
+        without, with_them = run.losses
+        moved = replace(run, losses=(without + 0.6, with_them))
+        folds.append(replace(fold, runs=fold.runs | {WITHOUT_PIECES: moved}))
+    findings = with_samples(result, replace(result.samples, folds=tuple(folds))).findings
     assert any("without the likeliest pieces" in f.message for f in findings if f.code == "curve-and-unmixing")
-
-
-def _moved(losses):
-    return (losses[0] + 0.6, losses[1])
 
 
 @pytest.mark.slow
@@ -133,7 +129,7 @@ def test_features_that_do_not_tell_entities_apart_are_named():
         KNeighborsClassifier(3), X, noise, groups=groups, leakage=0.1, error_model="fragments", n_fits=300,
         random_state=0,
     )  # fmt: skip
-    assert all(fold.without_pieces is None for fold in result.samples.folds)
+    assert all(WITHOUT_PIECES not in fold.runs for fold in result.samples.folds)
     assert result.readings is None
     assert "cannot tell entities apart" in next(f.message for f in result.findings if f.code == "sides-alike")
 

@@ -9,11 +9,11 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from outofcluster.inference.pooled import Pooled
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import get_scorer
 
 import outofcluster as ooc
+from ooc_test_results import with_samples
 from outofcluster._base.exceptions import InputError, MissingExtraError
 from outofcluster._base.plain import plain
 from outofcluster.auditing.effect_test import LeakageTest, evaluate_effect
@@ -146,7 +146,7 @@ def test_fold_by_fold(result):
     for fold, run in zip(by_fold, result.samples.folds, strict=True):
         assert (fold.n_train, fold.n_validation) == (240, 60)
         assert fold.naive == run.own_losses.mean()
-        assert fold.seeds == run.samples.seeds
+        assert fold.seeds == run.main.seeds
     assert np.mean([fold.naive for fold in by_fold]) == pytest.approx(result.naive.value)
 
 
@@ -310,8 +310,6 @@ def test_a_sensitivity_and_back(result):
     assert len(lines) == 12
     assert lines[1].split() == f"0.0% {result.at_leakage(0.0).corrected}".split()
     assert lines[-1].startswith("   30.0%")
-    with pytest.warns(DeprecationWarning, match=r"Sensitivity.frame\(\) is now called to_frame\(\)"):
-        assert table.to_frame().equals(table.frame())
     assert table.to_frame().columns.tolist() == ["rate", "value", "low", "high"]
 
 
@@ -413,7 +411,7 @@ def test_the_text_of_other_audits(results):
     assert "for these held-out clusters. They allow for other records of these clusters only" in text
     untested = results("no rate")
     samples = replace(untested.samples, effect=None, effect_problem="too few records.")
-    assert "no-test: " in str(replace(untested, pooled=Pooled(samples, untested.units)))
+    assert "no-test: " in str(with_samples(untested, samples))
 
 
 def said(summary, value, low, high, **changes):

@@ -9,7 +9,10 @@ from sklearn.model_selection import GroupKFold, LeaveOneGroupOut
 from sklearn.neighbors import KNeighborsClassifier
 
 import outofcluster as ooc
+from ooc_test_results import naive_influence
 from outofcluster._base.exceptions import FitError, InputError
+from outofcluster.inference.functional import Influences
+from outofcluster.sampling.audit_samples import MAIN, smaller
 
 rng = np.random.default_rng(0)
 groups = np.repeat(np.arange(40), 10)
@@ -43,7 +46,7 @@ def test_naive_is_the_loss_over_the_folds(result):
 def test_corrected_is_naive_plus_the_estimated_optimism(result):
     """The pooled losses, extrapolated by hand."""
     shares = [fold.n_validation / 400 for fold in result.samples.folds]
-    by_fold = [fold.samples for fold in result.samples.folds]
+    by_fold = [fold.main for fold in result.samples.folds]
     b = sum(share * samples.means for share, samples in zip(shares, by_fold, strict=True))
     variance = sum(share**2 * samples.standard_errors**2 for share, samples in zip(shares, by_fold, strict=True))
     p = 0.1 + 0.9 * by_fold[0].injected
@@ -258,13 +261,13 @@ def test_labels_of_mixed_types_are_clusters_of_their_own(result):
 def test_the_default_samples_smaller_training_sets_within_the_budget(tmp_path):
     found = audit(curve="auto", checkpoint=tmp_path / "kept")
     run = found.samples.folds[0]
-    n = run.samples.size
-    assert [samples.size for samples in run.smaller] == [round(np.sqrt(8 * n)), 8]
-    assert sum(samples.n_fits for run in found.samples.folds for samples in run.by_size) == 600
+    middle = round(np.sqrt(8 * run.main.size))
+    assert run.size_roles == (MAIN, smaller(middle), smaller(8))
+    assert sum(run.n_fits for run in found.samples.folds) == 600
     assert sorted(path.name for path in tmp_path.glob("kept.fold0*")) == [
-        "kept.fold0",
-        f"kept.fold0.size{run.smaller[0].size}",
-        "kept.fold0.size8",
+        "kept.fold0.main",
+        f"kept.fold0.size-{middle}",
+        "kept.fold0.size-8",
     ]
     again = audit(curve="auto", checkpoint=tmp_path / "kept")
     assert again.corrected == found.corrected
@@ -275,28 +278,26 @@ def test_the_default_samples_smaller_training_sets_within_the_budget(tmp_path):
 def test_the_variance_counts_every_size():
     """The influence of a unit on the corrected loss, summed by hand over sizes and folds."""
     found = audit(curve="auto")
-    pooled, optimism = found.pooled, found.pooled.solve(found.curve_method, np.full(5, 0.1))
-    by_hand = pooled.naive_influence.copy()
-    for fold, run in enumerate(found.samples.folds):
-        share, column = run.n_validation / 400, 0
-        for samples in run.by_size:
-            jackknife = samples.jackknife()
-            for level in range(5):
-                scored = np.unique(groups[run.rows])
-                trained = np.setdiff1d(np.arange(40), scored)
-                by_hand[trained] += share * optimism.training[fold, column] * jackknife.train.mean[level]
-                by_hand[scored] += share * optimism.weights[fold, column] * jackknife.evaluation.mean[level]
-                column += 1
-    np.testing.assert_allclose(pooled.influence(optimism), by_hand, atol=1e-12)
+    corrected = found.pooled.corrected(found.solution.correction)
+    by_hand = naive_influence(found.pooled)
+    assert len(found.pooled.size_roles) == 3
+    for position, fold in enumerate(found.samples.folds):
+        scored = np.unique(groups[fold.rows])
+        trained = np.setdiff1d(np.arange(40), scored)
+        for role in fold.size_roles:
+            jackknife = fold.runs[role].jackknife()
+            by_hand[trained] += corrected.training[role][position] @ jackknife.train.mean
+            by_hand[scored] += corrected.weights[role][position] @ jackknife.evaluation.mean
+    np.testing.assert_allclose(Influences(found.pooled.columns).of_units(corrected), by_hand, atol=1e-12)
 
 
 @pytest.mark.slow
 def test_a_learner_that_needs_more_records_than_a_small_set_has():
     """15 neighbours cannot be fitted to 8 records: the other sizes serve."""
     found = audit(KNeighborsClassifier(15), y=label, curve="auto", n_fits=500)
-    sizes = {tuple(samples.size for samples in run.smaller) for run in found.samples.folds}
-    assert len(sizes) == 1
-    assert all(size >= 15 for size in sizes.pop())
+    roles = {fold.size_roles for fold in found.samples.folds}
+    assert len(roles) == 1
+    assert all(found.samples.folds[0].runs[role].size >= 15 for role in roles.pop())
     both = ooc.compare(
         {"few": KNeighborsClassifier(3), "many": KNeighborsClassifier(15)},
         X,
@@ -311,4 +312,4 @@ def test_a_learner_that_needs_more_records_than_a_small_set_has():
 
 
 def test_few_fits_all_go_to_the_full_size():
-    assert all(run.smaller == () for run in audit(curve="auto", n_fits=300).samples.folds)
+    assert all(run.size_roles == (MAIN,) for run in audit(curve="auto", n_fits=300).samples.folds)

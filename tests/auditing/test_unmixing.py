@@ -4,14 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from outofcluster.inference.pooled import Pooled
-from outofcluster.inference.ranges import loss_range
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
 import outofcluster as ooc
+from ooc_test_results import with_samples
+from outofcluster.inference.functional import Influences
 from outofcluster.metrics.facts import MetricFacts
+from outofcluster.sampling.audit_samples import MAIN, UNMIXED
 
 
 def world(seed, turned=0.6, rate=0.1, n_train=6, n_held=2, size=150):
@@ -87,17 +88,18 @@ def test_the_range_has_the_sign_of_the_metric(result):
 def test_a_line_that_leaving_records_out_contradicts_does_not_bound_the_range(result):
     """Losses above the rate are moved so that they fall steeply, while those below it stay as they were."""
     fold = result.samples.folds[0]
-    steep = [losses - 60 * a for losses, a in zip(fold.samples.losses, fold.samples.injected, strict=True)]
-    moved = replace(fold, samples=replace(fold.samples, losses=tuple(steep)))
-    pooled = Pooled(replace(result.samples, folds=(moved,)), result.units)
-    low, _ = loss_range(pooled, 0.1, 0.0)
-    highest = max(fold.unmixed.means) + 2 * max(fold.unmixed.standard_errors)
+    steep = [losses - 60 * a for losses, a in zip(fold.main.losses, fold.main.injected, strict=True)]
+    moved = replace(fold, runs=fold.runs | {MAIN: replace(fold.main, losses=tuple(steep))})
+    pooled = with_samples(result, replace(result.samples, folds=(moved,))).pooled
+    low, _ = pooled.bounds(0.1, 0.0)
+    below = fold.runs[UNMIXED]
+    highest = max(below.means) + 2 * max(below.standard_errors)
     assert pooled.naive < low <= highest < pooled.naive + 60 * 0.1
 
 
 def test_the_budget_is_kept(result):
     assert 850 <= result.summary.fits <= 950
-    assert result.samples.folds[0].unmixed.n_fits >= 150
+    assert result.samples.folds[0].runs[UNMIXED].n_fits >= 150
 
 
 def test_no_further_fit_for_another_rate_and_for_a_file(result, tmp_path, monkeypatch):
@@ -122,37 +124,25 @@ def test_no_further_fit_for_another_rate_and_for_a_file(result, tmp_path, monkey
 
 def test_the_influence_through_evaluation_by_hand(result):
     """The corrected loss is that of thinned models: of the user's own loss nothing is left but through the readings."""
-    pooled = result.pooled
-    optimism = pooled.solve(result.curve_method, np.array([result.leakage[0].rate]))
-    fold = result.samples.folds[0]
-    columns = len(pooled.all_injected)
-    weights = optimism.weights[0, columns:]
-    assert weights.sum() + optimism.weights[0, :columns].sum() == pytest.approx(0, abs=1e-9)
-    evaluation = fold.unmixed.jackknife(pooled.unit_kind).evaluation.mean[::-1]
+    pooled, fold = result.pooled, result.samples.folds[0]
+    kind, solved = pooled.unit_kind, result.solution.correction
+    weights, lowest = solved.estimate.weights, solved.lowest
+    assert sum(array.sum() for array in weights.values()) == pytest.approx(0, abs=1e-9)
+    evaluation = fold.runs[UNMIXED].jackknife(kind).evaluation.mean[::-1]
     own = (fold.own_losses - fold.own_losses.mean()) / fold.n_validation
-    units = fold.samples.sums[pooled.unit_kind].validation_units
-    by_unit = np.array([own[fold.scored_units(pooled.unit_kind) == unit].sum() for unit in units])
-    expected = weights[0] * evaluation[0] + weights[1] * by_unit + weights[2:] @ evaluation[1:]
-    plain = sum(
-        optimism.weights[0, i] * row
-        for i, row in enumerate(
-            np.concatenate(
-                [
-                    samples.jackknife(pooled.unit_kind).validation.mean
-                    if pooled.unit_kind == "records"
-                    else samples.jackknife(pooled.unit_kind).evaluation.mean
-                    for samples in fold.by_size
-                ]
-            )
-        )
-    )
-    trained = [samples.jackknife(pooled.unit_kind).train.mean for samples in fold.by_size]
-    through_training = optimism.training[0, :columns] @ np.concatenate(trained)
-    influence = pooled.influence(optimism)
-    held_out = np.searchsorted(pooled.units, units)
-    np.testing.assert_allclose(influence[held_out], by_unit + expected + plain, atol=1e-10)
-    train = np.searchsorted(pooled.units, fold.samples.sums[pooled.unit_kind].train_units)
-    np.testing.assert_allclose(influence[train], through_training, atol=1e-10)
+    units = fold.main.sums[kind].validation_units
+    by_unit = np.array([own[fold.scored_units(kind) == unit].sum() for unit in units])
+    below = weights[UNMIXED][0]
+    scored = by_unit + below[0] * evaluation[0] + below[1] * by_unit + below[2:] @ evaluation[1:]
+    trained = 0.0
+    for role in fold.size_roles:
+        jackknife = fold.runs[role].jackknife(kind)
+        scored = scored + weights[role][0] @ (jackknife.validation if kind == "records" else jackknife.evaluation).mean
+        trained = trained + (weights[role][0] + lowest[role][0]) @ jackknife.train.mean
+    influence = Influences(pooled.columns).of_units(pooled.corrected(solved))
+    np.testing.assert_allclose(influence[np.searchsorted(pooled.units, units)], scored, atol=1e-10)
+    train = np.searchsorted(pooled.units, fold.main.sums[kind].train_units)
+    np.testing.assert_allclose(influence[train], trained, atol=1e-10)
 
 
 def test_the_rate_from_the_data(data, result):
@@ -259,4 +249,4 @@ def test_a_classifier_of_the_user_s(data):
         n_fits=200,
         random_state=0,
     )
-    assert own.samples.folds[0].unmixed is not None
+    assert UNMIXED in own.samples.folds[0].runs

@@ -1,16 +1,12 @@
-"""From influences and noise to an interval: the one rule for noise, paired differences, and Student's intervals."""
+"""From influences and noise to an interval: the one rule for noise, and Student's intervals."""
 
 import math
-from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.linear_model import Ridge
 
-import outofcluster as ooc
-from outofcluster.inference.intervals import Confidence, Uncertainty, paired_uncertainty, uncertainty
+from outofcluster.inference.intervals import Confidence, Uncertainty
 
 INFLUENCE = np.array([1.0, -1.0, 2.0, -2.0])
 BETWEEN = 4 / 3 * 10
@@ -45,64 +41,25 @@ def test_all_sources_add_to_the_variance_of_the_data():
     assert source.data == pytest.approx(0.6 * BETWEEN + 0.3 + 0.04)
 
 
+def test_training_clusters_add_a_share_of_what_remains():
+    source = Uncertainty(INFLUENCE, 0.4 * BETWEEN, monte_carlo=5.0, choice=0.3, training=0.5)
+    assert source.of_units == pytest.approx(1.5 * 0.6 * BETWEEN)
+    assert source.data == pytest.approx(1.5 * 0.6 * BETWEEN + 0.3)
+
+
+def test_the_variance_between_units_is_at_least_what_is_asked_for():
+    low, high = (Uncertainty(INFLUENCE, 0.0, 0.0, choice=0.3, least=share * BETWEEN) for share in (0.5, 2.0))
+    assert low.data == pytest.approx(BETWEEN + 0.3)
+    assert high.data == pytest.approx(2 * BETWEEN + 0.3)
+    assert math.isnan(Uncertainty(np.array([0.7]), 0.0, 0.0, least=1.0).data)
+
+
 def test_units_without_influence_and_a_single_unit():
     assert Uncertainty(np.zeros(5), 0.0, 0.0).data == 0
     assert Uncertainty(np.zeros(5), 0.0, 0.0).reliable
     single = Uncertainty(np.array([0.7]), 0.1, 0.01, choice=0.2)
     assert math.isnan(single.data)
     assert all(math.isnan(end) for end in Confidence(0.95, 1, (0.0, 1.0)).linear(0.5, single).interval)
-
-
-# --- paired -------------------------------------------------------------------------------------------
-
-
-@cache
-def audited(alpha=1.0, n_train=None, random_state=1):
-    rng = np.random.default_rng(0)
-    groups = np.repeat(np.arange(20), 5)
-    X = rng.standard_normal((100, 3))
-    y = X[:, 0] + rng.standard_normal(20)[groups] + rng.standard_normal(100)
-    return ooc.audit(
-        Ridge(alpha), X, y, groups=groups, cv=[(range(50), range(50, 100))], leakage=0.1, error_model="records",
-        curve=ooc.PolynomialCurve(1), units="clusters", n_fits=120, n_train=n_train, random_state=random_state,
-    )  # fmt: skip
-
-
-def solved(audit, choice=0.0):
-    optimism, _ = audit.correction
-    return audit.pooled, replace(optimism, choice=choice)
-
-
-def test_a_model_against_itself_has_no_uncertainty():
-    model = solved(audited(), choice=0.3)
-    difference = paired_uncertainty(model, model)
-    assert not difference.influence.any()
-    assert difference.influence_noise == pytest.approx(0, abs=1e-12)
-    assert difference.monte_carlo == pytest.approx(0, abs=1e-12)
-    assert difference.data == pytest.approx(0, abs=1e-12)
-
-
-def test_runs_that_share_no_resample_add():
-    first, second = solved(audited(), choice=0.3), solved(audited(n_train=40), choice=0.2)
-    one, other, difference = uncertainty(*first), uncertainty(*second), paired_uncertainty(first, second)
-    assert difference.monte_carlo == pytest.approx(one.monte_carlo + other.monte_carlo)
-    assert difference.influence_noise == pytest.approx(one.influence_noise + other.influence_noise)
-    assert difference.choice == pytest.approx(0.5)
-    assert np.array_equal(difference.influence, one.influence - other.influence)
-
-
-def test_the_fits_of_independent_runs_add_and_those_of_the_same_resamples_cancel():
-    """Correlations of 20 replicates that have nothing in common are about 0.2, and signs differ over the levels."""
-    first, other_seed, alike = solved(audited()), solved(audited(random_state=2)), solved(audited(alpha=1.5))
-    alone = uncertainty(*first).monte_carlo
-    both = alone + uncertainty(*other_seed).monte_carlo
-    assert paired_uncertainty(first, other_seed).monte_carlo == pytest.approx(both, rel=0.3)
-    assert paired_uncertainty(first, alike).monte_carlo < 0.01 * alone
-
-
-def test_the_rates_error_goes_into_a_difference():
-    model = solved(audited())
-    assert paired_uncertainty(model, model, rate_effect=0.5).data == pytest.approx(0.25)
 
 
 # --- intervals ----------------------------------------------------------------------------------------
@@ -161,3 +118,36 @@ def test_few_draws_keep_the_sides_apart_and_the_value_inside():
     assert low == 0.5
     assert high > 0.7
     assert Confidence(0.95, 6).from_draws(0.5, np.array([0.6, 0.7, 0.65]), 0.0).interval[0] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("loss_range", "value"),
+    [
+        ((-math.inf, math.inf), -0.5),
+        ((0.0, math.inf), 0.01),
+        ((0.0, math.inf), 0.6),
+        ((0.0, 1.0), 0.01),
+        ((-1.0, 0.0), -0.5),
+    ],
+)
+def test_intervals_grow_with_the_level_and_hold_the_value(loss_range, value):
+    draws = value + 0.2 * np.random.default_rng(0).standard_normal(500)
+    widths = {"linear": [], "draws": [], "few": []}
+    for level in (0.5, 0.9, 0.99):
+        confidence = Confidence(level, 12, loss_range)
+        made = {
+            "linear": confidence.linear(value, spread(0.2)),
+            "draws": confidence.from_draws(value, draws, 0.01),
+            "few": confidence.from_few_draws(value, draws[:50]),
+        }
+        for name, estimate in made.items():
+            low, high = estimate.interval
+            assert loss_range[0] <= low <= estimate.value == value <= high <= loss_range[1]
+            widths[name].append(high - low)
+    assert all(np.diff(sizes).min() >= 0 < sizes[0] for sizes in widths.values())
+
+
+def test_draws_that_the_fits_explain_leave_nothing_to_the_data():
+    draws = 0.5 + 0.1 * np.random.default_rng(0).standard_normal(200)
+    estimate = Confidence(0.95, 30).from_draws(0.5, draws, monte_carlo=0.09)
+    assert (estimate.se_monte_carlo, estimate.se_data) == (pytest.approx(0.3), 0.0)

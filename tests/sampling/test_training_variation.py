@@ -48,7 +48,7 @@ def test_intervals_of_fragments_include_it(tmp_path):
     share = result.samples.training_share
     assert 0 < share < 2
     pooled = result.pooled
-    evaluation = uncertainty(pooled, pooled.no_correction())
+    evaluation = uncertainty(pooled.columns, pooled.naive_functional())
     assert result.naive.se_data**2 == pytest.approx(evaluation.between_units * evaluation.remaining * (1 + share))
     assert result.with_units("records").naive.se_data < result.naive.se_data
     result.save(tmp_path / "audit.zip")

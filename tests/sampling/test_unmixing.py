@@ -9,8 +9,10 @@ import outofcluster as ooc
 from outofcluster.curves.unmixing import injected_of_mass
 from outofcluster.problem.folds import Fold
 from outofcluster.problem.problem import Task
-from outofcluster.sampling.resamplers import RatioWeights, Records, _strength
-from outofcluster.sampling.run import SamplingSettings, prepare
+from outofcluster.sampling.audit_samples import UNMIXED
+from outofcluster.sampling.progress import Progress
+from outofcluster.sampling.resamplers import DrawRecords, RatioWeights, WeighRecords, _strength
+from outofcluster.sampling.run import Run, RunSettings, prepare
 
 rng = np.random.default_rng(0)
 X = np.concatenate([rng.standard_normal((90, 3)), rng.standard_normal((45, 3)) + 2])
@@ -52,7 +54,7 @@ def test_what_is_kept_and_effective_by_hand():
 
 
 def test_thinning_keeps_records_with_the_probability_of_their_weight():
-    injection = Records(100, 100, 35, unmixing=weights, thinned=True)
+    injection = WeighRecords(DrawRecords(100, 100, 35), weights, thin=True)
     a = float(injected_of_mass(0.3))
     draws = [injection.draw(np.random.default_rng(i), a, 5 * i + 1) for i in range(2000)]
     kept = np.mean([np.bincount(draw.from_train, minlength=100) for draw in draws], axis=0)
@@ -63,16 +65,10 @@ def test_thinning_keeps_records_with_the_probability_of_their_weight():
 def sampling(estimator, target, *, kernel, thinned, n_fits=600):
     task = Task.check(estimator, X, target, groups=np.arange(135) // 9)
     levels = injected_of_mass(np.array([0.4, 0.1, -0.15]))
-    settings = SamplingSettings(
-        injected=levels,
-        n_fits=n_fits,
-        ratios=weights,
-        by_weights=True,
-        thinned=thinned,
-        kernel=kernel,
-        units=("records",),
-    )
-    return prepare(task, Fold(0, train, validation), settings, seed=3).run(n_jobs=None, progress=False)
+    resampler = WeighRecords(DrawRecords(100, 100, 35), weights, always=True, thin=thinned)
+    run = Run(UNMIXED, Fold(0, train, validation), resampler, n_fits, 3, levels)
+    prepared = prepare(task, run, RunSettings(("records",), kernel))
+    return prepared.start(Progress(n_fits, show=False), n_jobs=None)[0]
 
 
 @pytest.mark.parametrize("thinned", [False, True])

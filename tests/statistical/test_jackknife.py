@@ -1,7 +1,7 @@
 """The variance that an audit claims for its corrected loss, against the variance over data sets that are drawn anew.
 
 A share of T̂ are records of V̂'s clusters under the names of T̂'s, as after errors of record linkage. Where V̂'s clusters
-are drawn anew, so are these: :mod:`outofcluster.inference.pooled` says why that matters.
+are drawn anew, so are these: :mod:`outofcluster.errormodels.pooled` says why that matters.
 """
 
 from dataclasses import replace
@@ -50,11 +50,11 @@ def audited(train_seed, validation_seed, *, n_fits=600, random_state=0):
 
 def claimed(audit):
     """The uncertainty of the corrected loss, and the parts of it that come from T̂'s and from V̂'s clusters."""
-    optimism, _ = audit.correction
-    source = uncertainty(audit.pooled, optimism)
+    columns, corrected = audit.pooled.columns, audit.pooled.corrected(audit.solution.correction)
+    source = uncertainty(columns, corrected)
     noise = [
-        audit.pooled.influence_noise(replace(optimism, **without)).sum()
-        for without in ({"weights": 0 * optimism.weights}, {"training": 0 * optimism.training})
+        uncertainty(columns, replace(corrected, **without)).influence_noise
+        for without in ({"weights": {}}, {"training": {}})
     ]
     assert sum(noise) == pytest.approx(source.influence_noise)
     parts = [

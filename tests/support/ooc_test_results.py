@@ -8,6 +8,8 @@ from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 from sklearn.metrics import get_scorer
 
 import outofcluster as ooc
+from outofcluster.errormodels.choose import error_model_of
+from outofcluster.inference.functional import Influences
 
 rng = np.random.default_rng(0)
 groups = np.repeat(np.arange(30), 10)
@@ -32,7 +34,7 @@ DERIVED = {
         audit, leakage=tuple(ooc.Leakage(rate) for rate in (0.0, 0.05, 0.1, 0.15, 0.3))
     ),
     "not linear": lambda audit: audit.with_curve(ooc.CompletelyMonotoneCurve()),
-    "no test": lambda audit: replace(audit, pooled=type(audit.pooled)(without_test(audit.samples), audit.units)),
+    "no test": lambda audit: with_samples(audit, without_test(audit.samples)),
     "high rate": lambda audit: audit.at_leakage(0.4),
     "80 %": lambda audit: audit.with_confidence(0.8),
 }
@@ -41,6 +43,16 @@ ward = np.repeat(np.arange(12), 40)
 ward_X = 2 * rng.standard_normal((12, 3))[ward] + 0.5 * rng.standard_normal((480, 3))
 ward_y = ward_X[:, 0] + 2 * rng.standard_normal(12)[ward] + 0.5 * rng.standard_normal(480)
 split = ooc.simulate_leakage(ward, np.arange(8, 12), rate=0.1, random_state=0)
+
+
+def with_samples(audit, samples):
+    """The same audit of other samples."""
+    return replace(audit, pooled=error_model_of(samples).pooled(samples, audit.units, audit.validation_leakage))
+
+
+def naive_influence(pooled):
+    """How much the records of every unit move the evaluation of the naive loss."""
+    return Influences(pooled.columns).of_units(pooled.naive_functional({}))
 
 
 def without_test(samples):

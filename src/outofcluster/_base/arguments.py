@@ -153,14 +153,15 @@ def first_missing(values: Any, *, infinite: bool = False) -> int | None:
     elif array.dtype.kind in "mM":
         missing = np.isnat(array)
     elif array.dtype.kind == "O":
-        missing = np.asarray(np.frompyfunc(_is_missing, 1, 1)(array)).astype(bool)
+        missing = np.asarray(np.frompyfunc(is_missing, 1, 1)(array)).astype(bool)
     else:
         return None
     rows = np.nonzero(np.atleast_1d(missing))[0]
     return int(rows[0]) if len(rows) else None
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, NaT or the NA of pandas."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, float | np.floating) and bool(value != value)

@@ -18,7 +18,7 @@ from scipy.special import ndtri
 
 from outofcluster._base.arguments import Array
 from outofcluster.curves.base import Curve
-from outofcluster.curves.polynomial import PolynomialCurve
+from outofcluster.curves.paper.basis import PolynomialCurve
 from outofcluster.errormodels.pooled import Optimism, Pooled
 from outofcluster.inference.estimates import Estimate
 from outofcluster.inference.functional import Functional
@@ -202,7 +202,7 @@ def first_crossing(function: Callable[[float], float], grid: Array) -> float | N
 
     Examples
     --------
-    >>> from outofcluster.inference.solution import first_crossing
+    >>> from outofcluster.auditing.solution import first_crossing
     >>> round(first_crossing(lambda x: x**2 - 2, np.linspace(0, 2, 5)), 6)
     1.414214
     >>> first_crossing(lambda x: x + 1, np.linspace(0, 2, 5)) is None

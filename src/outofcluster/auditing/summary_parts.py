@@ -5,6 +5,7 @@ Like the summary itself they are plain data in the metric's own sign. ``of`` mak
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -17,6 +18,7 @@ from outofcluster.curves.operator import BinomialOperator
 from outofcluster.curves.unmixing import injected_of_mass
 from outofcluster.errormodels.pooled import Pooled
 from outofcluster.inference.estimates import Estimate, between, decimals, fixed
+from outofcluster.leakage.rate import Leakage
 from outofcluster.metrics.facts import MetricFacts
 from outofcluster.sampling.audit_samples import UNMIXED, FoldSamples
 
@@ -169,3 +171,15 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """The rows of a table as lines of text, with columns that begin below each other."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+
+
+def value_and_ends(estimate: Estimate | None) -> tuple[float, float, float]:
+    """The value of an estimate and the ends of its interval; NaN where there is none."""
+    return (math.nan,) * 3 if estimate is None else (estimate.value, *estimate.interval)
+
+
+def mean_rate(leakage: Sequence[Leakage] | None, folds: Sequence[FoldSamples | FoldSummary]) -> float:
+    """The leakage rate, averaged over the records that the folds score; NaN without one."""
+    if not leakage:
+        return math.nan
+    return float(np.average([leak.rate for leak in leakage], weights=[fold.n_validation for fold in folds]))

@@ -19,7 +19,7 @@ from outofcluster.auditing.summary import OPTIMISM, Summary
 from outofcluster.auditing.sweep import Sweep
 from outofcluster.cli.options import Problem
 from outofcluster.inference.estimates import Estimate, Sensitivity, between, decimals, fixed, percent
-from outofcluster.problem.models import model_in_words
+from outofcluster.problem.account import estimator_in_words
 
 _WIDTH = 100
 _SEVERITIES = {"severe": ("Severe", "bold red"), "warning": ("Warning", "yellow"), "info": ("Note", "cyan")}
@@ -194,7 +194,7 @@ def show_account(out: Any, problem: Problem, beginning: Beginning, *, n_threshol
         out.print(line)
     # The model is fitted to see how long that takes, so the rest is on the screen by then.
     time = _time(beginning, problem.arguments["n_jobs"], n_thresholds or 1)
-    out.print(f"Model: {model_in_words(beginning.task.estimator)}. {time}")
+    out.print(f"Model: {estimator_in_words(beginning.task.printed)}. {time}")
 
 
 def _time(beginning: Beginning, n_jobs: int | None, n_thresholds: int) -> str:

@@ -44,17 +44,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from outofcluster._base.arguments import Array
+from outofcluster._base.arguments import Array, Codes
 from outofcluster.curves.base import Curve
 from outofcluster.curves.unmixing import Unmixed
 from outofcluster.inference.columns import Block, Columns, Pool
 from outofcluster.inference.functional import Functional, Influences, Weights, added
 from outofcluster.sampling.audit_samples import MAIN, AuditSamples, FoldSamples
 from outofcluster.sampling.samples import LossSamples, PoolJackknife
-
-Codes = NDArray[np.int64]
 
 # The role of the user's own model, over all held-out records.
 OWN = "own"
@@ -68,8 +65,6 @@ class Fall:
     ----------
     value : float
         The fall.
-    e0 : float
-        The curve's ê_0.
     weights, of_e0 : array of shape (columns,)
         Weights of the losses in the fall, and in ê_0.
     exact : bool
@@ -79,7 +74,6 @@ class Fall:
     """
 
     value: float
-    e0: float
     weights: Array
     of_e0: Array
     exact: bool
@@ -117,10 +111,10 @@ class CurvePoints:
     def fall(self, curve: Curve, *, lowest: float, derive: bool) -> Fall:
         """The fall of the fitted curve; weights are exact where there is a closed form, else central differences."""
         fitted, b = self.fit(curve), self.b
-        value, e0 = float(fitted.optimism_), float(fitted.e0_)
+        value = float(fitted.optimism_)
         weights, of_e0 = fitted.optimism_derivative_, fitted.derivative_
         if weights is not None and of_e0 is not None:
-            return Fall(value, e0, weights, of_e0, True, fitted.choice_variance_)
+            return Fall(value, weights, of_e0, True, fitted.choice_variance_)
         derivatives = np.zeros((2, len(b)))
         step = 1e-3 * max(float(np.ptp(b)), 1e-6)
         for i in range(len(b) if derive else 0):
@@ -131,7 +125,7 @@ class CurvePoints:
                 again = self.fit(curve, moved)
                 shifted.append((again.optimism_, again.e0_))
             derivatives[:, i] = (np.array(shifted[0]) - shifted[1]) / (2 * step)
-        return Fall(value, e0, derivatives[0], derivatives[1], False, fitted.choice_variance_)
+        return Fall(value, derivatives[0], derivatives[1], False, fitted.choice_variance_)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,8 +136,6 @@ class Optimism:
     ----------
     by_curve : Functional
         The part that a curve gives.
-    e0 : float
-        The curve's own ê_0, of models fitted to resamples.
     lowest : mapping from str to array of shape (folds, columns)
         How what trains moves the fitted loss at the lowest level: training is taken to move the naive loss like that.
     shares : array of shape (folds,)
@@ -155,7 +147,6 @@ class Optimism:
     """
 
     by_curve: Functional
-    e0: float
     lowest: Weights
     shares: Array
     aside: Functional = field(default_factory=lambda: Functional(0.0))
@@ -223,8 +214,7 @@ class Pooled:
         if self.samples.metric.pool == "folds":
             return np.full(self.n_folds, 1 / self.n_folds)
         counts = np.array([fold.n_validation for fold in self.folds], dtype=float)
-        shares: Array = counts / counts.sum()
-        return shares
+        return np.asarray(counts / counts.sum())
 
     # --- units ----------------------------------------------------------------------------------------
 
@@ -303,15 +293,15 @@ class Pooled:
 
     def evaluated(self, role: str) -> tuple[Block, ...]:
         """The columns of a role through evaluation alone; empty ones in folds without it."""
-        blocks = list[Block]()
-        for fold in self.folds:
+
+        def block(fold: FoldSamples) -> Block:
             run = fold.runs.get(role)
             if run is None:
-                blocks.append(Block.empty(2))
-                continue
+                return Block.empty(2)
             pool = self.pool(fold.main, "validation", run, run.jackknife(self.unit_kind).evaluation)
-            blocks.append(Block(run.means, run.standard_errors, held_out=pool))
-        return tuple(blocks)
+            return Block(run.means, run.standard_errors, held_out=pool)
+
+        return tuple(map(block, self.folds))
 
     @cached_property
     def losses(self) -> Array:
@@ -329,14 +319,12 @@ class Pooled:
     @cached_property
     def means(self) -> Array:
         """Pooled losses b of the full size."""
-        pooled: Array = self.shares @ self.columns.means(MAIN)
-        return pooled
+        return np.asarray(self.shares @ self.columns.means(MAIN))
 
     @cached_property
     def monte_carlo(self) -> Array:
         """Monte-Carlo variance of each pooled loss of the full size."""
-        variance: Array = self.shares**2 @ self.columns.errors(MAIN) ** 2
-        return variance
+        return np.asarray(self.shares**2 @ self.columns.errors(MAIN) ** 2)
 
     # --- the naive loss -------------------------------------------------------------------------------
 
@@ -394,13 +382,11 @@ class Pooled:
         b = self.losses if losses is None else self._joined(losses.__getitem__)
         lowest = 0.0 if curve.needs.nonnegative else self.samples.loss_range[0]
         if (rates == rates[0]).all():
-            points = self._points(curve, rates[0], b, slice(None), self.shares)
-            falls = [points.fall(curve, lowest=lowest, derive=derive)] * self.n_folds
+            together = self._points(curve, rates[0], b, slice(None), self.shares)
+            falls = [together.fall(curve, lowest=lowest, derive=derive)] * self.n_folds
         else:
-            falls = []
-            for fold, rate in enumerate(rates):
-                points = self._points(curve, rate, b, slice(fold, fold + 1), np.ones(1))
-                falls.append(points.fall(curve, lowest=lowest, derive=derive))
+            points = [self._points(curve, rate, b, slice(i, i + 1), np.ones(1)) for i, rate in enumerate(rates)]
+            falls = [each.fall(curve, lowest=lowest, derive=derive) for each in points]
         return self._optimism(falls, rates)
 
     def _points(self, curve: Curve, rate: float, b: Array, folds: slice, weights: Array) -> CurvePoints:
@@ -438,20 +424,15 @@ class Pooled:
             np.array([np.pad(weights, (0, total - len(weights))) for weights in by_fold])
             for by_fold in zip(*((fall.weights, fall.of_e0) for fall in falls), strict=True)
         )
-        weights = scale[:, None] * o
+        weights = self.split(self.shares[:, None] * (scale[:, None] * o))
         by_curve = Functional(
             float(self.shares @ (scale * [fall.value for fall in falls])),
-            self.split(self.shares[:, None] * weights),
-            self.split(self.shares[:, None] * weights),
+            weights,
+            weights,
             float(self.shares @ (scale * np.sqrt([fall.choice for fall in falls]))) ** 2,
             all(fall.exact for fall in falls),
         )
-        return Optimism(
-            by_curve,
-            float(self.shares @ [fall.e0 for fall in falls]),
-            self.split(self.shares[:, None] * (of_e0 - o)),
-            self.shares,
-        )
+        return Optimism(by_curve, self.split(self.shares[:, None] * (of_e0 - o)), self.shares)
 
     def split(self, weights: Array) -> dict[str, Array]:
         """Weights for all columns of a curve, one row per fold, by role."""

@@ -13,11 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from outofcluster._base.arguments import Array
-
-Codes = NDArray[np.int64]
+from outofcluster._base.arguments import Array, Codes
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,14 +34,6 @@ class Pool:
     units: Codes
     mean: Array
     noise: Array
-
-    def beside(self, other: Pool) -> Pool:
-        """These columns and then those of others, of the same units."""
-        return Pool(
-            self.units,
-            np.concatenate([self.mean, other.mean], axis=1),
-            np.concatenate([self.noise, other.noise]),
-        )
 
 
 @dataclass(frozen=True, eq=False)

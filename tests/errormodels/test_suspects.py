@@ -1,18 +1,26 @@
 """Suspects as frames: sorted, named, and complete."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
-from outofcluster.auditing.suspects import entity_suspects_frame, nearest_clusters
 from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsClassifier
 
 import outofcluster as ooc
-from outofcluster.auditing import suspects
 from outofcluster.datasets import make_patients
+from outofcluster.errormodels import records
+from outofcluster.errormodels.pieces import Pieces
 from outofcluster.evidence.entities import EntitySuspects, entity_suspects, match_clusters
 from outofcluster.problem.folds import Fold, make_folds
 from outofcluster.problem.problem import Task
+
+
+def suspects_of(by_fold, names):
+    """The table of suspects of folds, as an audit gives it."""
+    folds = [SimpleNamespace(index=index, entities=entities) for index, entities in by_fold.items()]
+    return Pieces().suspects(SimpleNamespace(folds=folds, cluster_names=names), np.zeros(len(folds)))
 
 
 def test_the_frame_of_split_entities_lists_every_training_cluster_of_every_fold():
@@ -21,7 +29,7 @@ def test_the_frame_of_split_entities_lists_every_training_cluster_of_every_fold(
     pairs = match_clusters(patients.data, patients.target, patients.groups, seed=0)
     by_fold = {fold.index: entity_suspects(pairs, fold, patients.groups) for fold in folds}
     names = [f"patient {i}" for i in range(patients.groups.max() + 1)]
-    frame = entity_suspects_frame(by_fold, names)
+    frame = suspects_of(by_fold, names)
     assert frame.columns.tolist() == ["fold", "cluster", "probability", "resembles", "records"]
     assert (np.diff(frame["probability"]) <= 0).all()
     for fold in folds:
@@ -33,12 +41,13 @@ def test_the_frame_of_split_entities_lists_every_training_cluster_of_every_fold(
     assert sum(entity[a] == entity[b] for a, b in zip(first["cluster"], first["resembles"], strict=True)) >= 9
 
 
-def test_a_cluster_without_a_candidate_resembles_nobody_and_an_empty_frame_keeps_its_columns():
+def test_a_cluster_without_a_candidate_resembles_nobody():
     none = np.zeros(0, dtype=np.int64)
     unknown = EntitySuspects(none, none, np.zeros(0), none, 0.6, False)
-    assert entity_suspects_frame({0: unknown}, ["a"]).columns.tolist()[1:3] == ["cluster", "probability"]
     one = EntitySuspects(np.array([0]), np.array([-1]), np.array([0.0]), np.array([3]), 0.9, True)
-    assert entity_suspects_frame({0: unknown, 1: one}, ["a", "b"]).loc[0].tolist() == [1, "a", 0.0, "", 3]
+    assert suspects_of({0: unknown, 1: one}, ["a", "b"]).loc[0].tolist() == [1, "a", 0.0, "", 3]
+    with pytest.raises(ooc.InputError, match=r"suspects\(\) needs features that tell entities apart"):
+        suspects_of({0: unknown}, ["a"])
 
 
 def test_the_nearest_held_out_record_names_the_cluster():
@@ -46,7 +55,8 @@ def test_the_nearest_held_out_record_names_the_cluster():
     fold = Fold(0, np.array([0, 1]), np.array([2, 3]))
 
     def nearest(features):
-        return nearest_clusters(Task.check(Ridge(), features, np.arange(4.0)), fold, np.arange(4)).tolist()
+        task = Task.check(Ridge(), features, np.arange(4.0), groups=np.arange(4))
+        return records._nearest_clusters(task, fold).tolist()
 
     assert nearest(features) == [2, 3]
     assert nearest(pd.DataFrame(features)) == [2, 3]
@@ -55,12 +65,12 @@ def test_the_nearest_held_out_record_names_the_cluster():
 
 
 def test_of_many_held_out_records_some_are_compared(monkeypatch):
-    monkeypatch.setattr(suspects, "_MOST_COMPARED", 10)
-    monkeypatch.setattr(suspects, "_MOST_FOR_SCALE", 30)
+    monkeypatch.setattr(records, "_MOST_COMPARED", 10)
+    monkeypatch.setattr(records, "_MOST_FOR_SCALE", 30)
     features = np.repeat([[0.0], [10.0]], 50, axis=0)
     fold = Fold(0, np.array([0, 99]), np.arange(1, 99))
-    task = Task.check(Ridge(), features, np.zeros(100))
-    assert nearest_clusters(task, fold, np.repeat([4, 7], 50)).tolist() == [4, 7]
+    task = Task.check(Ridge(), features, np.zeros(100), groups=np.repeat([4, 7], 50))
+    assert records._nearest_clusters(task, fold).tolist() == [0, 1]
 
 
 def test_an_audit_of_fragments_names_the_pieces(tmp_path):

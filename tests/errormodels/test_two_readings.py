@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from outofcluster.inference.pieces import TwoReadings
 from sklearn.neighbors import KNeighborsClassifier
 
 import outofcluster as ooc
+from outofcluster.errormodels.pieces import TwoReadings
 
 
 def test_without_leakage_nothing_is_corrected():
