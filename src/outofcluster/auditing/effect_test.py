@@ -207,14 +207,10 @@ class LeakageTest(JsonData, what="a leakage test", schema=2):
             f"{_number(of_same, 4)} by models of the same clusters, difference {_number(self.difference, 3)}."
         )
         size, number = f"{self.sizes.n_train:,} records", self.losses_train.size
-        distribution, models = (
-            ("Student's", f"{self.n_folds} pairs of models of {size}; the units are {self.n_units:,} {self.units}")
-            if self._paired
-            else (
-                "Welch's",
-                f"the paper's test, {number} + {number} models of {size}, each scored on {self.sizes.n_scored:,}",
-            )
-        )
+        distribution = "Student's" if self._paired else "Welch's"
+        models = f"{self.n_folds} pairs of models of {size}; the units are {self.n_units:,} {self.units}"
+        if not self._paired:
+            models = f"the paper's test, {number} + {number} models of {size}, each scored on {self.sizes.n_scored:,}"
         freedom = f"{self.df:.3g}" if self.df < 999.5 else f"{self.df:,.0f}"
         test = (
             f"{distribution} t = {_number(self.statistic, 3)} with {freedom} degrees of freedom, one-sided "
@@ -388,7 +384,8 @@ def evaluate_effect(
     if error > rounding:
         statistic, detectable = difference / error, _detectable(error, df, alpha, max(POWER, alpha))
         pvalue = float(stdtr(df, -statistic))
-        power = _power(statistic, df, alpha)
+        # The probability that the test finds an effect as large as the measured one.
+        power = float(1 - nctdtr(df, max(statistic, 0.0), stdtrit(df, 1 - alpha)))
     else:
         # No spread at all: the chance that random signs, or random labels of the models, are as these are.
         statistic, detectable = 0.0 if abs(difference) <= rounding else float(np.copysign(np.inf, difference)), np.nan
@@ -413,8 +410,3 @@ def evaluate_effect(
         power=power,
         greater_is_better=greater_is_better,
     )
-
-
-def _power(statistic: float, df: float, alpha: float) -> float:
-    """Probability that the test finds an effect as large as the measured one."""
-    return float(1 - nctdtr(df, max(statistic, 0.0), stdtrit(df, 1 - alpha)))

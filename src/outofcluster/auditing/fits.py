@@ -19,8 +19,9 @@ from outofcluster.problem.problem import Task, digest
 from outofcluster.sampling.audit_samples import AuditSamples, EffectLosses, FoldSamples, RandomFolds, TrainLosses
 from outofcluster.sampling.baselines import fold_losses, random_fold_losses, train_losses, training_shares
 from outofcluster.sampling.effect import sample_effect
+from outofcluster.sampling.engine import package_versions
 from outofcluster.sampling.progress import Progress
-from outofcluster.sampling.run import PreparedRun, RunSettings, UnitKind, package_versions, prepare
+from outofcluster.sampling.run import PreparedRun, RunSettings, UnitKind, prepare
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.store import Store
 

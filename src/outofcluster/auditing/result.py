@@ -23,7 +23,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from outofcluster import curves
 from outofcluster._base.archive import read_archive, write_archive
 from outofcluster._base.arguments import Array, check_number, check_share, check_vector, short
 from outofcluster._base.exceptions import InputError, SolverError
@@ -748,14 +747,19 @@ class _SavedAudit:
         samples, units, reverse = (choices.pop(name) for name in ("samples", "units", "validation_leakage"))
         pooled = error_model_of(samples).pooled(samples, units, reverse)
         curve = choices.pop("curve")
-        return choices | {"pooled": pooled, "curve_method": getattr(curves, curve["name"])(**curve["params"])}
+        return choices | {"pooled": pooled, "curve_method": _curves()[curve["name"]](**curve["params"])}
+
+
+def _curves() -> dict[str, type[Curve]]:
+    """The curve methods of this package by name; those of others cannot be made from a file."""
+    return {kind.__name__: kind for kind in Curve.__subclasses__() if kind.__module__.startswith("outofcluster.")}
 
 
 def plain_curve(curve: Curve) -> dict[str, Any]:
     """A curve method as its name and its parameters; refuses one that cannot be made from these."""
     params = curve.get_params()
     simple = all(value is None or isinstance(value, bool | int | float | str) for value in params.values())
-    if not simple or not hasattr(curves, type(curve).__name__):
+    if not simple or type(curve) not in _curves().values():
         raise InputError(
             f"curve must have numbers as parameters for the audit to be saved, got {short(curve)}; "
             "save with_curve(…) of another one."

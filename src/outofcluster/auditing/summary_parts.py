@@ -47,11 +47,10 @@ class MetricSummary:
     optimism: Estimate | None
 
     @property
-    def words(self) -> tuple[str, str, str, str]:
+    def words(self) -> tuple[str, ...]:
         """The metric and its three estimates as a row of a table."""
         digits = decimals(*(estimate for estimate in (self.naive, self.corrected) if estimate is not None))
-        estimates = (in_digits(self.naive, digits), in_digits(self.corrected, digits), in_digits(self.optimism, digits))
-        return self.metric.label, *estimates
+        return self.metric.label, *in_digits(digits, self.naive, self.corrected, self.optimism)
 
 
 @dataclass(frozen=True)
@@ -162,9 +161,9 @@ class UnmixedLosses:
         )
 
 
-def in_digits(estimate: Estimate | None, digits: int) -> str:
-    """An estimate and its interval with so many decimals; empty where there is none."""
-    return "" if estimate is None else f"{fixed(estimate.value, digits)} ({between(estimate, digits)})"
+def in_digits(digits: int, *estimates: Estimate | None) -> list[str]:
+    """Estimates and their intervals with so many decimals; empty where there is none."""
+    return ["" if each is None else f"{fixed(each.value, digits)} ({between(each, digits)})" for each in estimates]
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

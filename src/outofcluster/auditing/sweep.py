@@ -319,11 +319,10 @@ class Sweep(SeveralAudits[float]):
         cells = list[tuple[str, ...]]()
         for threshold, sizes in self.sizes.items():
             result = self.audits.get(threshold)
-            rate, estimates = "", ("left out", "", "")
+            rate, estimates = "", ["left out", "", ""]
             if result is not None:
                 rate = "not given" if result.leakage is None else _percent(self.leakage[threshold])
-                naive, corrected, optimism = result.naive, result.corrected, result.optimism
-                estimates = (in_digits(naive, digits), in_digits(corrected, digits), in_digits(optimism, digits))
+                estimates = in_digits(digits, result.naive, result.corrected, result.optimism)
             cells.append((f"{threshold:g}", rate, str(sizes.n_clusters), _percent(sizes.share), *estimates))
         return cells
 

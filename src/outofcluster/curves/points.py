@@ -49,9 +49,7 @@ class Points:
     @property
     def lowest(self) -> int:
         """The position of the loss with the lowest level, among those of size n."""
-        if self.size_of_each is None:
-            return int(self.p.argmin())
-        return int(np.where(self.size_of_each == self.n, self.p, np.inf).argmin())
+        return int(np.where(self.sizes == self.n, self.p, np.inf).argmin())
 
     def scaled(self, rows: Array) -> Array:
         """Rows times the square roots of their weights: the residuals that a least-squares fit minimises."""

@@ -218,7 +218,7 @@ class UnmixedSolution(Solution):
     @cached_property
     def by_mass(self) -> Array:
         """The optimism at each node of η, at most what the loss leaves room for."""
-        return np.minimum(self._rows @ self._losses, self.largest - self._losses[0])
+        return np.asarray(np.minimum(self._rows @ self._losses, self.largest - self._losses[0]))
 
     @cached_property
     def _left(self) -> float:

@@ -65,6 +65,8 @@ class Fall:
     ----------
     value : float
         The fall.
+    e0 : float
+        The curve's ê_0.
     weights, of_e0 : array of shape (columns,)
         Weights of the losses in the fall, and in ê_0.
     exact : bool
@@ -74,6 +76,7 @@ class Fall:
     """
 
     value: float
+    e0: float
     weights: Array
     of_e0: Array
     exact: bool
@@ -111,10 +114,10 @@ class CurvePoints:
     def fall(self, curve: Curve, *, lowest: float, derive: bool) -> Fall:
         """The fall of the fitted curve; weights are exact where there is a closed form, else central differences."""
         fitted, b = self.fit(curve), self.b
-        value = float(fitted.optimism_)
+        value, e0 = float(fitted.optimism_), float(fitted.e0_)
         weights, of_e0 = fitted.optimism_derivative_, fitted.derivative_
         if weights is not None and of_e0 is not None:
-            return Fall(value, weights, of_e0, True, fitted.choice_variance_)
+            return Fall(value, e0, weights, of_e0, True, fitted.choice_variance_)
         derivatives = np.zeros((2, len(b)))
         step = 1e-3 * max(float(np.ptp(b)), 1e-6)
         for i in range(len(b) if derive else 0):
@@ -125,7 +128,7 @@ class CurvePoints:
                 again = self.fit(curve, moved)
                 shifted.append((again.optimism_, again.e0_))
             derivatives[:, i] = (np.array(shifted[0]) - shifted[1]) / (2 * step)
-        return Fall(value, derivatives[0], derivatives[1], False, fitted.choice_variance_)
+        return Fall(value, e0, derivatives[0], derivatives[1], False, fitted.choice_variance_)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +139,8 @@ class Optimism:
     ----------
     by_curve : Functional
         The part that a curve gives.
+    e0 : float
+        The curve's own ê_0, of models fitted to resamples.
     lowest : mapping from str to array of shape (folds, columns)
         How what trains moves the fitted loss at the lowest level: training is taken to move the naive loss like that.
     shares : array of shape (folds,)
@@ -147,6 +152,7 @@ class Optimism:
     """
 
     by_curve: Functional
+    e0: float
     lowest: Weights
     shares: Array
     aside: Functional = field(default_factory=lambda: Functional(0.0))
@@ -432,7 +438,8 @@ class Pooled:
             float(self.shares @ (scale * np.sqrt([fall.choice for fall in falls]))) ** 2,
             all(fall.exact for fall in falls),
         )
-        return Optimism(by_curve, self.split(self.shares[:, None] * (of_e0 - o)), self.shares)
+        e0 = float(self.shares @ [fall.e0 for fall in falls])
+        return Optimism(by_curve, e0, self.split(self.shares[:, None] * (of_e0 - o)), self.shares)
 
     def split(self, weights: Array) -> dict[str, Array]:
         """Weights for all columns of a curve, one row per fold, by role."""

@@ -85,9 +85,8 @@ class Mean(Metric):
             return _check_losses(self.name, self.function(target, probability, np.asarray(classes)), n)
         prediction = single_column(np.asarray(predictions.ask("predict")))
         if not self.custom and target.shape != prediction.shape:
-            raise InputError(
-                f"estimator must predict values of the shape of y, {target.shape}, got {prediction.shape} from {model}."
-            )
+            must = f"estimator must predict values of the shape of y, {target.shape}"
+            raise InputError(f"{must}, got {prediction.shape} from {model}.")
         with np.errstate(over="ignore", invalid="ignore"):
             # What overflows is refused in words.
             return _check_losses(self.name, self.function(target, prediction), n)
@@ -139,22 +138,18 @@ def _check_losses(name: str, losses: Any, n: int) -> Array:
         raise InputError(f"loss must give numbers, got {type(losses).__name__} from {name}.") from None
     if values.shape != (n,):
         raise InputError(wrong_shape(name, (n,), values.shape))
-    wrong = ~(np.abs(values) <= LARGEST)
-    if wrong.any():
-        raise InputError(
-            f"loss must give one finite value per record, at most {LARGEST:g}, got {values[wrong][0]:g} from {name}."
-        )
+    if (wrong := ~(np.abs(values) <= LARGEST)).any():
+        must = f"loss must give one finite value per record, at most {LARGEST:g}"
+        raise InputError(f"{must}, got {values[wrong][0]:g} from {name}.")
     return values
 
 
 def _zero_one(y: NDArray[Any], prediction: NDArray[Any]) -> Array:
     check_same_kind(y, prediction)
     if prediction.dtype.kind == "f" and (between := prediction != np.floor(prediction)).any():
-        raise InputError(
-            f"estimator must predict class labels for loss 'zero_one', got numbers such as {prediction[between][0]:g}."
-        )
-    wrong = np.asarray(y != prediction).reshape(len(y), -1).any(axis=1)
-    return np.asarray(wrong, dtype=float)
+        got = f"numbers such as {prediction[between][0]:g}"
+        raise InputError(f"estimator must predict class labels for loss 'zero_one', got {got}.")
+    return np.asarray(y != prediction).reshape(len(y), -1).any(axis=1).astype(float)
 
 
 def _error(y: NDArray[Any], prediction: NDArray[Any], power: int) -> Array:

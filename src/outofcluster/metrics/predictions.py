@@ -62,10 +62,9 @@ class Predictions:
         if row is not None or np.ma.is_masked(answer):
             raise InputError(f"{must}, got {'masked values' if row is None else short(array[row])}.")
         if method == "predict_proba" and array.dtype.kind == "f":
-            low, high = array.min(), array.max()
-            if not -_ROUNDING <= low <= high <= 1 + _ROUNDING:
-                wrong = low if low < -_ROUNDING else high
-                raise InputError(f"estimator must give probabilities between 0 and 1, got {wrong:g}.")
+            wrong = [end for end in (array.min(), array.max()) if not -_ROUNDING <= end <= 1 + _ROUNDING]
+            if wrong:
+                raise InputError(f"estimator must give probabilities between 0 and 1, got {wrong[0]:g}.")
         return answer
 
     @cached_property
@@ -91,14 +90,10 @@ class Predictions:
     @cached_property
     def scores(self) -> Array:
         """Decision values or probabilities of the last of two classes."""
-        if self.probable and _is_logistic(self.model):
-            return self.probabilities[:, -1]
-        if hasattr(self.model, "decision_function"):
+        if hasattr(self.model, "decision_function") and not (self.probable and _is_logistic(self.model)):
             raw = single_column(np.asarray(self.ask("decision_function"), dtype=float))
             return raw if raw.ndim == 1 else raw[:, -1] - raw[:, 0]
-        if hasattr(self.model, "predict_proba"):
-            return self.probabilities[:, -1]
-        return self.values
+        return self.probabilities[:, -1] if hasattr(self.model, "predict_proba") else self.values
 
     @cached_property
     def order(self) -> NDArray[np.int64]:
@@ -130,8 +125,7 @@ class Predictions:
 
     def stored(self, kinds: Sequence[str]) -> StoredPredictions:
         """The predictions of some kinds without the model and the records."""
-        arrays = {kind: getattr(self, kind) for kind in kinds}
-        return StoredPredictions(self.target, self.all_classes, arrays)
+        return StoredPredictions(self.target, self.all_classes, {kind: getattr(self, kind) for kind in kinds})
 
 
 class StoredPredictions(Predictions):
@@ -176,10 +170,8 @@ def check_table(probability: Array, n_records: int, n_classes: int) -> None:
 def check_same_kind(y: NDArray[Any], predicted: NDArray[Any]) -> None:
     """Refuse predicted labels that can equal no target, such as the number 1 for the string "1"."""
     if y.size and predicted.size and _kind(y) != _kind(predicted):
-        raise InputError(
-            f"estimator must predict labels of the type of y, such as {short(y.flat[0])}, "
-            f"got {short(predicted.flat[0])}."
-        )
+        must = f"estimator must predict labels of the type of y, such as {short(y.flat[0])}"
+        raise InputError(f"{must}, got {short(predicted.flat[0])}.")
 
 
 def _kind(labels: NDArray[Any]) -> str:

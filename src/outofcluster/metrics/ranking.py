@@ -77,7 +77,6 @@ class RocAuc(_OfTwoClasses):
 class RocAucOfSeveral(SetMetric):
     """The mean of the areas of pairs of classes, or of each class against the rest; equally or by share of records."""
 
-    n_classes: int
     pairs: bool = False
     by_share: bool = False
 
@@ -88,7 +87,7 @@ class RocAucOfSeveral(SetMetric):
         """AUC, and AUC without each unit."""
         codes, table = predictions.codes, predictions.probabilities
         w = np.ones(len(codes)) if weight is None else weight
-        present = np.flatnonzero(np.bincount(codes, minlength=self.n_classes))
+        present = np.unique(codes)
         # For each area its records, the records by whose weight it counts, its value, and that without units.
         areas: list[tuple[Codes, Array, float, Callable[[Partition], Array]]] = []
         for classes in combinations(present, 2) if self.pairs else ((one,) for one in present):

@@ -39,7 +39,6 @@ from outofcluster.metrics.sums import CONFUSION, MOMENTS, Calibration, Confusion
 # What makes the metric of a scorer, or None where the scorer's options are not known.
 ClosedForm = Callable[["_Scorer"], Metric | None]
 _OWN = ("sensitivity", "specificity", "concordance", "calibration_slope", "calibration_intercept")
-_SCORES = ("decision_function", "predict_proba")
 
 
 def resolve_loss(loss: Any, estimator: Any, y: Any) -> Metric:
@@ -56,7 +55,7 @@ def resolve_loss(loss: Any, estimator: Any, y: Any) -> Metric:
     >>> resolve_loss(get_scorer("neg_median_absolute_error"), Ridge(), y).facts.label
     'median absolute error'
     """
-    problem = _Problem.of(estimator, y)
+    problem = _problem(estimator, y)
     if not hasattr(estimator, "predict"):
         raise InputError(f"estimator must have a method predict, got {type(estimator).__name__} without.")
     if loss is None:
@@ -102,7 +101,7 @@ def _of_function(function: Callable[..., Any], target: NDArray[Any]) -> Mean:
             shape = (len(some),)
     if shape != (len(some),):
         raise InputError(wrong_shape(name, (len(some),), shape))
-    name = _shown_name(function, "loss")
+    name = _function_name(function, "loss")
     return Mean(name, MetricFacts(name, name), function, custom=True)
 
 
@@ -145,7 +144,7 @@ def resolve_scoring(
         wanted = [("", scoring)]
     if not wanted:
         raise InputError("scoring must hold at least one metric, got none.")
-    problem = _Problem.of(estimator, y, pos_label)
+    problem = _problem(estimator, y, pos_label)
     resolved = [(name, _resolve(each, problem)) for name, each in wanted]
     metrics = [metric.shown_as(name=name) if name else metric for name, metric in resolved]
     chosen = weighted_and_pooled(metrics, pool=pool, has_weight=has_weight)
@@ -184,12 +183,6 @@ class _Problem:
     estimator: Any
     target: NDArray[Any]
     pos_label: Any
-
-    @classmethod
-    def of(cls, estimator: Any, y: Any, pos_label: Any = None) -> _Problem:
-        if isinstance(estimator, type):
-            raise InputError(f"estimator must be an instance such as {estimator.__name__}(), got the class itself.")
-        return cls(estimator, _check_targets(y), pos_label)
 
     @property
     def is_vector(self) -> bool:
@@ -246,16 +239,17 @@ class _Problem:
             raise InputError(f"estimator must have {' or '.join(methods)} for {name}, got {model} without.")
 
 
-def _check_targets(y: Any) -> NDArray[Any]:
-    """Targets as an array of one type, without missing or infinite values."""
+def _problem(estimator: Any, y: Any, pos_label: Any = None) -> _Problem:
+    """An estimator and its targets, an array of one type without missing or infinite values."""
+    if isinstance(estimator, type):
+        raise InputError(f"estimator must be an instance such as {estimator.__name__}(), got the class itself.")
     if y is None:
         raise InputError("y must hold the targets, got None.")
     target = target_array(y)
-    row = first_missing(y)
     # In a list, a number next to a string would become a string.
     if not hasattr(y, "dtype") and target.dtype.kind in "US":
         target = np.asarray(y, dtype=object)
-    if row is not None:
+    if (row := first_missing(y)) is not None:
         raise InputError(f"y must not have missing values, got y[{row}] = {target[row]}.")
     if target.dtype.kind == "f" and np.isinf(target).any():
         raise InputError(f"y must be finite, got {target[np.isinf(target)][0]}.")
@@ -263,7 +257,7 @@ def _check_targets(y: Any) -> NDArray[Any]:
         kinds = sorted({"number" if isinstance(each, Number) else type(each).__name__ for each in target.flat})
         if len(kinds) > 1:
             raise InputError(f"y must hold values of one type, got {' and '.join(kinds)}.")
-    return single_column(target)
+    return _Problem(estimator, single_column(target), pos_label)
 
 
 def _resolve(metric: Any, problem: _Problem) -> Metric:
@@ -283,7 +277,7 @@ def _resolve(metric: Any, problem: _Problem) -> Metric:
             f"scoring must be a function of (estimator, X, y), got {name} with other arguments; "
             "for a function of (y_true, y_pred) pass make_scorer of it."
         )
-    return _of_model(_shown_name(metric, "score"), metric)
+    return _of_model(_function_name(metric, "score"), metric)
 
 
 def _of_name(name: str, problem: _Problem) -> Metric:
@@ -311,7 +305,7 @@ def _own(name: str, problem: _Problem) -> Metric:
             raise InputError(f"y must hold one number per record for {name}, got dtype {problem.target.dtype}.")
         values = np.unique(problem.target)
         if len(values) == 2 and is_a("classifier", problem.estimator):
-            problem.need(_SCORES, name)
+            problem.need(("decision_function", "predict_proba"), name)
             return RocAuc(name, facts, problem.positive(values), classes=values)
         problem.need(("predict",), name)
         return Concordance(name, facts)
@@ -391,8 +385,8 @@ def _roc_auc(scorer: _Scorer) -> Metric | None:
         problem.two_classes(scorer.name, "; use 'roc_auc_ovr' or 'roc_auc_ovo'")
     if average not in ("macro", "weighted") or "labels" in options:
         return None
-    by_share = average == "weighted"
-    return RocAucOfSeveral(scorer.name, scorer.facts, len(classes), several == "ovo", by_share, classes=classes)
+    pairs, by_share = several == "ovo", average == "weighted"
+    return RocAucOfSeveral(scorer.name, scorer.facts, pairs, by_share, classes=classes)
 
 
 def _average_precision(scorer: _Scorer) -> Metric:
@@ -466,7 +460,7 @@ def _name_of(whole: Any) -> str:
     for name, scorer in _scorers().items():
         if key(scorer) == key(whole):
             return name
-    return _shown_name(whole._score_func, "score")
+    return _function_name(whole._score_func, "score")
 
 
 def _methods(scorer: Any) -> tuple[str, ...]:
@@ -502,13 +496,8 @@ def _takes(function: Any, count: int) -> bool:
     return True
 
 
-def _function_name(function: Any) -> str:
-    """The name of a function, or of what a partial function calls."""
+def _function_name(function: Any, of_lambda: str = "<lambda>") -> str:
+    """The name of a function, or of what a partial function calls; another word may stand for a lambda."""
     inner = getattr(function, "func", function)
-    return str(getattr(inner, "__name__", type(inner).__name__))
-
-
-def _shown_name(function: Any, otherwise: str) -> str:
-    """The name by which a function is shown: a plain word where it has none, as a lambda."""
-    name = _function_name(function)
-    return otherwise if name == "<lambda>" else name
+    name = str(getattr(inner, "__name__", type(inner).__name__))
+    return of_lambda if name == "<lambda>" else name

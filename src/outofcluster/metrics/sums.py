@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -294,7 +294,6 @@ class _Logistic:
     def solve(self, weight: Array, start: Array, enough: float = _CONVERGED) -> tuple[Array, NDArray[np.bool_]]:
         """The estimates for each row of weights, and whether they converged."""
         theta, converged = start.copy(), np.zeros(len(start), dtype=bool)
-        squares = self._squares()
         odds, loss = self._losses(theta, weight)
         for _ in range(_STEPS):
             left = np.flatnonzero(~converged)
@@ -302,7 +301,7 @@ class _Logistic:
                 break
             own, chance = weight[left], expit(odds[left])
             gradient = (own * (self.y - chance)) @ self.columns
-            step = _solved((own * chance * (1 - chance)) @ squares, gradient)
+            step = _solved((own * chance * (1 - chance)) @ self._squares, gradient)
             promised = (gradient * step).sum(axis=1)
             share = np.ones(len(left))
             for _ in range(_HALVINGS):
@@ -325,7 +324,7 @@ class _Logistic:
         self, weight: Array, theta: Array, part: Partition, exists: NDArray[np.bool_]
     ) -> tuple[Array, NDArray[np.bool_]]:
         """The estimates without each unit that has records, and whether there are such."""
-        width, squares = self.columns.shape[1], self._squares()
+        width, squares = self.columns.shape[1], self._squares
         chance = expit(self.columns @ theta + self.offset)
         curvature = weight * chance * (1 - chance)
         scores = (weight * (self.y - chance))[:, None] * self.columns
@@ -345,6 +344,7 @@ class _Logistic:
             moved[units], found[units] = self.solve(left, np.tile(theta, (len(units), 1)), _CONVERGED_WITHOUT)
         return moved, found
 
+    @cached_property
     def _squares(self) -> Array:
         """The products of all pairs of columns, flat."""
         return np.asarray((self.columns[:, :, None] * self.columns[:, None, :]).reshape(len(self.columns), -1))

@@ -287,10 +287,9 @@ def _check_nested(low: float, loose: NDArray[Any], high: float, tight: NDArray[A
     apart = np.flatnonzero(outer != outer[first[inner]])
     if len(apart):
         one, other = int(first[inner[apart[0]]]), int(apart[0])
-        raise InputError(
-            f"groups_by_threshold must be nested, but records {one} and {other} are in one cluster at threshold "
-            f"{high:g} and in two at {low:g}, although a higher threshold can only split clusters."
-        )
+        got = f"records {one} and {other} are in one cluster at threshold {high:g} and in two at {low:g}"
+        why = "although a higher threshold can only split clusters"
+        raise InputError(f"groups_by_threshold must be nested, but {got}, {why}.")
 
 
 def check_cloneable(name: str, estimator: Any) -> None:

@@ -129,11 +129,8 @@ def far_extrapolation(context: Context) -> Iterator[Remark]:
     """The leakage rate is so large that noise is multiplied."""
     multiplier, assumed = context.solution.correction.multiplier, context.largest_rate
     if multiplier > _FAR or assumed > Records.largest_rate:
-        most = (
-            f" from a leakage rate of {assumed:.0%}{context.fold_of_largest_rate}"
-            if assumed > Records.largest_rate
-            else ""
-        )
+        large = f" from a leakage rate of {assumed:.0%}{context.fold_of_largest_rate}"
+        most = large if assumed > Records.largest_rate else ""
         yield warning(
             f"The extrapolation{most} to no leakage multiplies the noise of the losses by up to {multiplier:.1f}.",
             "Lower the leakage by better linkage, or read the interval before the value.",
