@@ -176,11 +176,8 @@ def show_account(out: Any, problem: Problem, beginning: Beginning, *, n_threshol
     if n_thresholds is not None:
         clusters = f"{account.n_records:,} records, with clusters by {n_thresholds} linkage thresholds."
     target = target.removeprefix("The target has ").removeprefix("The target is ")
-    lines = [
-        f"{about['data'].partition(', ')[0]}: {clusters}",
-        f"Target {about['target'].partition(' (')[0]}: {target}",
-    ]
-    lines.append(features)
+    file, name = about["data"].partition(", ")[0], about["target"].partition(" (")[0]
+    lines = [f"{file}: {clusters}", f"Target {name}: {target}", features]
     lines += [words.format(about[name]) for name, words in _REMARKS.items() if name in about]
     if account.determining:
         lines.append(f"These features give the target away: {', '.join(account.determining)}.")
@@ -289,9 +286,9 @@ def _metrics(summary: Summary) -> Any:
 def _rates(summary: Summary, sensitivity: Sensitivity) -> Any:
     table = _plain_table("if the leakage rate is", "corrected", f"{percent(summary.confidence_level)} interval")
     digits = decimals(*summary.estimates.values())
+    curves = (sensitivity.values, sensitivity.low, sensitivity.high)
     for rate in (0.02, 0.05, 0.1, 0.2):
         index = int(abs(sensitivity.rates - rate).argmin())
-        curves = (sensitivity.values, sensitivity.low, sensitivity.high)
         value, low, high = (fixed(values[index], digits) for values in curves)
         table.add_row(f"{100 * sensitivity.rates[index]:g} %", value, f"{low} to {high}")
     return table

@@ -32,8 +32,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.arguments import Array
-from outofcluster._base.rows import Codes, order_of_codes
+from outofcluster._base.arguments import Array, Codes
+from outofcluster._base.rows import order_of_codes
 from outofcluster.metrics.base import LeftOut, Partition, SetMetric, quotients
 from outofcluster.metrics.predictions import Predictions
 

@@ -22,9 +22,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.arguments import Array, short, shown
+from outofcluster._base.arguments import Array, Codes, short, shown
 from outofcluster._base.exceptions import InputError, described
-from outofcluster._base.rows import Codes, check_records, check_same_order, n_rows, refuse_masked, take_rows
+from outofcluster._base.rows import check_records, check_same_order, n_rows, refuse_masked, take_rows
 from outofcluster.metrics.base import Metric
 from outofcluster.metrics.resolve import check_weight, is_a, resolve_loss, resolve_scoring, weighted_and_pooled
 from outofcluster.problem.folds import Clusters, check_labels, label_codes
