@@ -108,12 +108,10 @@ class LeakageTest(JsonData, what="a leakage test", schema=2):
     @property
     def _chance(self) -> str:
         """The p-value, and the power of the paper's test beside it."""
-        power = "" if self._paired else f", power {100 * self.power:.0f} % against the effect that was measured"
+        power = (
+            "" if self.method == "paired" else f", power {100 * self.power:.0f} % against the effect that was measured"
+        )
         return f"p = {self.pvalue:.2g}{power}"
-
-    @property
-    def _paired(self) -> bool:
-        return self.method == "paired"
 
     @property
     def outcome(self) -> str:
@@ -147,14 +145,12 @@ class LeakageTest(JsonData, what="a leakage test", schema=2):
             One row per model, with the columns split, trained_on and loss.
         """
         kinds = {"other clusters": self.losses_train, "the same clusters": self.losses_validation}
-        return data_frame(
-            [
-                {"split": split, "trained_on": kind, "loss": float(loss)}
-                for kind, losses in kinds.items()
-                for split, of_split in enumerate(losses)
-                for loss in of_split
-            ]
-        )
+        rows = [
+            {"split": split, "trained_on": kind, "loss": float(loss)}
+            for kind, losses in kinds.items()
+            for (split, _), loss in np.ndenumerate(losses)
+        ]
+        return data_frame(rows)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the losses of the models by what they were trained on; needs matplotlib.
@@ -207,9 +203,10 @@ class LeakageTest(JsonData, what="a leakage test", schema=2):
             f"{_number(of_same, 4)} by models of the same clusters, difference {_number(self.difference, 3)}."
         )
         size, number = f"{self.sizes.n_train:,} records", self.losses_train.size
-        distribution = "Student's" if self._paired else "Welch's"
+        distribution = "Student's"
         models = f"{self.n_folds} pairs of models of {size}; the units are {self.n_units:,} {self.units}"
-        if not self._paired:
+        if self.method == "welch":
+            distribution = "Welch's"
             models = f"the paper's test, {number} + {number} models of {size}, each scored on {self.sizes.n_scored:,}"
         freedom = f"{self.df:.3g}" if self.df < 999.5 else f"{self.df:,.0f}"
         test = (

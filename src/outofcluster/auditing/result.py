@@ -112,10 +112,9 @@ class Audit:
         """
         indices = [fold.index for fold in samples[0].folds]
         by_data, rates = evidence.rate(indices), choices.rates.by_fold
+        leakage = None if rates is None else tuple(rates[index] for index in indices)
         if choices.rates.from_data and by_data is not None:
-            leakage: tuple[Leakage, ...] | None = (by_data,) * len(indices)
-        else:
-            leakage = None if rates is None else tuple(rates[index] for index in indices)
+            leakage = (by_data,) * len(indices)
         first, *others = (
             cls(
                 pooled=choices.model.pooled(of_metric, choices.units, choices.reverse),
@@ -156,11 +155,6 @@ class Audit:
     def loss(self) -> str:
         """Name of the loss or metric."""
         return self.samples.loss
-
-    @property
-    def loss_range(self) -> tuple[float, float]:
-        """Smallest and largest possible loss; ``metric.range`` is in the metric's own sign."""
-        return self.samples.loss_range
 
     @property
     def units(self) -> str:
@@ -236,12 +230,7 @@ class Audit:
     def findings(self) -> tuple[Finding, ...]:
         """What to know before trusting the numbers, the most severe first."""
         context = Context(
-            solution=self.solution,
-            leakage=self.leakage or (),
-            data_leakage=self.data_leakage,
-            table=self.table,
-            error_model_reason=self.error_model_reason,
-            units_asked=self.units_asked,
+            self.solution, self.leakage or (), self.data_leakage, self.table, self.error_model_reason, self.units_asked
         )
         return find(context, self.mute)
 
@@ -299,7 +288,7 @@ class Audit:
         Audit
         """
         return self._each(
-            lambda result: replace(result, curve_method=read_curve(curve, self._model, result.loss_range))
+            lambda result: replace(result, curve_method=read_curve(curve, self._model, result.samples.loss_range))
         )
 
     def with_units(self, units: str) -> Audit:
@@ -352,11 +341,12 @@ class Audit:
                 f"{', '.join(self.metrics)} and {', '.join(other.metrics)}."
             )
         theirs = dict(zip(self.metrics, other.metrics.values(), strict=True))
-        return self._each(
-            lambda result: replace(
-                result, pooled=result._pooled(samples=result.samples.merge(theirs[result.loss].samples))
-            )
-        )
+
+        def merged(result: Audit) -> Audit:
+            samples = result.samples.merge(theirs[result.loss].samples)
+            return replace(result, pooled=result._pooled(samples=samples))
+
+        return self._each(merged)
 
     def suspects(self) -> Any:
         """What looks as if it had leaked, the most suspicious first, for clerical review.
@@ -397,9 +387,7 @@ class Audit:
         return self._sensitivity(wanted, [value_and_ends(self.at_leakage(float(rate)).corrected) for rate in wanted])
 
     def sensitivity_surface(
-        self,
-        rates: Sequence[float] | Array | None = None,
-        validation_rates: Sequence[float] | Array | None = None,
+        self, rates: Sequence[float] | Array | None = None, validation_rates: Sequence[float] | Array | None = None
     ) -> SensitivitySurface:
         """The corrected value over leakage rates of both ways, with no further fit; each is taken as known.
 

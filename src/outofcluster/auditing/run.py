@@ -215,14 +215,7 @@ def audit(
 
 
 def corrected_cross_validate(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    *,
-    groups: Any,
-    leakage: Any,
-    scoring: Any = None,
-    **options: Any,
+    estimator: Any, X: Any, y: Any, *, groups: Any, leakage: Any, scoring: Any = None, **options: Any
 ) -> dict[str, Any]:
     """Cross-validate as scikit-learn's ``cross_validate`` does, with the corrected scores beside the others.
 

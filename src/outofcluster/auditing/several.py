@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
 from abc import abstractmethod
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, Literal, Self, TypedDict, TypeVar
+from inspect import signature
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -18,8 +18,8 @@ from outofcluster._base.seeds import RandomState, seed_of
 from outofcluster._base.text import element, fragment, printable, table
 from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.result import Audit
+from outofcluster.auditing.run import audit
 from outofcluster.auditing.summary_parts import aligned
-from outofcluster.curves.base import Curve
 from outofcluster.metrics.facts import MetricFacts
 from outofcluster.sampling.store import CheckpointFiles
 
@@ -102,9 +102,14 @@ class SeveralAudits(Generic[Key]):
     @property
     def sentences(self) -> list[str]:
         """The sentences below the table: the answers, what is found in the audits, and what was left out."""
-        named = {_shown(key): findings for key, findings in self.findings.items()}
+        named = dict[str, dict[str, Finding]]()
+        for key, findings in self.findings.items():
+            for finding in findings:
+                if finding.severity != "info" and (self._codes_shown is None or finding.code in self._codes_shown):
+                    named.setdefault(finding.code, {}).setdefault(_shown(key), finding)
+        warnings = [f"{code} ({', '.join(seen)}): {next(iter(seen.values())).message}" for code, seen in named.items()]
         left_out = [f"{_shown(key)} was left out: {reason}" for key, reason in self.left_out.items()]
-        return [*self._answers, *_in_words(named, self._codes_shown), *left_out]
+        return [*self._answers, *warnings, *left_out]
 
     # --- what tells the two kinds of results apart ----------------------------------------------------
 
@@ -138,56 +143,22 @@ def _shown(key: str | float) -> str:
     return key if isinstance(key, str) else f"{key:g}"
 
 
-def _in_words(findings: Mapping[str, Iterable[Finding]], codes: Container[str] | None = None) -> list[str]:
-    """One line for each warning or severe finding of several audits, with the names of the audits that have it."""
-    named: dict[str, list[tuple[str, Finding]]] = {}
-    for name, of_audit in findings.items():
-        for finding in of_audit:
-            if finding.severity != "info" and (codes is None or finding.code in codes):
-                named.setdefault(finding.code, []).append((name, finding))
-    return [f"{code} ({', '.join(dict(seen))}): {seen[0][1].message}" for code, seen in named.items()]
-
-
 # --- the options of every audit ---------------------------------------------------------------------------
 
 
-class AuditOptions(TypedDict, total=False):
-    """The keyword arguments of `audit` but for ``groups``; `audit` says what they mean."""
-
-    leakage: Any
-    validation_leakage: float | None
-    error_model: Literal["auto", "records", "fragments"]
-    cv: Any
-    loss: Any
-    scoring: Any
-    pool: Literal["records", "folds"] | None
-    pos_label: Any
-    score_weight: Any
-    curve: Literal["auto"] | Curve
-    n_fits: int | None
-    n_train: int | None
-    units: Literal["auto", "clusters", "records"]
-    params: dict[str, Any] | None
-    unmix: Any
-    confidence_level: float
-    mute: Sequence[str]
-    kernel: bool | Literal["auto"]
-    n_jobs: int | None
-    random_state: RandomState
-    progress: bool
-    checkpoint: str | os.PathLike[str] | None
+_OPTIONS = [name for name in signature(audit).parameters if name not in ("estimator", "X", "y", "groups")]
 
 
 def check_options(function: str, options: Iterable[str]) -> None:
     """Refuse an option that audits do not have, as Python would refuse an argument."""
     for name in options:
-        if name not in AuditOptions.__annotations__:
-            near = difflib.get_close_matches(name, AuditOptions.__annotations__, n=1)
+        if name not in _OPTIONS:
+            near = difflib.get_close_matches(name, _OPTIONS, n=1)
             hint = f"did you mean {near[0]!r}?" if near else "its options are those of audit()."
             raise InputError(f"{function}() got an unexpected option {name!r}; {hint}")
 
 
-def checkpoint_of_part(options: AuditOptions, suffix: str) -> str | None:
+def checkpoint_of_part(options: Mapping[str, Any], suffix: str) -> str | None:
     """Where one of several audits keeps finished work; None without a checkpoint."""
     path = options.get("checkpoint")
     return None if path is None else f"{CheckpointFiles(path).path}{suffix}"

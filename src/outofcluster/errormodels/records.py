@@ -112,11 +112,6 @@ class RecordsPooled(Pooled):
         return np.asarray(mass_of_injected(self.unmixed_injected(self.folds[0])))
 
     @cached_property
-    def _kept(self) -> Array:
-        """What is left of a leaked record at every unmixed column, one row per fold."""
-        return np.stack([np.insert(fold.runs[UNMIXED].kept[::-1], _own_position(fold), 1.0) for fold in self.folds])
-
-    @cached_property
     def has_record_rates(self) -> bool:
         """Whether the losses below the leakage rate come from probabilities of single records."""
         return UNMIXED in self.roles and "record_rates" in self.folds[0].runs[UNMIXED].problem
@@ -138,13 +133,15 @@ class RecordsPooled(Pooled):
         if UNMIXED not in self.roles:
             return None
         first = len(self.all_injected)
-        return Unmixed(self.masses(rate), b[first:], errors[first:], weights @ self._kept[folds], self._known)
+        # What is left of a leaked record at every column.
+        kept = [np.insert(fold.runs[UNMIXED].kept[::-1], _own_position(fold), 1.0) for fold in self.folds[folds]]
+        return Unmixed(self.masses(rate), b[first:], errors[first:], weights @ kept, self._known)
 
-    def by_curve(self, curve: Curve, rates: Array, *, losses: Weights | None = None, derive: bool = True) -> Optimism:
-        """The optimism by the curve; means of record rates that hardly differ between folds are averaged."""
+    def solve(self, curve: Curve, rates: Array, *, losses: Weights | None = None, derive: bool = True) -> Optimism:
+        """The optimism; means of record rates that hardly differ between folds are averaged."""
         if self.has_record_rates and np.ptp(rates) <= _NEARLY_EQUAL * rates.mean():
             rates = np.full(len(rates), float(self.shares @ rates))
-        return super().by_curve(curve, rates, losses=losses, derive=derive)
+        return super().solve(curve, rates, losses=losses, derive=derive)
 
     # --- a range that needs no curve ------------------------------------------------------------------
 
@@ -277,7 +274,6 @@ class Records(ErrorModel):
     side = "train"
     largest_rate = 0.5
     n_fits = 3000
-    default_fits = n_fits + n_fits // 3
     has_sizes = True
 
     def default_curve(self) -> Curve:
@@ -290,21 +286,16 @@ class Records(ErrorModel):
         """Rates, "data", or the probability of every record that it leaked."""
         if isinstance(leakage, str):
             return Rates(from_data=True)
-        by_record = self._read_record_rates(leakage, folds, n_records)
-        if by_record:
-            leakage = [Leakage(*rate_of_records(by_record[fold.index])) for fold in folds]
-        return Rates(super().read_rates(leakage, folds, n_records).by_fold, by_record)
-
-    def _read_record_rates(self, leakage: Any, folds: Sequence[Fold], n_records: int) -> dict[int, Array]:
-        """For every fold the probability of each training record that it leaked; empty where there are no such."""
         if not is_per_record(leakage, n_records, len(folds)):
-            return {}
+            return super().read_rates(leakage, folds, n_records)
         rates = read_probabilities(leakage, folds, n_records)
         if not np.isfinite(rates).all() or rates.min() < 0 or rates.max() > 1:
             wrong = rates[~((rates >= 0) & (rates <= 1))].ravel()[0]
             raise InputError(f"leakage must hold probabilities between 0 and 1 for the records, got {wrong:g}.")
         by_fold = [rates] * len(folds) if rates.ndim == 1 else rates
-        return {int(fold.index): of_records[fold.train] for fold, of_records in zip(folds, by_fold, strict=True)}
+        by_record = {fold.index: of_records[fold.train] for fold, of_records in zip(folds, by_fold, strict=True)}
+        means = [Leakage(*rate_of_records(probabilities)) for probabilities in by_record.values()]
+        return Rates(self.read_leakage(means, len(folds)), by_record)
 
     def _instead(self, rate: Leakage) -> str:
         audited = rate.linkage_errors
@@ -380,7 +371,10 @@ class Records(ErrorModel):
         check_split(task, fold)
         (size, *fewer), shares_of_sizes = self._sizes(task, folds, choices)
         roles = tuple(smaller(n) for n in fewer)
-        budget, main = self._budget(folds, choices), self._main_fits(folds, choices, evidence)
+        budget = self._budget(folds, choices)
+        # Fits that were meant for below the leakage rate are spent above it if they belong to the budget.
+        back = not len(evidence.fractions) and (choices.n_fits is not None or choices.unmix)
+        main = budget.main + (budget.below if back else 0)
         largest = min(largest_level(size, len(each.validation)) for each in folds)
         levels: dict[str, Any] = {"largest": largest}
         if choices.curves[0].needs.levels == "automatic":
@@ -400,12 +394,6 @@ class Records(ErrorModel):
             seed, even = seeds.number("fold", fold.index, UNMIXED), np.ones(len(evidence.fractions))
             runs.append(Run(UNMIXED, fold, resampler, budget.below, seed, evidence.fractions, even, required=False))
         return runs
-
-    def _main_fits(self, folds: Sequence[Fold], choices: Choices, evidence: RecordsEvidence) -> int:
-        """Fits above the leakage rate; those that were meant for below are spent there if they belong to the budget."""
-        budget = self._budget(folds, choices)
-        back = not len(evidence.fractions) and (choices.n_fits is not None or choices.unmix)
-        return budget.main + (budget.below if back else 0)
 
     # --- the answer -----------------------------------------------------------------------------------
 
