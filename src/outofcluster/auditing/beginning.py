@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from outofcluster._base.rows import take_rows
-from outofcluster.auditing.fits import MODELS_OF_THE_TEST, AuditPlan
+from outofcluster.auditing.fits import AuditPlan, count_baselines
+from outofcluster.errormodels.base import Choices
 from outofcluster.problem.account import TableAccount
 from outofcluster.problem.folds import Fold
 from outofcluster.problem.problem import Task
@@ -45,10 +46,9 @@ class Beginning:
     compiled_fits: int = 0
 
     @classmethod
-    def of(cls, task: Task, plan: AuditPlan, account: TableAccount) -> Beginning:
+    def of(cls, task: Task, plan: AuditPlan, choices: Choices, account: TableAccount) -> Beginning:
         """What an audit is about to fit."""
-        others = 2 * len(plan.folds) + MODELS_OF_THE_TEST
-        fits = plan.budget - plan.compiled_fits + others
+        fits = plan.budget - plan.compiled_fits + count_baselines(choices, len(plan.folds) + len(plan.left_out))
         return cls(task, plan.folds[0].fold, account, fits, plan.compiled_fits)
 
     def seconds_per_fit(self) -> float:

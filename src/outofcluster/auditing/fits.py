@@ -17,7 +17,13 @@ from outofcluster.errormodels.base import Choices, Evidence
 from outofcluster.problem.folds import ClusterSizes, Fold, count_clusters
 from outofcluster.problem.problem import Task, digest
 from outofcluster.sampling.audit_samples import AuditSamples, EffectLosses, FoldSamples, RandomFolds, TrainLosses
-from outofcluster.sampling.baselines import fold_losses, random_fold_losses, train_losses, training_shares
+from outofcluster.sampling.baselines import (
+    MODELS_PER_FOLD,
+    fold_losses,
+    random_fold_losses,
+    train_losses,
+    training_shares,
+)
 from outofcluster.sampling.effect import sample_effect
 from outofcluster.sampling.engine import package_versions
 from outofcluster.sampling.progress import Progress
@@ -125,6 +131,12 @@ class Baselines:
     effect: tuple[Effect, ...]
     training_shares: Array
     train: tuple[tuple[Array, ...], ...] = ()
+
+
+def count_baselines(choices: Choices, n_folds: int) -> int:
+    """Number of models that are fitted once per audit: own ones, those of random folds and of the test, and others."""
+    further = sum(MODELS_PER_FOLD[name] for name in choices.model.baselines(choices))
+    return (1 + further) * n_folds + max(2, n_folds) + MODELS_OF_THE_TEST
 
 
 # --- the fits ---------------------------------------------------------------------------------------------

@@ -205,7 +205,7 @@ def audit(
         seeds = Seeds(store.seed(random_state))
         fits = AuditFits(task, folds, choices, model.look(task, folds, choices, seeds), seeds, store, n_jobs)
         plan = fits.plan()
-        announce(lambda: Beginning.of(task, plan, account))
+        announce(lambda: Beginning.of(task, plan, choices, account))
         # Made before the fits, so that a missing package for it is said before any work.
         bar = Progress(plan.budget, show=bool(progress))
         own = fits.own_models()

@@ -56,6 +56,8 @@ from outofcluster.sampling.fitting import fit_clone, predict, run_calls
 _PARTS_OF_TRAIN = 10
 # Groups of clusters; each costs one fit per fold.
 _GROUPS = 8
+# Models of every fold that the losses without some training clusters and those on training records take.
+MODELS_PER_FOLD = {"training": _GROUPS, "train": _PARTS_OF_TRAIN}
 # The largest share φ that is taken to be possible.
 _LARGEST_SHARE = 2.0
 # Records that are fitted again, of clusters that are drawn at random where there are more: both parts of the share
