@@ -281,7 +281,7 @@ class AuditFits:
             )
 
 
-def _fit_effect(task: Task, folds: Sequence[Fold], **drawn: Any) -> tuple[Effect, ...]:
+def _fit_effect(task: Task, folds: tuple[Fold, ...], **drawn: Any) -> tuple[Effect, ...]:
     try:
         by_metric = sample_effect(task, folds, **drawn)
     except (FitError, InputError) as error:

@@ -464,9 +464,8 @@ class Audit:
         -------
         Audit
         """
-        first, *others = (
-            cls(**saved.arguments) for saved in read_archive(path, _KIND, _FORMAT, tuple[_SavedAudit, ...])
-        )
+        saved = read_archive(path, _KIND, _FORMAT, tuple[_SavedAudit, ...])
+        first, *others = (cls(**each.arguments) for each in saved)
         return replace(first, others=tuple(others))
 
     @cached_property
@@ -724,9 +723,17 @@ class _SavedAudit:
 
     @classmethod
     def of(cls, audit: Audit) -> Self:
-        """What a file holds of an audit."""
+        """What a file holds of an audit; refuses a curve that cannot be made from its name and its parameters."""
+        curve = audit.curve_method
+        params = curve.get_params()
+        simple = all(value is None or isinstance(value, bool | int | float | str) for value in params.values())
+        if not simple or type(curve) not in _curves().values():
+            raise InputError(
+                f"curve must have numbers as parameters for the audit to be saved, got {short(curve)}; "
+                "save with_curve(…) of another one."
+            )
         named = {field.name: getattr(audit, field.name) for field in fields(cls) if field.name != "curve"}
-        return cls(curve=plain_curve(audit.curve_method), **named)
+        return cls(curve={"name": type(curve).__name__, "params": params}, **named)
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -741,15 +748,3 @@ class _SavedAudit:
 def _curves() -> dict[str, type[Curve]]:
     """The curve methods of this package by name; those of others cannot be made from a file."""
     return {kind.__name__: kind for kind in Curve.__subclasses__() if kind.__module__.startswith("outofcluster.")}
-
-
-def plain_curve(curve: Curve) -> dict[str, Any]:
-    """A curve method as its name and its parameters; refuses one that cannot be made from these."""
-    params = curve.get_params()
-    simple = all(value is None or isinstance(value, bool | int | float | str) for value in params.values())
-    if not simple or type(curve) not in _curves().values():
-        raise InputError(
-            f"curve must have numbers as parameters for the audit to be saved, got {short(curve)}; "
-            "save with_curve(…) of another one."
-        )
-    return {"name": type(curve).__name__, "params": params}

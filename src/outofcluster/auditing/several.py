@@ -54,11 +54,9 @@ class SeveralAudits(Generic[Key]):
     @property
     def metrics(self) -> dict[str, Self]:
         """The same result by each metric, by its name, this one first."""
-        names = next(iter(self.audits.values())).metrics
-        return {
-            name: replace(self, audits={key: result.metrics[name] for key, result in self.audits.items()})
-            for name in names
-        }
+        by_metric = {key: result.metrics for key, result in self.audits.items()}
+        names = next(iter(by_metric.values()))
+        return {name: replace(self, audits={key: of[name] for key, of in by_metric.items()}) for name in names}
 
     @property
     def findings(self) -> dict[Key, tuple[Finding, ...]]:

@@ -161,11 +161,10 @@ class Solution:
 
     def less(self, other: Solution, *, corrected: bool) -> Estimate:
         """The loss of this model less that of another one on the same resamples, with a paired interval."""
-        solutions = (self, other)
-        if corrected:
-            a, b = (solution.pooled.corrected(solution.correction) for solution in solutions)
-        else:
-            a, b = (solution.pooled.naive_functional() for solution in solutions)
+        a, b = (
+            each.pooled.corrected(each.correction) if corrected else each.pooled.naive_functional()
+            for each in (self, other)
+        )
         moved = self.rate_effect - other.rate_effect if corrected else 0.0
         training = (self.pooled.training_share + other.pooled.training_share) / 2
         source = paired_uncertainty(

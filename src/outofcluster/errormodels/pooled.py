@@ -390,11 +390,9 @@ class Pooled:
         leaked = np.array([self.scored_rate(rate) for rate in rates])
         scale = np.divide(rates, leaked, out=np.ones(len(rates)), where=leaked > 0)
         # Columns that the curve is not fitted to have no weight.
-        unused = self.losses.shape[1] - len(falls[0].weights)
-        o, of_e0 = (
-            np.pad(by_fold, ((0, 0), (0, unused)))
-            for by_fold in ([fall.weights for fall in falls], [fall.of_e0 for fall in falls])
-        )
+        unused = (0, 0), (0, self.losses.shape[1] - len(falls[0].weights))
+        o = np.pad([fall.weights for fall in falls], unused)
+        of_e0 = np.pad([fall.of_e0 for fall in falls], unused)
         weights = self.split(self.shares[:, None] * (scale[:, None] * o))
         by_curve = Functional(
             float(self.shares @ (scale * [fall.value for fall in falls])),

@@ -95,13 +95,10 @@ class RecordsPooled(Pooled):
         deviations = (losses - losses.mean()) / fold.n_validation
         own = np.bincount(self.scored_units[position], deviations, len(self.units))[pool.units]
         at = _own_position(fold)
-        return Block(
-            np.insert(run.means[::-1], at, float(fold.losses_by("clusters", "parts").mean())),
-            np.insert(run.standard_errors[::-1], at, 0.0),
-            held_out=Pool(
-                pool.units, np.insert(pool.mean[:, ::-1], at, own, axis=1), np.insert(pool.noise[::-1], at, 0.0)
-            ),
-        )
+        means = np.insert(run.means[::-1], at, float(fold.losses_by("clusters", "parts").mean()))
+        influences = np.insert(pool.mean[:, ::-1], at, own, axis=1)
+        held_out = Pool(pool.units, influences, np.insert(pool.noise[::-1], at, 0.0))
+        return Block(means, np.insert(run.standard_errors[::-1], at, 0.0), held_out=held_out)
 
     def unmixed_injected(self, fold: FoldSamples) -> Array:
         """The injected fraction of every unmixed column; 0 is that of the user's own model."""
@@ -323,7 +320,7 @@ class Records(ErrorModel):
         if not below:
             return RecordsEvidence(sides)
         if any(rates.any() for rates in choices.rates.by_record.values()):
-            return self._by_rates(folds, sides, choices.rates.by_record)
+            return self._by_rates(sides, choices.rates.by_record)
         return self._by_sides(sides, below)
 
     def _by_sides(self, sides: Mapping[int, Sides], fits: int) -> RecordsEvidence:
@@ -335,17 +332,14 @@ class Records(ErrorModel):
         fractions = unmixed_fractions(lambda a: all(fold.allows(a) for fold in weights.values()), most, planned)
         return RecordsEvidence(sides, weights, fractions)
 
-    def _by_rates(
-        self, folds: Sequence[Fold], sides: Mapping[int, Sides], rates: Mapping[int, Array]
-    ) -> RecordsEvidence:
+    def _by_rates(self, sides: Mapping[int, Sides], rates: Mapping[int, Array]) -> RecordsEvidence:
         """Levels below the leakage rate that follow from the probabilities of the records."""
         weights = dict[int, RatioWeights]()
-        for fold in folds:
-            given = rates[fold.index]
-            informed = informed_rates(given, sides[fold.index], check_record_rates(given, sides[fold.index]).known)
-            weights[fold.index] = RecordWeights.of(informed, sides[fold.index].part, given)
+        for index, assumed in rates.items():
+            informed = informed_rates(assumed, sides[index], check_record_rates(assumed, sides[index]).known)
+            weights[index] = RecordWeights.of(informed, sides[index].part, assumed)
         fractions = rated_fractions(
-            float(np.mean([given.mean() for given in rates.values()])),
+            float(np.mean([assumed.mean() for assumed in rates.values()])),
             lambda a: all(fold.allows(a) for fold in weights.values()),
             lambda a: max(fold.kept(a) for fold in weights.values()),
         )
