@@ -186,10 +186,8 @@ def _match(X: Any, y: Any, rows: Ints, codes: Ints, rng: np.random.Generator, di
             piece_scores[held_out] = score(halves, 2 * held_out, 2 * held_out + 1)
             within.append(score.of_pairs(*whole.within(np.flatnonzero((fold == f) & (sizes > 1)), rng)))
             across.append(score.of_pairs(*whole.across(np.flatnonzero((fold == f) & (sizes > 0)), rng)))
-    imitated = np.full(len(cut_clusters), -np.inf)
-    log_ratio, imitated[imitable] = _log_ratio(
-        scores, piece_scores[imitable], _FOLDS * lower + upper, (_FOLDS + 1) * fold[cut_clusters][imitable], rng
-    )
+    imitated, folds = np.full(len(cut_clusters), -np.inf), (_FOLDS + 1) * fold[cut_clusters][imitable]
+    log_ratio, imitated[imitable] = _log_ratio(scores, piece_scores[imitable], _FOLDS * lower + upper, folds, rng)
     quality = auc(np.concatenate(within), np.concatenate(across))
     return EntityPairs(left, right, log_ratio, sizes, quality, float(imitable.mean()), imitated)
 
