@@ -73,7 +73,6 @@ from outofcluster._base.rows import check_records, take_rows, target_array
 from outofcluster._base.seeds import RandomState, seed_of
 from outofcluster._base.threads import one_thread
 from outofcluster.evidence.encoding import is_discrete
-from outofcluster.evidence.members import check_classifier
 from outofcluster.evidence.sides import Sides, tell_sides_apart
 from outofcluster.evidence.suspects import RateCheck
 from outofcluster.problem.folds import Clusters, Fold, Rows, looks_linked, make_folds
@@ -109,8 +108,6 @@ def rate_of_data(
     X: Any, y: Any, groups: Any, cv: Any, error_model: Any, discriminator: Any, random_state: RandomState
 ) -> DataRate:
     """The rate of a cross-validation, over all its folds; see `Leakage.from_data` for the parameters."""
-    if discriminator is not None:
-        check_classifier(discriminator)
     X = check_records(X)
     if y is not None:
         target_array(y)
