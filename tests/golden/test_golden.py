@@ -5,7 +5,6 @@ import pytest
 import ooc_test_golden as golden
 from ooc_test_golden_cases import CASES
 
-
 # One case of every kind; CI runs the others as well.
 EVERYDAY = {
     "records_plain",
