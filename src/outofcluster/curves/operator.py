@@ -219,7 +219,7 @@ class BinomialOperator:
         below[:, inside] = betaincc(a, b, self.p[:, None])
         above[:, inside] = betainc(a, b, self.p[:, None])
         left = cuts[:-1] < self.n * self.p[:, None]
-        return np.asarray(np.where(left, np.diff(below), -np.diff(above)))
+        return np.asarray(np.where(left, below[:, 1:] - below[:, :-1], above[:, :-1] - above[:, 1:]))
 
     # --- closed forms -----------------------------------------------------------------------------
 
