@@ -340,11 +340,7 @@ class Curve(ABC):
         points = check_points(p, b, n, weights, standard_errors)
         if points.size_of_each is not None and not self.needs.sizes:
             raise InputError(f"n must be one whole number for {type(self).__name__}, got {short(n)}.")
-        self._solution = self._finite_solution(points)
-        return self
-
-    def _finite_solution(self, points: Points) -> Solution:
-        """The solution, whose e_0 is a number; whatever stops the linear algebra becomes one sentence."""
+        # Whatever stops the linear algebra becomes one sentence, and an e_0 that is no number as well.
         failed = f"{type(self).__name__} could not be fitted to these losses:"
         try:
             with np.errstate(all="ignore"):
@@ -356,7 +352,8 @@ class Curve(ABC):
             raise SolverError(f"{failed} {described(error)}") from error
         if not math.isfinite(e0):
             raise SolverError(f"{failed} its e_0 is {e0}.")
-        return solution
+        self._solution = solution
+        return self
 
     def fit(self, samples: Samples | Sequence[Samples], leakage: float) -> Self:
         """Fit the curve to loss samples, for a leakage rate that is known or assumed.

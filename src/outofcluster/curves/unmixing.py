@@ -312,21 +312,18 @@ class RatedSolution(UnmixedSolution):
         return np.asarray(gone / (1 - gone))
 
     @cached_property
-    def _control(self) -> tuple[int, float] | None:
-        """The index of the control among the unmixed losses, and the records that it removes over those it leaves."""
+    def _control(self) -> tuple[int, float, float]:
+        """The index of the control, the records that it removes over those that it leaves, and the rise of the loss.
+
+        The rise is that for each clean record that is gone over those that are left; it is 0 without a control.
+        """
         controls = np.flatnonzero(~self.unmixed.removes)
         if len(controls) == 0:
-            return None
+            return 0, 1.0, 0.0
         mass = -float(self.unmixed.masses[controls[0]])
-        return int(controls[0]), mass / (1 - mass)
-
-    @cached_property
-    def _rise_by_size(self) -> float:
-        """By how much the loss rises for each clean record that is gone over those that are left, at least 0."""
-        if self._control is None:
-            return 0.0
-        index, removed = self._control
-        return max(float(self.unmixed.losses[index] - self._removed.losses[0]) / removed, 0.0)
+        gone = mass / (1 - mass)
+        rise = float(self.unmixed.losses[controls[0]] - self._removed.losses[0]) / gone
+        return int(controls[0]), gone, max(rise, 0.0)
 
     @cached_property
     def levels(self) -> Array:
@@ -337,7 +334,7 @@ class RatedSolution(UnmixedSolution):
     def _average(self) -> ShapeAverage:
         """All shapes, with the losses of the thinned draws as one more size; they amplify from its lowest level."""
         levels, n = self.levels, self.points.n
-        b = self._removed.losses - self._rise_by_size * self._removed_clean
+        b = self._removed.losses - self._control[2] * self._removed_clean
         fall = float(b[levels.argmin()] - b[levels.argmax()])
         variance = (_DISCREPANCY * fall) ** 2 + self._removed.errors**2 + 1e-18
         distinct, positions = np.unique(levels, return_inverse=True)
@@ -350,19 +347,14 @@ class RatedSolution(UnmixedSolution):
         """The optimism if the draws are points of the curve at their levels; nothing where nothing leaked."""
         return min(self._average.e0, self.largest) - float(self._removed.losses[0]) if self._rate > 0 else 0.0
 
-    @cached_property
-    def by_law(self) -> float:
-        """The optimism if the draw of the mass p0 has the law of the clean records."""
-        return float(self.by_mass[0])
-
     @property
     def _known(self) -> float:
         return float(self.unmixed.known or 0.0)
 
     @cached_property
     def optimism(self) -> float:
-        """The average of both readings."""
-        return (1 - self._known) * self.by_level + self._known * self.by_law
+        """The average of both readings; by mass, the draw of the mass p0 has the law of the clean records."""
+        return (1 - self._known) * self.by_level + self._known * float(self.by_mass[0])
 
     @property
     def choice_variance(self) -> float:
@@ -370,7 +362,7 @@ class RatedSolution(UnmixedSolution):
         if self._rate == 0:
             return 0.0
         over_shapes = self._average.variance(1 - self._average.last.centre)
-        between = self._known * (1 - self._known) * (self.by_level - self.by_law) ** 2
+        between = self._known * (1 - self._known) * (self.by_level - float(self.by_mass[0])) ** 2
         return (1 - self._known) * over_shapes + between
 
     @cached_property
@@ -386,8 +378,8 @@ class RatedSolution(UnmixedSolution):
         removed = removed + last.precision / last.precision.sum()
         by_size = -float(removed @ self._removed_clean)
         removed[0] -= 1
-        if self._control is not None and self._rise_by_size > 0:
-            index, gone = self._control
+        index, gone, rise = self._control
+        if rise > 0:
             below[index] = unknown * by_size / gone
             removed[0] -= by_size / gone
         return self._by_all_losses(above, below, unknown * removed + self._known * self._rows[0])
