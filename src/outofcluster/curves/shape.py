@@ -224,10 +224,9 @@ def _diagnose(
 ) -> ShapeDiagnosis:
     m, level = len(x), check_share("alpha", alpha, "(0, 1)")
     first, last = np.triu_indices(m, 1)
-    pairs = (first, last, last)
     widths, middles = np.mgrid[1 : m // 2 + 1, :m]
     inside = (middles >= widths) & (middles < m - widths)
-    triples = tuple((middles + side * widths)[inside] for side in (-1, 0, 1))
+    start, middle, stop = ((middles + side * widths)[inside] for side in (-1, 0, 1))
 
     def check(shape: Literal["decreasing", "convex"], i: Any, j: Any, k: Any, left: Array, right: Array) -> ShapeCheck:
         """Contrasts v_j - left v_i - right v_k (pairs have j = k and no right part)."""
@@ -242,10 +241,10 @@ def _diagnose(
         pvalue = None if error is None else _bound(size[violated], error[violated], len(size), dimension)
         return ShapeCheck(shape, _stretches(x, i, j, k, size, error, violated), pvalue, level)
 
-    chord = (x[triples[2]] - x[triples[1]]) / (x[triples[2]] - x[triples[0]])
+    chord = (x[stop] - x[middle]) / (x[stop] - x[start])
     return ShapeDiagnosis(
-        check("decreasing", *pairs, np.ones(len(first)), np.zeros(len(first))),
-        check("convex", *triples, chord, 1 - chord),
+        check("decreasing", first, last, last, np.ones(len(first)), np.zeros(len(first))),
+        check("convex", start, middle, stop, chord, 1 - chord),
     )
 
 
