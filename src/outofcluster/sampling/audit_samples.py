@@ -32,10 +32,9 @@ from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from outofcluster._base.archive import read_archive, write_archive
-from outofcluster._base.arguments import Array, short
+from outofcluster._base.arguments import Array, Codes, short
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import data_frame
 from outofcluster.evidence.suspects import EntitySuspects, RateCheck
@@ -45,7 +44,6 @@ from outofcluster.sampling.samples import LossSamples, differing
 
 _KIND, _FORMAT = "audit samples", 3
 
-Codes = NDArray[np.int64]
 
 MAIN, UNMIXED, SECOND_PIECE, WITHOUT_PIECES = "main", "unmixed", "second piece", "without pieces"
 _SMALLER, _EXCHANGED = "size ", "exchanged"
@@ -351,16 +349,15 @@ class AuditSamples:
 
     def to_frame(self) -> Any:
         """All losses of resamples as a table: fold, role, size, injected fraction, replicate and loss."""
-        rows: dict[str, list[Any]] = {name: [] for name in ("fold", "role", "size", "injected", "replicate", "loss")}
-        for fold in self.folds:
-            for role, run in fold.runs.items():
-                for level, losses in zip(run.injected, run.losses, strict=True):
-                    constant = {"fold": fold.index, "role": role, "size": run.size, "injected": float(level)}
-                    for name, value in constant.items():
-                        rows[name] += [value] * len(losses)
-                    rows["replicate"] += range(len(losses))
-                    rows["loss"] += losses.tolist()
-        return data_frame(rows)
+        rows = [
+            (fold.index, role, run.size, float(level), replicate, float(loss))
+            for fold in self.folds
+            for role, run in fold.runs.items()
+            for level, losses in zip(run.injected, run.losses, strict=True)
+            for replicate, loss in enumerate(losses)
+        ]
+        names = ("fold", "role", "size", "injected", "replicate", "loss")
+        return data_frame(dict(zip(names, zip(*rows, strict=True), strict=True)))
 
     def merge(self, other: Self) -> Self:
         """One larger run from two runs of the same problem with different seeds."""

@@ -45,19 +45,16 @@ class WorkersLost(BrokenExecutor):
 
 def count_workers(n_jobs: int | None, *, threads: bool = False) -> int:
     """How many items are worked on at once; 1 also where this process does everything."""
-    backend, asked = _backend(n_jobs, threads)
-    if _cluster(backend) == "ray":
-        return _ray_workers(asked)
-    return int(backend.effective_n_jobs(asked))
+    backend, cluster, asked = _backend(n_jobs, threads)
+    return _ray_workers(asked) if cluster == "ray" else int(backend.effective_n_jobs(asked))
 
 
 def in_order(
     work: Work[T], shared: Any, items: Iterable[Any], *, n_jobs: int | None, threads: bool = False
 ) -> Generator[T]:
     """``work(shared, item)`` for every item, in their order."""
-    backend, _ = _backend(n_jobs, threads)
+    backend, cluster, _ = _backend(n_jobs, threads)
     workers = count_workers(n_jobs, threads=threads)
-    cluster = _cluster(backend)
     if cluster is None and workers == 1:
         for item in items:
             yield work(shared, item)
@@ -68,16 +65,13 @@ def in_order(
         yield from _by_cluster(sender, work, shared, iter(items), _AHEAD * workers)
 
 
-def _backend(n_jobs: int | None, threads: bool) -> tuple[Any, int]:
-    """The backend that joblib's configuration names, and the number of workers that are asked of it."""
+def _backend(n_jobs: int | None, threads: bool) -> tuple[Any, str | None, int]:
+    """The backend that joblib's configuration names, which cluster it is, and how many workers are asked of it."""
     from joblib import Parallel
 
     parallel = Parallel(n_jobs=n_jobs, prefer="threads" if threads else None)
-    return parallel._backend, parallel.n_jobs
-
-
-def _cluster(backend: Any) -> str | None:
-    return {"DaskDistributedBackend": "dask", "RayBackend": "ray"}.get(type(backend).__name__)
+    clusters = {"DaskDistributedBackend": "dask", "RayBackend": "ray"}
+    return parallel._backend, clusters.get(type(parallel._backend).__name__), parallel.n_jobs
 
 
 # --- one machine -------------------------------------------------------------------------------------------

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from outofcluster._base.arguments import (
     Array,
+    Codes,
     check_choice,
     check_flag,
     check_integer,
@@ -35,7 +36,6 @@ _MAX_SUMS = 1_000_000
 # of the records, and saves little where one fit takes long.
 _MOST_COMPILED = 5_000_000
 
-Rows = NDArray[np.int64]
 UnitKind = Literal["clusters", "records"]
 
 
@@ -78,9 +78,9 @@ class Run:
     def plan(self, standard_error: float | None = None) -> Plan:
         """The levels and the number of fits at each; refuses what cannot be sampled."""
         budget = check_integer("n_fits", self.n_fits, least=1)
-        wanted = None
-        if standard_error is not None:
-            wanted = check_number("standard_error", standard_error, least=0, strict=True)
+        wanted = standard_error
+        if wanted is not None:
+            wanted = check_number("standard_error", wanted, least=0, strict=True)
         if self.injected is None:
             levels = self.resampler.levels(self.largest)
         elif wanted is not None:
@@ -159,7 +159,7 @@ def check_kernel(kernel: Any) -> None:
         require_compiler()
 
 
-def _train(fold: Fold) -> Rows:
+def _train(fold: Fold) -> Codes:
     """The training rows, which all runs of a fold share."""
     return fold.shared("train", lambda: fold.train)
 
@@ -213,11 +213,11 @@ def _unit_kinds(units: Any, task: Task, fold: Fold, n_levels: int) -> tuple[Unit
     return tuple(units)
 
 
-def _shared_units(kind: str, task: Task, fold: Fold, side: str) -> tuple[Rows, Units]:
+def _shared_units(kind: str, task: Task, fold: Fold, side: str) -> tuple[Codes, Units]:
     """The numbers of a pool's units, and which of them each record belongs to."""
     rows = _train(fold) if side == "train" else fold.validation
 
-    def units() -> tuple[Rows, Units]:
+    def units() -> tuple[Codes, Units]:
         if kind != "clusters":
             return rows, Units(np.arange(len(rows)), np.ones(len(rows), dtype=np.int64))
         assert task.clusters is not None
@@ -227,7 +227,7 @@ def _shared_units(kind: str, task: Task, fold: Fold, side: str) -> tuple[Rows, U
     return fold.shared(f"{side} {kind}", units)
 
 
-def _compiled(task: Task, train: Rows, validation: Rows, n_train: int, fits: int | None) -> Compiled | None:
+def _compiled(task: Task, train: Codes, validation: Codes, n_train: int, fits: int | None) -> Compiled | None:
     """The kernel and its input, where the estimator, the loss and the data allow one and so many fits are worth it."""
     metric, target = task.metrics[0], np.asarray(task.y)
     kernel = find_kernel(task.estimator, metric.name, classifier=task.classifier)

@@ -16,14 +16,7 @@ from outofcluster._base.seeds import RandomState, seed_of
 from outofcluster.problem.folds import Fold
 from outofcluster.problem.problem import Task, check_n_jobs
 from outofcluster.sampling.progress import Progress
-from outofcluster.sampling.resamplers import (
-    CutPieces,
-    DrawRecords,
-    RatioWeights,
-    Resampler,
-    WeighRecords,
-    sides_of,
-)
+from outofcluster.sampling.resamplers import CutPieces, DrawRecords, RatioWeights, Resampler, WeighRecords, sides_of
 from outofcluster.sampling.run import Run, RunSettings, check_kernel, check_split, prepare
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.store import Checkpoint
@@ -176,9 +169,7 @@ def _weights(task: Task, fold: Fold, discriminator: Any, seed: int | None) -> Ra
 def _check_split(train: ArrayLike, validation: ArrayLike, n_records: int) -> Fold:
     """Rows that exist, each on one side and once."""
     fold = Fold(0, _check_rows("train", train, n_records), _check_rows("validation", validation, n_records))
-    trains = np.zeros(n_records, dtype=bool)
-    trains[fold.train] = True
-    shared = fold.validation[trains[fold.validation]]
+    shared = fold.validation[np.isin(fold.validation, fold.train)]
     if len(shared):
         raise InputError(f"validation must not share rows with train, got row {shared.min()} in both.")
     return fold
