@@ -255,9 +255,7 @@ class FoldSamples:
         def averaged(first: Array, second: Array) -> Array:
             return np.asarray(np.average([first, second], axis=0, weights=counts))
 
-        trained = self.train_losses
-        if trained is not None and other.train_losses is not None:
-            trained = replace(trained, losses=averaged(trained.losses, other.train_losses.losses))
+        mine, theirs = self.train_losses, other.train_losses
         return replace(
             self,
             own_losses=averaged(self.own_losses, other.own_losses),
@@ -265,7 +263,7 @@ class FoldSamples:
                 name: averaged(self.pseudo[name], other.pseudo[name]) for name in self.pseudo if name in other.pseudo
             },
             runs={role: run.merge(other.runs[role]) for role, run in self.runs.items() if role in other.runs},
-            train_losses=None if other.train_losses is None else trained,
+            train_losses=mine and theirs and replace(mine, losses=averaged(mine.losses, theirs.losses)),
         )
 
 
@@ -344,8 +342,7 @@ class AuditSamples:
     @cached_property
     def cluster_sizes(self) -> Codes:
         """Records in each observed cluster of every fold's V̂."""
-        counts = [np.bincount(fold.clusters) for fold in self.folds]
-        return np.concatenate([sizes[sizes > 0] for sizes in counts])
+        return np.concatenate([np.unique(fold.clusters, return_counts=True)[1] for fold in self.folds])
 
     def to_frame(self) -> Any:
         """All losses of resamples as a table: fold, role, size, injected fraction, replicate and loss."""

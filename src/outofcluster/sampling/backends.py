@@ -22,7 +22,7 @@ import warnings
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import BrokenExecutor
+from concurrent.futures import BrokenExecutor, CancelledError
 from itertools import chain, islice
 from typing import Any, Protocol, TypeVar
 
@@ -45,16 +45,14 @@ class WorkersLost(BrokenExecutor):
 
 def count_workers(n_jobs: int | None, *, threads: bool = False) -> int:
     """How many items are worked on at once; 1 also where this process does everything."""
-    backend, cluster, asked = _backend(n_jobs, threads)
-    return _ray_workers(asked) if cluster == "ray" else int(backend.effective_n_jobs(asked))
+    return _backend(n_jobs, threads)[2]
 
 
 def in_order(
     work: Work[T], shared: Any, items: Iterable[Any], *, n_jobs: int | None, threads: bool = False
 ) -> Generator[T]:
     """``work(shared, item)`` for every item, in their order."""
-    backend, cluster, _ = _backend(n_jobs, threads)
-    workers = count_workers(n_jobs, threads=threads)
+    backend, cluster, workers = _backend(n_jobs, threads)
     if cluster is None and workers == 1:
         for item in items:
             yield work(shared, item)
@@ -66,12 +64,14 @@ def in_order(
 
 
 def _backend(n_jobs: int | None, threads: bool) -> tuple[Any, str | None, int]:
-    """The backend that joblib's configuration names, which cluster it is, and how many workers are asked of it."""
+    """The backend that joblib's configuration names, which cluster it is, and how many workers it has for a call."""
     from joblib import Parallel
 
     parallel = Parallel(n_jobs=n_jobs, prefer="threads" if threads else None)
-    clusters = {"DaskDistributedBackend": "dask", "RayBackend": "ray"}
-    return parallel._backend, clusters.get(type(parallel._backend).__name__), parallel.n_jobs
+    backend: Any = parallel._backend
+    cluster = {"DaskDistributedBackend": "dask", "RayBackend": "ray"}.get(type(backend).__name__)
+    workers = _ray_workers(parallel.n_jobs) if cluster == "ray" else backend.effective_n_jobs(parallel.n_jobs)
+    return backend, cluster, int(workers)
 
 
 # --- one machine -------------------------------------------------------------------------------------------
@@ -245,8 +245,6 @@ class _ToDask(_Sender):
     """A Dask cluster, by its client."""
 
     def __init__(self, client: Any) -> None:
-        from concurrent.futures import CancelledError
-
         from cloudpickle import CloudPickler
         from distributed import KilledWorker
         from distributed.client import FutureCancelledError

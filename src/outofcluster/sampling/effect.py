@@ -239,9 +239,8 @@ def _score_drawing(task: Task, drawing: _Drawing, units: str, seed: np.random.Se
     by_metric = list[list[Array] | str]()
     for metric in task.metrics:
         try:
-            by_metric.append(
-                [losses_by_units(task, metric, each, drawing.scored, units)[units] for each in predictions]
-            )
+            losses = [losses_by_units(task, metric, each, drawing.scored, units)[units] for each in predictions]
+            by_metric.append(losses)
         except NotDefinedError as error:
             by_metric.append(str(error))
     return by_metric

@@ -211,7 +211,8 @@ def _kernel_parts(problem: Workload, block: Block) -> Iterator[tuple[Workload, D
         yield problem, drawing, block
         return
     for replicate in range(block.first, block.first + block.count):
-        listed, scored = resampler.pools(problem.stream(block.level, replicate), block.injected, replicate)
+        rng = problem.stream(block.level, replicate)
+        listed, scored, drawing = resampler.pools(rng, block.injected, replicate)
         part = replace(
             problem,
             train=problem.train[listed],
@@ -219,7 +220,7 @@ def _kernel_parts(problem: Workload, block: Block) -> Iterator[tuple[Workload, D
             train_units=(),
             validation_units=tuple(Units(units.of[scored], units.sizes) for units in problem.validation_units),
         )
-        yield part, resampler.drawn_from(block.injected, len(listed)), Block(block.level, 0.0, replicate, 1)
+        yield part, drawing, Block(block.level, 0.0, replicate, 1)
 
 
 def add_sums(one: tuple[Array, ...], other: tuple[Array, ...]) -> tuple[Array, ...]:

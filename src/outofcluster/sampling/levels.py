@@ -249,8 +249,7 @@ def _lagrange(nodes: Array, x: float) -> Array:
     """Coefficients with which the values of a polynomial at the nodes give its value at x."""
     factors = (x - nodes[None, :]) / (nodes[:, None] - nodes[None, :] + np.eye(len(nodes)))
     np.fill_diagonal(factors, 1)
-    product: Array = factors.prod(axis=1)
-    return product
+    return np.asarray(factors.prod(axis=1))
 
 
 _LEVELS = np.array([0.0, 0.03, 0.1, 0.25, 0.6])
@@ -422,11 +421,8 @@ class Plan:
             required = fits_for_standard_error(now, variance, self.standard_error)
             # They are not spent all at once, since the noise is itself an estimate.
             spend = min(self.budget, required, 4 * int(target.sum()))
-        return self._spend(target, noise, max(spend, int(target.sum()) + len(self.injected)))
-
-    def _spend(self, target: Codes, noise: Array, spend: int) -> Codes:
-        """Fits in proportion to noise times weight, and never fewer than there are already."""
-        spend = min(spend, self.budget)
+        spend = min(max(spend, int(target.sum()) + len(self.injected)), self.budget)
+        # Fits are in proportion to noise times weight, and never fewer than there are already.
         # The shares of the optimal design at its own levels are right when the noise is the same everywhere.
         planned = extrapolation_design(_DEGREE, 10_000, float(self.injected[-1]), rate=_PLANNED_RATE)
         wanted = allocate(planned.n_fits * noise, spend)

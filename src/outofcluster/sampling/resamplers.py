@@ -49,7 +49,7 @@ from a piece of it that trains. It needs no leakage rate, and no cut is imitated
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -194,9 +194,8 @@ class DrawRecords(Resampler):
 
     def levels(self, largest: float | None) -> Array:
         """Those of the optimal extrapolation design, up to where enough of V̂ stays unused to score on."""
-        if largest is None:
-            largest = largest_level(self.n_train, self.n_validation_pool, self.replace)
-        return extrapolation_design(3, 1000, largest).injected
+        highest = largest_level(self.n_train, self.n_validation_pool, self.replace) if largest is None else largest
+        return extrapolation_design(3, 1000, highest).injected
 
     def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
         """Algorithm 1's resample."""
@@ -229,6 +228,7 @@ class RatioWeights:
     train: Array
     validation: Array
     part: Codes
+    _lists: dict[tuple[float, int], Codes] = field(default_factory=dict, init=False, repr=False)
 
     # Whether positive fractions stand for controls, which thin T̂ as well.
     has_controls: ClassVar[bool] = False
@@ -291,10 +291,6 @@ class RatioWeights:
             positions = np.searchsorted(edges, np.arange(length) + 0.5, side="right")
             self._lists[key] = np.minimum(positions, len(weights) - 1)
         return self._lists[key]
-
-    @cached_property
-    def _lists(self) -> dict[tuple[float, int], Codes]:
-        return {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -416,18 +412,15 @@ class WeighRecords(Resampler):
         """Whether a level keeps records with the probability of their weight."""
         return self.thin and (injected < 0 or self.weights.has_controls)
 
-    def pools(self, rng: np.random.Generator, injected: float, replicate: int) -> tuple[Codes, Codes]:
-        """Positions of T̂ to draw from uniformly (where thinned: to train on), and those of V̂ to score."""
+    def pools(self, rng: np.random.Generator, injected: float, replicate: int) -> tuple[Codes, Codes, DrawRecords]:
+        """Positions of T̂ to draw from (where thinned: to train on), those of V̂ to score, and how records are drawn."""
         part = replicate % self.weights.n_parts
         scored = np.flatnonzero(self.weights.part == part)
         if self.is_thinned(injected):
             weights = self.weights.weights(injected, part)
-            return np.flatnonzero(rng.random(len(weights)) < weights), scored
-        return self.weights.drawn_from(injected, part), scored
-
-    def drawn_from(self, injected: float, n_listed: int) -> DrawRecords:
-        """How records are drawn once the pool of a weighted level is known."""
-        return replace(self.plain, n_train=n_listed, replace=False) if self.is_thinned(injected) else self.plain
+            listed = np.flatnonzero(rng.random(len(weights)) < weights)
+            return listed, scored, replace(self.plain, n_train=len(listed), replace=False)
+        return self.weights.drawn_from(injected, part), scored, self.plain
 
     def weighting(self, levels: Array) -> Weighting:
         """What the weights of each level leave."""
@@ -442,7 +435,7 @@ class WeighRecords(Resampler):
         """A weighted resample that a part of V̂ scores, or a plain one."""
         if not self.is_weighted(injected):
             return self.plain.draw(rng, injected, replicate)
-        listed, scored = self.pools(rng, injected, replicate)
+        listed, scored, _ = self.pools(rng, injected, replicate)
         if not self.is_thinned(injected):
             listed = listed[draw_records(rng, 0.0, self.plain.n_train, len(listed), 1, True)[0]]
         return Draw(listed, np.zeros(0, dtype=np.int64), scored, weighted=True)
@@ -581,14 +574,11 @@ class CutPieces(Resampler):
         bits = 62 - len(self.sizes).bit_length()
         keys = rng.integers(1 << bits, size=len(self.members))
         if not self._of_equal_size:
-            keys += self._positions[1] << bits
-            shuffled: Codes = self.members[np.argsort(keys)]
-            return shuffled
+            return np.take(self.members, np.argsort(keys + (self._positions[1] << bits)))
         shuffled = np.empty_like(self.members)
         for positions in self._of_equal_size:
-            shuffled[positions] = self.members[
-                np.take_along_axis(positions, np.argsort(keys[positions], axis=1), axis=1)
-            ]
+            order = np.argsort(keys[positions], axis=1)
+            shuffled[positions] = self.members[np.take_along_axis(positions, order, axis=1)]
         return shuffled
 
     def describe(self) -> dict[str, Any]:

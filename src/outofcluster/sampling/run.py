@@ -78,9 +78,9 @@ class Run:
     def plan(self, standard_error: float | None = None) -> Plan:
         """The levels and the number of fits at each; refuses what cannot be sampled."""
         budget = check_integer("n_fits", self.n_fits, least=1)
-        wanted = standard_error
-        if wanted is not None:
-            wanted = check_number("standard_error", wanted, least=0, strict=True)
+        wanted = None
+        if standard_error is not None:
+            wanted = check_number("standard_error", standard_error, least=0, strict=True)
         if self.injected is None:
             levels = self.resampler.levels(self.largest)
         elif wanted is not None:

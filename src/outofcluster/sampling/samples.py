@@ -19,7 +19,7 @@ clusters and one for these clusters.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -356,7 +356,7 @@ class LossSamples:
         return read_archive(path, _KIND, _FORMAT, cls)
 
 
-def _joined_strata(runs: list[tuple[LossSamples, int]]) -> int:
+def _joined_strata(runs: Sequence[tuple[LossSamples, int]]) -> int:
     """Turns of a level of joined runs, given its index in each; 1 where a run ends within a round of turns."""
     run, level = runs[0]
     strata = int(run.strata[level])
