@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Literal
 
 import numpy as np
@@ -18,12 +19,12 @@ from outofcluster._base.arguments import (
     check_vector,
     short,
 )
-from outofcluster._base.exceptions import InputError
+from outofcluster._base.exceptions import InputError, MissingExtraError
 from outofcluster.problem.folds import Fold, renumbered
 from outofcluster.problem.problem import Task, digest
 from outofcluster.sampling.engine import Identity, package_versions, run_plan
 from outofcluster.sampling.fitting import Compiled, Workload
-from outofcluster.sampling.kernels.kernel import Units, find_kernel, require_compiler, worth_compiling
+from outofcluster.sampling.kernels.kernel import Units, find_kernel, worth_compiling
 from outofcluster.sampling.levels import Plan
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.resamplers import Resampler
@@ -154,9 +155,13 @@ def check_split(task: Task, fold: Fold) -> None:
 
 
 def check_kernel(kernel: Any) -> None:
-    """Refuse what is neither a flag nor "auto", and kernels where there is no compiler for them."""
-    if (not isinstance(kernel, str) or kernel != "auto") and check_flag("kernel", kernel):
-        require_compiler()
+    """Refuse what is neither a flag nor "auto", and kernel=True where the compiler is not installed.
+
+    With "auto" scikit-learn alone fits there.
+    """
+    automatic = isinstance(kernel, str) and kernel == "auto"
+    if not automatic and check_flag("kernel", kernel) and find_spec("numba") is None:
+        raise MissingExtraError("kernel=True needs numba: pip install 'outofcluster[fast]'.")
 
 
 def _train(fold: Fold) -> Codes:
