@@ -32,7 +32,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from scipy.special import ndtr
@@ -42,7 +42,7 @@ from outofcluster._base.exceptions import FitError, InputError
 from outofcluster._base.plain import data_frame, plain
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit
-from outofcluster.auditing.several import SeveralAudits, check_options, checkpoint_of_part, common_seed
+from outofcluster.auditing.several import AuditOptions, SeveralAudits, check_options, checkpoint_of_part, common_seed
 from outofcluster.auditing.solution import first_crossing
 from outofcluster.auditing.summary_parts import value_and_ends
 from outofcluster.inference.estimates import Estimate, chance_in_words
@@ -54,7 +54,9 @@ from outofcluster.problem.problem import check_cloneable, named_columns
 _DRAWS = 2**16
 
 
-def compare(estimators: Mapping[str, Any], X: Any, y: Any, *, groups: Any, **options: Any) -> Comparison:
+def compare(
+    estimators: Mapping[str, Any], X: Any, y: Any, *, groups: Any, **options: Unpack[AuditOptions]
+) -> Comparison:
     """Audit several models on the same resamples.
 
     Parameters
@@ -95,7 +97,7 @@ def compare(estimators: Mapping[str, Any], X: Any, y: Any, *, groups: Any, **opt
     X, y, groups = named_columns(X, y, groups)
     models = _check_models(estimators, options.get("loss"), options.get("scoring"), y)
     pairs = [(fold.train, fold.validation) for fold in make_folds(X, y, groups, options.get("cv"))]
-    shared = {**options, "cv": pairs, "random_state": common_seed(options.get("random_state"))}
+    shared: AuditOptions = {**options, "cv": pairs, "random_state": common_seed(options.get("random_state"))}
     audits, left_out = dict[str, Audit](), dict[str, str]()
     for index, (name, estimator) in enumerate(models.items()):
         shared["checkpoint"] = checkpoint_of_part(options, f".model{index}")

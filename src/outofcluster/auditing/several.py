@@ -7,8 +7,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from inspect import signature
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypedDict, TypeVar
 
 import numpy as np
 
@@ -18,7 +17,6 @@ from outofcluster._base.seeds import RandomState, seed_of
 from outofcluster._base.text import element, fragment, printable, table
 from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.result import Audit
-from outofcluster.auditing.run import audit
 from outofcluster.auditing.summary_parts import aligned
 from outofcluster.metrics.facts import MetricFacts
 from outofcluster.sampling.store import CheckpointFiles
@@ -144,19 +142,43 @@ def _shown(key: str | float) -> str:
 # --- the options of every audit ---------------------------------------------------------------------------
 
 
-_OPTIONS = [name for name in signature(audit).parameters if name not in ("estimator", "X", "y", "groups")]
+class AuditOptions(TypedDict, total=False):
+    """The keyword arguments of `audit` but for ``groups``; `audit` says what they mean."""
+
+    leakage: Any
+    validation_leakage: float | None
+    error_model: Literal["auto", "records", "fragments"]
+    cv: Any
+    loss: Any
+    scoring: Any
+    pool: Literal["records", "folds"] | None
+    pos_label: Any
+    score_weight: Any
+    curve: Literal["auto"] | Curve
+    n_fits: int | None
+    n_train: int | None
+    units: Literal["auto", "clusters", "records"]
+    params: dict[str, Any] | None
+    unmix: Any
+    confidence_level: float
+    mute: Sequence[str]
+    kernel: bool | Literal["auto"]
+    n_jobs: int | None
+    random_state: RandomState
+    progress: bool
+    checkpoint: str | os.PathLike[str] | None
 
 
 def check_options(function: str, options: Iterable[str]) -> None:
     """Refuse an option that audits do not have, as Python would refuse an argument."""
     for name in options:
-        if name not in _OPTIONS:
-            near = difflib.get_close_matches(name, _OPTIONS, n=1)
+        if name not in AuditOptions.__annotations__:
+            near = difflib.get_close_matches(name, AuditOptions.__annotations__, n=1)
             hint = f"did you mean {near[0]!r}?" if near else "its options are those of audit()."
             raise InputError(f"{function}() got an unexpected option {name!r}; {hint}")
 
 
-def checkpoint_of_part(options: Mapping[str, Any], suffix: str) -> str | None:
+def checkpoint_of_part(options: AuditOptions, suffix: str) -> str | None:
     """Where one of several audits keeps finished work; None without a checkpoint."""
     path = options.get("checkpoint")
     return None if path is None else f"{CheckpointFiles(path).path}{suffix}"

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from outofcluster._base.rows import n_rows
 from outofcluster.auditing.choices import read_rates
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit
-from outofcluster.auditing.several import SeveralAudits, check_options, checkpoint_of_part, common_seed
+from outofcluster.auditing.several import AuditOptions, SeveralAudits, check_options, checkpoint_of_part, common_seed
 from outofcluster.auditing.summary_parts import in_digits, mean_rate, value_and_ends
 from outofcluster.errormodels.choose import choose_error_model
 from outofcluster.errormodels.pieces import Pieces
@@ -36,7 +36,7 @@ from outofcluster.problem.folds import ClusterSizes, Fold, is_splitter, label_co
 from outofcluster.problem.problem import by_threshold, check_cloneable, named_columns, named_groups, read_clusterings
 
 
-def sweep(estimator: Any, X: Any, y: Any, groups_by_threshold: Any, **options: Any) -> Sweep:
+def sweep(estimator: Any, X: Any, y: Any, groups_by_threshold: Any, **options: Unpack[AuditOptions]) -> Sweep:
     """Audit a model at several linkage thresholds.
 
     Parameters
@@ -95,7 +95,7 @@ def sweep(estimator: Any, X: Any, y: Any, groups_by_threshold: Any, **options: A
     rates = _read_rates(options.get("leakage"), tuple(clusterings))
     sizes = {threshold: ClusterSizes.of(label_codes(labels)[0]) for threshold, labels in clusterings.items()}
     folds, left_out = _folds(X, y, clusterings, options.get("cv"))
-    shared = {
+    shared: AuditOptions = {
         **options,
         "error_model": _check_rates(options.get("error_model", "auto"), rates, clusterings, folds),
         "random_state": common_seed(options.get("random_state")),
