@@ -49,12 +49,15 @@ def check_numbers(name: str, values: Any) -> Array:
         raise InputError(f"{wanted}, got {short(values)}.") from None
 
 
-def as_array(must: str, values: Any) -> NDArray[Any]:
-    """An array of these values; what cannot become one is refused by a sentence that starts with ``must``."""
+def as_array(must: str, values: Any, got: str = "") -> NDArray[Any]:
+    """An array of these values; what cannot become one is refused by a sentence that starts with ``must``.
+
+    The sentence shows the values, or says in the words ``got`` what they are.
+    """
     try:
         return np.asarray(values)
     except Exception:  # Whatever an object does that is asked for its values.
-        raise InputError(f"{must}, got {short(values)}.") from None
+        raise InputError(f"{must}, got {got or short(values)}.") from None
 
 
 def check_integer(name: str, value: Any, *, least: int, most: int | None = None) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from outofcluster._base.arguments import Codes, refuse_unhashable, short
+from outofcluster._base.arguments import Codes, as_array, refuse_unhashable, short
 from outofcluster._base.exceptions import InputError
 
 
@@ -59,10 +59,6 @@ def take_rows(data: Any, rows: NDArray[np.int64]) -> Any:
     return data[rows] if hasattr(data, "__getitem__") else data.tocsr()[rows]
 
 
-# Formats of sparse matrices whose rows can be taken.
-_WITH_ROWS = ("csr", "csc")
-
-
 def refuse_masked(name: str, data: Any) -> None:
     """Refuse a masked array, whose mask would be lost on the way to a model."""
     if isinstance(data, np.ma.MaskedArray):
@@ -94,7 +90,8 @@ def check_records(X: Any) -> Any:
     if columns is not None and len(set(columns)) < len(columns):
         repeated = next(name for i, name in enumerate(columns) if name in list(columns)[:i])
         raise InputError(f"X must have columns of different names, got {short(repeated)} more than once.")
-    return X.tocsr() if sparse.issparse(X) and X.format not in _WITH_ROWS else X
+    # The rows of other formats of sparse matrices cannot be taken.
+    return X.tocsr() if sparse.issparse(X) and X.format not in ("csr", "csc") else X
 
 
 def target_array(y: Any) -> NDArray[Any]:
@@ -109,10 +106,7 @@ def target_array(y: Any) -> NDArray[Any]:
     refuse_masked("y", y)
     if sparse.issparse(y):
         raise InputError("y must be an array or a series, got a sparse matrix; use y.toarray().")
-    try:
-        target = np.asarray(y)
-    except Exception:
-        raise InputError(f"y must hold one target per record, got {type(y).__name__} of uneven parts.") from None
+    target = as_array("y must hold one target per record", y, f"{type(y).__name__} of uneven parts")
     if target.ndim not in (1, 2) or target.size == 0:
         raise InputError(f"y must hold one target per record, shape (n,) or (n, outputs), got shape {target.shape}.")
     if target.dtype.kind == "c":
@@ -130,10 +124,9 @@ def check_same_order(**named: Any) -> None:
         if len(index) != len(other) or index.nlevels != other.nlevels or other.equals(index):
             continue
         if index.isin(other).all() and other.isin(index).all():
-            raise InputError(
-                f"{name} must have its rows in the order of {first}, got the same labels of the index in another "
-                f"order; use {name}.loc[{first}.index], or {name}.to_numpy() if its rows are in order already."
-            )
+            got = "the same labels of the index in another order"
+            hint = f"use {name}.loc[{first}.index], or {name}.to_numpy() if its rows are in order already"
+            raise InputError(f"{name} must have its rows in the order of {first}, got {got}; {hint}.")
 
 
 # Records from which counting is faster than comparing.

@@ -128,11 +128,6 @@ class Metric(ABC):
         return 0.0
 
     @property
-    def range(self) -> tuple[float, float]:
-        """Smallest and largest possible loss."""
-        return self.facts.loss_range
-
-    @property
     @abstractmethod
     def uses(self) -> str | None:
         """The predictions that it needs: "classes", "scores", "probabilities", "values", or None for the model."""
@@ -345,10 +340,8 @@ class OfModel(Recomputed):
     def pooled(self, pool: str) -> Self:
         """By folds only, since the records of all folds have several models."""
         if pool == "records":
-            raise InputError(
-                f"pool must be 'folds' for {self.facts.name}, a function of the model, got 'records'; "
-                "pass make_scorer of a function of predictions."
-            )
+            must = f"pool must be 'folds' for {self.facts.name}, a function of the model"
+            raise InputError(f"{must}, got 'records'; pass make_scorer of a function of predictions.")
         return super().pooled(pool)
 
     def number(self, predictions: Predictions, weight: Array | None, rows: Any) -> Any:

@@ -69,8 +69,7 @@ class RocAuc(_OfTwoClasses):
 
     def evaluate(self, predictions: Predictions, weight: Array | None) -> LeftOut:
         """AUC, and AUC without each unit."""
-        is_positive, scores, order = self.by_score(predictions)
-        return _auc(is_positive, scores, order, weight)
+        return _auc(*self.by_score(predictions), weight)
 
 
 @dataclass(frozen=True)
@@ -259,19 +258,16 @@ class Concordance(SetMetric):
         target, values = predictions.target.astype(float), predictions.values
         w = np.ones(len(target)) if weight is None else weight
         pairs = _pairs(target, values, w)
-        agreed, compared = pairs.sum(axis=1)
+        agreed, compared = totals = pairs.sum(axis=1)
         value = float(agreed / compared)
 
         def without(part: Partition) -> Array:
             # Both orders of a pair are counted, so that a unit takes its pairs away twice, and those within it once.
-            right, different = (
-                total - 2 * part.sums(sums) for total, sums in zip((agreed, compared), pairs, strict=True)
-            )
+            left = totals[:, None] - 2 * np.stack([part.sums(sums) for sums in pairs])
             for unit in np.flatnonzero(part.sizes > 1):
                 rows = np.flatnonzero(part.of == unit)
-                inside = _pairs(target[rows], values[rows], w[rows]).sum(axis=1)
-                right[unit], different[unit] = right[unit] + inside[0], different[unit] + inside[1]
-            return np.where(part.sizes > 0, quotients(right, different, _GUESSING, _LEAST), value)
+                left[:, unit] += _pairs(target[rows], values[rows], w[rows]).sum(axis=1)
+            return np.where(part.sizes > 0, quotients(left[0], left[1], _GUESSING, _LEAST), value)
 
         return value, without
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from numbers import Number, Real
@@ -39,6 +39,22 @@ from outofcluster.metrics.sums import CONFUSION, MOMENTS, Calibration, Confusion
 # What makes the metric of a scorer, or None where the scorer's options are not known.
 ClosedForm = Callable[["_Scorer"], Metric | None]
 _OWN = ("sensitivity", "specificity", "concordance", "calibration_slope", "calibration_intercept")
+
+
+def resolve_metrics(
+    estimator: Any, y: Any, *, loss: Any = None, scoring: Any = None, pos_label: Any = None, pool: Any = None
+) -> tuple[Metric, ...]:
+    """The metrics that an argument ``loss`` or ``scoring`` stands for, pooled over folds as the caller wants."""
+    if loss is not None and scoring is not None:
+        got = f"loss={short(loss)} and scoring={short(scoring)}"
+        raise InputError(f"loss and scoring must not be given together, got {got}.")
+    if pool is not None:
+        check_choice("pool", pool, ("records", "folds"))
+    if scoring is None:
+        metrics: tuple[Metric, ...] = (resolve_loss(loss, estimator, y),)
+    else:
+        metrics = resolve_scoring(scoring, estimator, y, pos_label=pos_label)
+    return metrics if pool is None else tuple(metric.pooled(pool) for metric in metrics)
 
 
 def resolve_loss(loss: Any, estimator: Any, y: Any) -> Metric:
@@ -123,9 +139,7 @@ def _named_mean(name: str, problem: _Problem) -> Mean:
     return mean
 
 
-def resolve_scoring(
-    scoring: Any, estimator: Any, y: Any, *, pos_label: Any = None, pool: Any = None, has_weight: bool = False
-) -> tuple[Metric, ...]:
+def resolve_scoring(scoring: Any, estimator: Any, y: Any, *, pos_label: Any = None) -> tuple[Metric, ...]:
     """The metrics that an argument ``scoring`` stands for.
 
     Examples
@@ -147,20 +161,10 @@ def resolve_scoring(
     problem = _problem(estimator, y, pos_label)
     resolved = [(name, _resolve(each, problem)) for name, each in wanted]
     metrics = [metric.shown_as(name=name) if name else metric for name, metric in resolved]
-    chosen = weighted_and_pooled(metrics, pool=pool, has_weight=has_weight)
-    names = [metric.facts.name for metric in chosen]
+    names = [metric.facts.name for metric in metrics]
     if repeated := [short(name) for name in names if names.count(name) > 1]:
         raise InputError(f"scoring must hold each metric once, got {repeated[0]} more than once; name them by a dict.")
-    return chosen
-
-
-def weighted_and_pooled(metrics: Sequence[Metric], *, pool: Any, has_weight: bool) -> tuple[Metric, ...]:
-    """The same metrics with weights in scoring, and pooled over folds as the caller wants."""
-    if pool is not None:
-        check_choice("pool", pool, ("records", "folds"))
-    if has_weight:
-        metrics = [metric.weighted() for metric in metrics]
-    return tuple(metrics if pool is None else [metric.pooled(pool) for metric in metrics])
+    return tuple(metrics)
 
 
 def check_weight(weight: Any, n_records: int) -> Array | None:
@@ -273,10 +277,8 @@ def _resolve(metric: Any, problem: _Problem) -> Metric:
             must = "scoring must be a name, a scorer or a function of (estimator, X, y)"
             raise InputError(f"{must}, got {name}; use {known!r}.")
     if not _takes(metric, 3):
-        raise InputError(
-            f"scoring must be a function of (estimator, X, y), got {name} with other arguments; "
-            "for a function of (y_true, y_pred) pass make_scorer of it."
-        )
+        hint = "for a function of (y_true, y_pred) pass make_scorer of it"
+        raise InputError(f"scoring must be a function of (estimator, X, y), got {name} with other arguments; {hint}.")
     return _of_model(_function_name(metric, "score"), metric)
 
 
@@ -358,8 +360,8 @@ def _mean(scorer: _Scorer) -> Metric:
     mean = _named_mean(SKLEARN_MEANS[scorer.known], scorer.problem)
     # The accuracy is 1 less the error rate; as a loss it is the error rate less 1.
     shift = -1.0 if mean.name == "zero_one" else 0.0
-    low, high = mean.range
-    return replace(mean, facts=_within(scorer.facts, low + shift, high + shift), shift=shift)
+    bounds = (end + shift for end in mean.facts.loss_range)
+    return replace(mean, facts=_within(scorer.facts, *bounds), shift=shift)
 
 
 def _of_numbers(scorer: _Scorer) -> Metric | None:
@@ -400,9 +402,8 @@ def _confusion(scorer: _Scorer) -> Metric | None:
     function, known_options = CONFUSION[scorer.known]
     options = {key: each for key, each in scorer.options.items() if key not in ("pos_label", "zero_division")}
     average, if_zero = options.get("average", "binary"), scorer.options.get("zero_division", 0)
-    if scorer.methods != ("predict",) or not problem.is_vector or if_zero not in ("warn", 0):
-        return None
-    if average not in ("binary", "micro", "macro", "weighted"):
+    has_matrix = scorer.methods == ("predict",) and problem.is_vector and if_zero in ("warn", 0)
+    if not has_matrix or average not in ("binary", "micro", "macro", "weighted"):
         return None
     classes = problem.classes(name)
     if "pos_label" in known_options and average == "binary":
@@ -457,10 +458,8 @@ def _name_of(whole: Any) -> str:
     def key(each: Any) -> Any:
         return getattr(each, "_score_func", None), each._sign, each._kwargs, _methods(each)
 
-    for name, scorer in _scorers().items():
-        if key(scorer) == key(whole):
-            return name
-    return _function_name(whole._score_func, "score")
+    names = (name for name, scorer in _scorers().items() if key(scorer) == key(whole))
+    return next(names, None) or _function_name(whole._score_func, "score")
 
 
 def _methods(scorer: Any) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from outofcluster._base.arguments import Array, Codes, short, shown
 from outofcluster._base.exceptions import InputError, described
 from outofcluster._base.rows import check_records, check_same_order, n_rows, refuse_masked, take_rows
 from outofcluster.metrics.base import Metric
-from outofcluster.metrics.resolve import check_weight, is_a, resolve_loss, resolve_scoring, weighted_and_pooled
+from outofcluster.metrics.resolve import check_weight, is_a, resolve_metrics
 from outofcluster.problem.folds import Clusters, check_labels, label_codes
 
 # Workers on one machine; larger numbers are mistakes, and would end in errors of the system.
@@ -67,36 +67,16 @@ class Task:
     cluster_names: tuple[str, ...] = ()
 
     @classmethod
-    def check(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: Any,
-        *,
-        groups: Any = None,
-        loss: Any = None,
-        scoring: Any = None,
-        pos_label: Any = None,
-        pool: Any = None,
-        score_weight: Any = None,
-        params: Any = None,
-    ) -> Self:
-        """Check the arguments against each other."""
-        if loss is not None and scoring is not None:
-            raise InputError(
-                f"loss and scoring must not be given together, got loss={short(loss)} and scoring={short(scoring)}."
-            )
-        X = check_records(X)
+    def check(cls, estimator: Any, X: Any, y: Any, *, groups: Any = None, params: Any = None, **scored: Any) -> Self:
+        """Check the arguments against each other; others are ``score_weight`` and those of `resolve_metrics`."""
+        X, score_weight = check_records(X), scored.pop("score_weight", None)
         if params is not None and not isinstance(params, Mapping):
             raise InputError(f"params must be a dict of parameters of fit, got {type(params).__name__}.")
         of_fit = {f"params[{short(name)}]": value for name, value in (params or {}).items()}
         check_same_order(X=X, y=y, groups=groups, score_weight=score_weight, **of_fit)
-        if scoring is None:
-            first = resolve_loss(loss, estimator, y)
-            scored = weighted_and_pooled((first,), pool=pool, has_weight=score_weight is not None)
-        else:
-            has_weight = score_weight is not None
-            scored = resolve_scoring(scoring, estimator, y, pos_label=pos_label, pool=pool, has_weight=has_weight)
+        metrics = resolve_metrics(estimator, y, **scored)
+        if score_weight is not None:
+            metrics = tuple(metric.weighted() for metric in metrics)
         check_cloneable("estimator", estimator)
         n_records = n_rows("X", X)
         if n_rows("y", y) != n_records:
@@ -107,7 +87,7 @@ class Task:
         weight = check_weight(score_weight, n_records)
         codes = None if clusters is None else clusters.codes
         names = () if clusters is None else tuple(map(str, clusters.names))
-        return cls(estimator, X, y, codes, scored, dict(params or {}), weight, names)
+        return cls(estimator, X, y, codes, metrics, dict(params or {}), weight, names)
 
     def __getstate__(self) -> dict[str, Any]:
         # Workers compute what they need from the data themselves, so that no second copy is sent to them. They need

@@ -141,15 +141,10 @@ def simulate_leakage(
 
     trains = ~held_out[clusters.codes] ^ moved
     train, validation = np.flatnonzero(trains), np.flatnonzero(~trains)
-    received = train if direction == "to_train" else validation
-    return SimulatedLeakage(
-        groups=_array(names, clusters.labels.dtype.kind)[codes],
-        train=train,
-        validation=validation,
-        moved=moved,
-        rate=float(moved[received].mean()),
-        validation_rate=float(np.isin(clusters.codes[validation], clusters.codes[train]).mean()),
-    )
+    realised = float(moved[train if direction == "to_train" else validation].mean())
+    validation_rate = float(np.isin(clusters.codes[validation], clusters.codes[train]).mean())
+    observed = _array(names, clusters.labels.dtype.kind)[codes]
+    return SimulatedLeakage(observed, train, validation, moved, realised, validation_rate)
 
 
 def cut_clusters(
