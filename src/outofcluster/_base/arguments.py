@@ -14,6 +14,8 @@ from outofcluster._base.exceptions import InputError, one_line
 
 Array = NDArray[np.floating[Any]]
 Codes = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+AnyArray = NDArray[Any]
 
 # Losses beyond this would overflow where variances of variances are computed, that is, in their fourth power.
 LARGEST = 1e70
@@ -24,8 +26,7 @@ def check_vector(name: str, values: ArrayLike, *, finite: bool = True) -> Array:
     vector = check_numbers(name, values)
     if vector.ndim != 1 or vector.size == 0:
         raise InputError(f"{name} must be a non-empty array of one dimension, got shape {vector.shape}.")
-    if finite and not np.isfinite(vector).all():
-        i = int(np.flatnonzero(~np.isfinite(vector))[0])
+    if finite and (i := first_missing(vector, infinite=True)) is not None:
         raise InputError(f"{name} must be finite, got {name}[{i}] = {vector[i]}.")
     return vector
 

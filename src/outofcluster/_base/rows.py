@@ -11,10 +11,9 @@ from collections.abc import Mapping, Set
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from outofcluster._base.arguments import Codes, as_array, refuse_unhashable, short
+from outofcluster._base.arguments import AnyArray, Codes, as_array, refuse_unhashable, short
 from outofcluster._base.exceptions import InputError
 
 
@@ -46,7 +45,7 @@ def bytes_per_row(data: Any) -> int:
     return int(np.prod(shape[1:], dtype=np.int64)) * itemsize
 
 
-def take_rows(data: Any, rows: NDArray[np.int64]) -> Any:
+def take_rows(data: Any, rows: Codes) -> Any:
     """Rows of an array, a sparse matrix, a data frame or a series (pandas or polars), or a list."""
     if hasattr(data, "iloc"):
         return data.iloc[rows]
@@ -94,7 +93,7 @@ def check_records(X: Any) -> Any:
     return X.tocsr() if sparse.issparse(X) and X.format not in ("csr", "csc") else X
 
 
-def target_array(y: Any) -> NDArray[Any]:
+def target_array(y: Any) -> AnyArray:
     """A target as an array with one row per record; what it holds is for the caller to judge.
 
     Examples

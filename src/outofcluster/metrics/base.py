@@ -42,9 +42,8 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from outofcluster._base.arguments import LARGEST, Array, short
+from outofcluster._base.arguments import LARGEST, AnyArray, Array, Codes, short
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import take_rows
 from outofcluster.metrics.facts import MetricFacts
@@ -59,11 +58,11 @@ class NotDefinedError(InputError):
 class Partition:
     """Scored records in units: the number of the unit of every record, and the count of units, some of them empty."""
 
-    of: NDArray[np.int64]
+    of: Codes
     count: int
 
     @cached_property
-    def sizes(self) -> NDArray[np.int64]:
+    def sizes(self) -> Codes:
         """Scored records of each unit."""
         return np.bincount(self.of, minlength=self.count)
 
@@ -72,7 +71,7 @@ class Partition:
         """Whether no unit has more than one scored record."""
         return bool(self.sizes.max() <= 1)
 
-    def of_rows(self, rows: NDArray[Any]) -> Partition:
+    def of_rows(self, rows: AnyArray) -> Partition:
         """The units of some of the records."""
         return Partition(self.of[rows], self.count)
 
@@ -111,7 +110,7 @@ class Metric(ABC):
 
     name: str
     facts: MetricFacts
-    classes: NDArray[Any] | None = field(default=None, repr=False, compare=False, kw_only=True)
+    classes: AnyArray | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     is_mean: ClassVar[bool] = False
     costly: ClassVar[bool] = False
@@ -317,13 +316,13 @@ class OfPredictions(Recomputed):
             predicted = self._predicted(predictions)[rows]
             return self.function(predictions.target[rows], predicted, **dict(self.options), **weights)
 
-    def _predicted(self, predictions: Predictions) -> NDArray[Any]:
+    def _predicted(self, predictions: Predictions) -> AnyArray:
         if self.uses == "classes":
             assert predictions.all_classes is not None
             return np.asarray(predictions.all_classes[predictions.classes])
         if self.uses == "probabilities" and self.positive is not None:
             return predictions.probabilities[:, self.positive]
-        predicted: NDArray[Any] = getattr(predictions, self.uses)
+        predicted: AnyArray = getattr(predictions, self.uses)
         return -predicted if self.uses == "scores" and self.positive == 0 else predicted
 
 

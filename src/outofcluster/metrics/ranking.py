@@ -27,12 +27,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from outofcluster._base.arguments import Array, Codes
+from outofcluster._base.arguments import AnyArray, Array, Bools, Codes
 from outofcluster._base.rows import order_of_codes
 from outofcluster.metrics.base import LeftOut, Partition, SetMetric, quotients
 from outofcluster.metrics.predictions import Predictions
@@ -42,8 +41,6 @@ _GUESSING = 0.5
 _CELLS = 2_000_000
 # Weight below which nothing is left but rounding.
 _LEAST = 1e-9
-
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -108,7 +105,7 @@ class RocAucOfSeveral(SetMetric):
         return value, without
 
 
-def _starts(*columns: NDArray[Any]) -> Bools:
+def _starts(*columns: AnyArray) -> Bools:
     """Which entries of sorted columns differ from those before them."""
     first = np.zeros(len(columns[0]), dtype=bool)
     first[0] = True

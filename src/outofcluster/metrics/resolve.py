@@ -24,9 +24,8 @@ from numbers import Number, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from outofcluster._base.arguments import Array, check_choice, check_numbers, first_missing, short, shown
+from outofcluster._base.arguments import AnyArray, Array, check_choice, check_numbers, first_missing, short, shown
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import target_array
 from outofcluster.metrics.base import Metric, OfModel, OfPredictions
@@ -103,7 +102,7 @@ def is_a(what: str, estimator: Any) -> bool:
     return bool(getattr(base, f"is_{what}")(estimator))
 
 
-def _of_function(function: Callable[..., Any], target: NDArray[Any]) -> Mean:
+def _of_function(function: Callable[..., Any], target: AnyArray) -> Mean:
     name = _function_name(function)
     if not _takes(function, 2):
         raise InputError(f"loss must be a function of (y_true, y_pred), got {name} with other arguments.")
@@ -185,7 +184,7 @@ class _Problem:
     """What metrics are checked against."""
 
     estimator: Any
-    target: NDArray[Any]
+    target: AnyArray
     pos_label: Any
 
     @property
@@ -210,7 +209,7 @@ class _Problem:
         if self.target.dtype.kind == "f" and (between := self.target != np.floor(self.target)).any():
             raise InputError(f"y must hold class labels for {name}, got numbers such as {self.target[between][0]:g}.")
 
-    def classes(self, name: str) -> NDArray[Any]:
+    def classes(self, name: str) -> AnyArray:
         """The sorted classes of the targets, which must be labels."""
         self.check_vector(name)
         self.check_labels(name)
@@ -219,14 +218,14 @@ class _Problem:
         except TypeError:
             raise InputError(f"y must hold labels of one type for {name}, got several.") from None
 
-    def two_classes(self, name: str, hint: str = "") -> NDArray[Any]:
+    def two_classes(self, name: str, hint: str = "") -> AnyArray:
         """Two sorted classes."""
         classes = self.classes(name)
         if len(classes) != 2:
             raise InputError(f"y must hold two classes for {name}, got {len(classes)}{hint}.")
         return classes
 
-    def positive(self, classes: NDArray[Any], pos_label: Any = None) -> int:
+    def positive(self, classes: AnyArray, pos_label: Any = None) -> int:
         """Number of the positive one of two classes."""
         label, labels = self.pos_label if pos_label is None else pos_label, classes.tolist()
         if label is None:

@@ -22,7 +22,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.arguments import Array, Codes, short, shown
+from outofcluster._base.arguments import AnyArray, Array, Codes, short, shown
 from outofcluster._base.exceptions import InputError, described
 from outofcluster._base.rows import check_records, check_same_order, n_rows, refuse_masked, take_rows
 from outofcluster.metrics.base import Metric
@@ -113,16 +113,11 @@ class Task:
     @cached_property
     def description(self) -> dict[str, Any]:
         """What a file of samples must know about the task: digests of the data, the estimator, the loss."""
-        about = {
-            "X": digest(self.X),
-            "y": digest(self.y),
-            "groups": digest(self.clusters),
-            "estimator": self.printed,
-            "parameters": digest(self.estimator),
-            "loss": ", ".join(loss.name for loss in self.metrics),
-            "params": digest(self.params),
-        }
-        return about if self.score_weight is None else about | {"score_weight": digest(self.score_weight)}
+        words = {"estimator": self.printed, "loss": ", ".join(metric.name for metric in self.metrics)}
+        data = {"X": self.X, "y": self.y, "groups": self.clusters, "parameters": self.estimator, "params": self.params}
+        if self.score_weight is not None:
+            data["score_weight"] = self.score_weight
+        return words | {name: digest(value) for name, value in data.items()}
 
     @cached_property
     def is_matrix(self) -> bool:
@@ -138,7 +133,7 @@ class Task:
                 return False
         return True
 
-    def numbers(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    def numbers(self, rows: Codes) -> NDArray[np.float64]:
         """Some of the records as a matrix, where they are one."""
         return _matrix(take_rows(self.X, rows))
 
@@ -210,7 +205,7 @@ def _check_column(argument: str, name: str, X: Any) -> None:
 _NAME = re.compile(r"(?:[A-Za-z]+_)*(-?\d+(?:[._]\d+)?)")
 
 
-def read_clusterings(groups_by_threshold: Any, n: int | None) -> dict[float, NDArray[Any]]:
+def read_clusterings(groups_by_threshold: Any, n: int | None) -> dict[float, AnyArray]:
     """The groups by threshold, from the lowest to the highest.
 
     Examples
@@ -259,7 +254,7 @@ def _number(name: str, key: Any) -> float:
     return threshold
 
 
-def _check_nested(low: float, loose: NDArray[Any], high: float, tight: NDArray[Any]) -> None:
+def _check_nested(low: float, loose: AnyArray, high: float, tight: AnyArray) -> None:
     """Refuse two records that are together at the higher threshold and apart at the lower one."""
     outer, inner = label_codes(loose)[0], label_codes(tight)[0]
     first = np.zeros(inner.max() + 1, dtype=np.int64)
