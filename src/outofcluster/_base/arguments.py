@@ -152,16 +152,18 @@ def first_missing(values: Any, *, infinite: bool = False) -> int | None:
     """Row of the first missing value: None, NaN, NaT or the NA of pandas; of the first infinite one too, if asked."""
     # A list stays objects: as an array of strings it would hide a NaN.
     array = np.asarray(values) if hasattr(values, "dtype") else np.asarray(values, dtype=object)
-    if array.dtype.kind in "fc":
-        missing = ~np.isfinite(array) if infinite else np.isnan(array)
-    elif array.dtype.kind in "mM":
-        missing = np.isnat(array)
-    elif array.dtype.kind == "O":
-        missing = np.asarray(np.frompyfunc(is_missing, 1, 1)(array)).astype(bool)
-    else:
-        return None
-    rows = np.nonzero(np.atleast_1d(missing))[0]
+    marks = ~np.isfinite(array) if infinite and array.dtype.kind in "fc" else missing_values(array)
+    rows = np.nonzero(np.atleast_1d(marks))[0]
     return int(rows[0]) if len(rows) else None
+
+
+def missing_values(array: AnyArray) -> Bools:
+    """Which values of an array are None, NaN, NaT or the NA of pandas."""
+    if array.dtype.kind in "fcmM":
+        return np.asarray(array != array)
+    if array.dtype.kind == "O":
+        return np.asarray(np.frompyfunc(is_missing, 1, 1)(array)).astype(bool)
+    return np.zeros(array.shape, dtype=bool)
 
 
 def is_missing(value: Any) -> bool:

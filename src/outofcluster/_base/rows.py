@@ -149,8 +149,7 @@ def order_of_codes(codes: Codes) -> Codes:
         return np.argsort(codes, kind="stable")
     ones = np.broadcast_to(np.int8(1), len(codes))
     by_row = sparse.csr_matrix((ones, codes, np.arange(len(codes) + 1)), shape=(len(codes), int(codes.max()) + 1))
-    order: Codes = by_row.tocsc().indices.astype(np.int64)
-    return order
+    return np.asarray(by_row.tocsc().indices, dtype=np.int64)
 
 
 def in_increasing_order(rows: Codes) -> Codes:

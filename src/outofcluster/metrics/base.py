@@ -100,6 +100,8 @@ class Metric(ABC):
         How it is shown.
     classes : array or None
         The sorted classes of all targets, where the metric needs them.
+    shift : float
+        What is added to sampled losses: -1 makes minus the accuracy of the zero-one loss.
     is_mean : bool
         Whether every record has a loss, and the metric is their mean.
     costly : bool
@@ -111,6 +113,7 @@ class Metric(ABC):
     name: str
     facts: MetricFacts
     classes: AnyArray | None = field(default=None, repr=False, compare=False, kw_only=True)
+    shift: float = field(default=0.0, repr=False, kw_only=True)
 
     is_mean: ClassVar[bool] = False
     costly: ClassVar[bool] = False
@@ -120,11 +123,6 @@ class Metric(ABC):
     def no_value(self) -> str:
         """Why what a model predicts may leave the records without a loss; empty where that cannot be."""
         return ""
-
-    @property
-    def shift(self) -> float:
-        """What is added to sampled losses: -1 makes minus the accuracy of the zero-one loss."""
-        return 0.0
 
     @property
     @abstractmethod
@@ -215,11 +213,10 @@ class SetMetric(Metric):
     def losses(self, predictions: Predictions, weight: Array | None, partitions: Partitions) -> dict[str, Array]:
         """The pseudo loss of every record, whose mean is the loss."""
         value, effects = self.thorough().score(predictions, weight, list(partitions.values()))
-        losses: dict[str, Array] = {}
-        for (kind, part), of_units in zip(partitions.items(), effects, strict=True):
-            per_record = of_units * (len(part.of) / np.maximum(part.sizes, 1))
-            losses[kind] = value + per_record[part.of]
-        return losses
+        return {
+            kind: value + (of_units * (len(part.of) / np.maximum(part.sizes, 1)))[part.of]
+            for (kind, part), of_units in zip(partitions.items(), effects, strict=True)
+        }
 
     def value(self, predictions: Predictions, weight: Array | None = None) -> float:
         """The metric as a loss."""

@@ -43,7 +43,6 @@ class Mean(Metric):
     function: Callable[..., Any] = field(repr=False)
     uses: str | None = None
     custom: bool = False
-    shift: float = 0.0
 
     is_mean: ClassVar[bool] = True
 

@@ -29,7 +29,7 @@ from outofcluster._base.arguments import AnyArray, Array, check_choice, check_nu
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import target_array
 from outofcluster.metrics.base import Metric, OfModel, OfPredictions
-from outofcluster.metrics.facts import LOSSES, MetricFacts, known_facts
+from outofcluster.metrics.facts import FACTS, LOSSES, MetricFacts, known_facts
 from outofcluster.metrics.means import LOSS_FUNCTIONS, SKLEARN_MEANS, SKLEARN_RECORDS, Mean, brier, wrong_shape
 from outofcluster.metrics.predictions import single_column
 from outofcluster.metrics.ranking import AveragePrecision, Concordance, RocAuc, RocAucOfSeveral
@@ -130,8 +130,7 @@ def _named_mean(name: str, problem: _Problem) -> Mean:
     if of_probabilities:
         problem.need(("predict_proba",), f"loss {name!r}")
         problem.check_vector(f"loss {name!r}")
-    facts = known_facts(name)
-    assert facts is not None
+    facts = FACTS[name]
     mean = Mean(name, facts, LOSS_FUNCTIONS[name], "probabilities" if of_probabilities else None)
     if name == "brier" and len(set(target.tolist())) > 2:
         return replace(mean, facts=replace(facts, range=(0.0, 2.0)), function=brier)
@@ -299,8 +298,7 @@ def _of_name(name: str, problem: _Problem) -> Metric:
 
 def _own(name: str, problem: _Problem) -> Metric:
     """A metric that scikit-learn does not have."""
-    facts = known_facts(name)
-    assert facts is not None
+    facts = FACTS[name]
     if name == "concordance":
         if problem.target.dtype.kind not in "biuf" or not problem.is_vector:
             raise InputError(f"y must hold one number per record for {name}, got dtype {problem.target.dtype}.")

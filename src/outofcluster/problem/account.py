@@ -26,7 +26,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from outofcluster._base.arguments import AnyArray, Codes
+from outofcluster._base.arguments import AnyArray, Codes, missing_values
 from outofcluster._base.exceptions import InputError
 
 _ID_NAME = re.compile(
@@ -271,28 +271,18 @@ def _columns(X: Any) -> Iterator[tuple[str, AnyArray, int]]:
     if hasattr(X, "columns"):
         for index, name in enumerate(X.columns):
             values = np.asarray(X.iloc[:, index] if hasattr(X, "iloc") else X[name])
-            yield str(name), values, _missing(values)
+            yield str(name), values, int(missing_values(values).sum())
     elif isinstance(X, np.ndarray) and X.ndim == 2:
         for index, (column, missing) in enumerate(zip(X.T, _gaps(X), strict=True)):
             yield f"column {index}", column, missing
 
 
 def _gaps(X: AnyArray) -> list[int]:
-    """Missing values of every column. Numbers are read in the order of the rows, so that a file is read only once."""
-    if X.dtype.kind != "f":
-        return [_missing(column) for column in X.T]
+    """Missing values of every column, read in the order of the rows, so that a file is read only once."""
     gaps = np.zeros(X.shape[1], dtype=np.int64)
     for start in range(0, len(X), _ROWS_AT_ONCE):
-        gaps += np.isnan(X[start : start + _ROWS_AT_ONCE]).sum(axis=0)
+        gaps += missing_values(X[start : start + _ROWS_AT_ONCE]).sum(axis=0)
     return list(map(int, gaps))
-
-
-def _missing(values: AnyArray) -> int:
-    if values.dtype.kind in "fmM":
-        return int((values != values).sum())
-    if values.dtype.kind == "O":
-        return sum(value is None or value != value for value in values.tolist())
-    return 0
 
 
 def _codes(values: AnyArray) -> Codes:

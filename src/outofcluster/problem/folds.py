@@ -263,8 +263,7 @@ def some_records(rows: Rows, codes: Rows, most: int, rng: np.random.Generator) -
         return np.sort(rng.choice(rows, most, replace=False))
     order = rng.permutation(np.flatnonzero(sizes))
     kept = _marked(order[np.cumsum(sizes[order]) <= most], len(sizes))
-    chosen: Rows = rows[kept[codes[rows]]]
-    return chosen
+    return np.asarray(rows[kept[codes[rows]]])
 
 
 def renumbered(codes: Rows) -> tuple[Rows, Rows]:

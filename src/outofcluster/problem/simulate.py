@@ -207,9 +207,8 @@ def _new_names(names: list[Any], cut: Rows, kind: str) -> list[Any]:
         following = itertools.count(most + 1 if abs(most) < _LARGEST_LABEL else 0)
         return list(itertools.islice((number for number in following if number not in used), len(cut)))
     for c in cut:
-        number = 2
-        while (name := f"{names[c]} ({number})") in used:
-            number += 1
+        numbered = (f"{names[c]} ({number})" for number in itertools.count(2))
+        name = next(name for name in numbered if name not in used)
         used.add(name)
         fresh.append(name)
     return fresh
