@@ -190,7 +190,7 @@ def audit(
         reason=reason,
         rates=rates,
         reverse=read_validation_leakage(validation_leakage, model, task, rates.by_fold) if both_ways else 0.0,
-        curves=tuple(read_curve(curve, model, metric.range) for metric in task.metrics),
+        curves=tuple(read_curve(curve, model, metric.facts.loss_range) for metric in task.metrics),
         units=choose_units(units, [clusters[fold.validation] for fold in folds], trained),
         units_asked=units,
         confidence_level=level,
