@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 from abc import abstractmethod
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from outofcluster._base.text import element, fragment, printable, table
 from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.summary_parts import aligned
+from outofcluster.curves.base import Curve
 from outofcluster.metrics.facts import MetricFacts
 from outofcluster.sampling.store import CheckpointFiles
 

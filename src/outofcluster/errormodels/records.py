@@ -52,13 +52,7 @@ from outofcluster.sampling.levels import (
     rated_fractions,
     unmixed_fractions,
 )
-from outofcluster.sampling.resamplers import (
-    DrawRecords,
-    RatioWeights,
-    RecordWeights,
-    WeighRecords,
-    sides_of,
-)
+from outofcluster.sampling.resamplers import DrawRecords, RatioWeights, RecordWeights, WeighRecords, sides_of
 from outofcluster.sampling.run import Run, check_split
 
 # AUC above one half from which on the discriminator adds to probabilities of records all that it can, and how much.
