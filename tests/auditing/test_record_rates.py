@@ -6,7 +6,7 @@ from sklearn.linear_model import Ridge
 
 import outofcluster as ooc
 from outofcluster.errormodels.records import rate_check
-from outofcluster.evidence.suspects import RateCheck
+from outofcluster.evidence.sides import RateCheck
 from outofcluster.leakage.data import DataRate, check_record_rates, informed_rates, rate_of_records
 from outofcluster.sampling.audit_samples import UNMIXED
 from outofcluster.sampling.resamplers import RecordWeights
