@@ -667,10 +667,8 @@ def _curve(rng: RNG) -> tuple[str, Any]:
         "CompletelyMonotoneCurve": lambda: ooc.CompletelyMonotoneCurve(share(4.0, 1.0, 1.5, 100.0, 0.5, 1e300)),
         "LeastSquaresCurve": ooc.LeastSquaresCurve,
         "SketchCurve": lambda: ooc.SketchCurve(
-            n_groups=share(7, 1, 2, 3, 50, 10**7, 0), grouping=share("adjacent", "adjacent", "medoid"),
-            columns=share("sum", "representative"), penalty=share(0.1, 0.0, 10.0, 1e-9, 1e9, -1.0),
-            monotone=share(True, False), first_alone=share(True, False), row_sketch=share(None, None, 3, 1, 100),
-            random_state=share(None, 0, 3),
+            n_groups=share(7, 1, 2, 3, 50, 10**7, 0), penalty=share(0.1, 0.0, 10.0, 1e-9, 1e9, -1.0),
+            monotone=share(True, False), first_alone=share(True, False),
         ),
         "TrendFilterCurve": lambda: ooc.TrendFilterCurve(
             order=share(2, 3, 4, 1), penalty=share(None, 0.0, 0.1, 1e-8, 1e8, -1.0), monotone=share(True, False),

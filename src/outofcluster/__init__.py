@@ -14,20 +14,15 @@ from outofcluster.auditing.comparison import Comparison, Difference, compare
 from outofcluster.auditing.effect_test import LeakageTest, leakage_test
 from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.result import Audit
-from outofcluster.auditing.run import audit
-from outofcluster.auditing.scores import corrected_cross_validate
+from outofcluster.auditing.run import audit, corrected_cross_validate
 from outofcluster.auditing.summary import Summary
 from outofcluster.auditing.sweep import Sweep, sweep
-from outofcluster.curves import (
-    AutoCurve,
-    BasisCurve,
-    CompletelyMonotoneCurve,
-    LeastSquaresCurve,
-    PolynomialCurve,
-    SketchCurve,
-    TrendFilterCurve,
-)
+from outofcluster.curves.auto import AutoCurve
+from outofcluster.curves.monotone import CompletelyMonotoneCurve
 from outofcluster.curves.operator import BinomialOperator
+from outofcluster.curves.paper.basis import BasisCurve, LeastSquaresCurve, PolynomialCurve
+from outofcluster.curves.paper.sketch import SketchCurve
+from outofcluster.curves.paper.trend_filter import TrendFilterCurve
 from outofcluster.curves.shape import ShapeDiagnosis, diagnose_curve, diagnose_points
 from outofcluster.inference.estimates import Estimate, Sensitivity, SensitivitySurface
 from outofcluster.leakage.linkage import capture_recapture

@@ -12,7 +12,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 import outofcluster as ooc
 from outofcluster._base.exceptions import InputError
 from outofcluster.auditing.checks import CHECKS, CODES
-from outofcluster.auditing.checks.base import Remark, check
+from outofcluster.auditing.findings import Remark, check
 from outofcluster.problem.account import TableAccount
 
 rng = np.random.default_rng(0)

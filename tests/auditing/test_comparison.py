@@ -13,7 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 import outofcluster as ooc
 from outofcluster._base.exceptions import FitError, InputError
 from outofcluster.auditing.comparison import chance_of_change
-from outofcluster.auditing.options import AuditOptions
+from outofcluster.auditing.several import AuditOptions
 from outofcluster.inference.estimates import chance_in_words
 
 rng = np.random.default_rng(0)

@@ -36,11 +36,11 @@ def test_leaving_one_group_out_gives_the_folds_of_scikit_learn():
 
 def test_a_fold_without_some_records_trains_on_the_others():
     left_out = np.arange(6) == 2
-    for fold in (Fold(0, np.array([5, 2, 0, 1]), np.array([3, 4])), Fold.holding_out(0, np.array([3, 4]), 6)):
+    for fold in (Fold(0, np.array([5, 2, 0, 1]), np.array([3, 4])), Fold(0, 6, np.array([3, 4]))):
         less = fold.without(left_out)
         assert sorted(less.train) == [0, 1, 5]
         assert less.n_train == 3
-    assert fold.once("sum", lambda: fold.train.sum()) == fold.once("sum", lambda: -1) == 8
+    assert fold.shared("sum", lambda: fold.train.sum()) == fold.shared("sum", lambda: -1) == 8
 
 
 def test_codes_are_numbered_again_as_numpy_does_it():

@@ -279,7 +279,7 @@ def test_what_may_be_meant_is_said_before_any_fit(main_of, folder, frame, monkey
     words, columns, sentence = SAID[name]
 
     def begin(problem, *_):
-        task = SimpleNamespace(estimator=problem.estimator)
+        task = SimpleNamespace(printed=str(problem.estimator))
         monkeypatch.setattr(Beginning, "seconds_per_fit", lambda _: 0.0)
         announce(lambda: Beginning(task, None, None, 1))
         raise KeyboardInterrupt

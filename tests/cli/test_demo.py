@@ -10,7 +10,6 @@ import pytest
 
 from outofcluster.auditing.summary import Summary
 from outofcluster.cli.demo import run_demo
-from outofcluster.present.report import headline
 
 
 @pytest.fixture
@@ -30,7 +29,7 @@ def test_the_demonstration_tells_the_whole_story(run, folder):
         "The linkage left",
         "60 patients were looked up by hand",
         f"shows {100 * summary.naive.value:.1f} % wrong predictions",
-        headline(summary),
+        summary.headline,
         f"the truth {numbers['truth']:.4f}",
         f"{summary.corrected.interval[0]:.4f} to {summary.corrected.interval[1]:.4f}",
         f"optimism {summary.optimism.value:.4f} {summary.optimism.interval[0]:.4f} to",
@@ -39,7 +38,7 @@ def test_the_demonstration_tells_the_whole_story(run, folder):
     ):
         assert words in said, words
     report = (folder / "report.html").read_text(encoding="utf-8")
-    assert headline(summary) in report
+    assert summary.headline in report
     assert f"{numbers['truth']:.4f}, of models without leaked records" in report
     assert len(report.encode()) < 200_000
     assert max(map(len, out.splitlines())) <= 100

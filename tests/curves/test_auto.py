@@ -204,7 +204,7 @@ def dense(means, levels, b, n, errors):
 
 def test_several_sizes_against_one_dense_problem():
     """Every shape's height, share and variance, by linear algebra that knows nothing of a filter."""
-    from outofcluster.curves.average import falls, log_prior
+    from outofcluster.curves.average import LOG_PRIOR, falls
 
     levels, b, n, errors = several(steep, np.random.default_rng(3).standard_normal(15))
     curve = ooc.AutoCurve().fit_points(levels, b, n, standard_errors=errors)
@@ -213,7 +213,7 @@ def test_several_sizes_against_one_dense_problem():
         for level, size in zip(levels, n, strict=True)
     ]
     scores, optimism = [], []
-    for prior, mean in zip(log_prior(), np.transpose(means), strict=True):
+    for prior, mean in zip(LOG_PRIOR, np.transpose(means), strict=True):
         height, score, variance = dense(mean, levels, b, n, errors)
         lowest, highest = mean[n == 100][[0, -1]]
         caution = prior - 3 * np.log((1 - highest) / (lowest - highest))

@@ -1,4 +1,4 @@
-"""The sketch: groups, their columns, Theorem 5.2, and the row sketch."""
+"""The sketch: groups, their columns, and Theorem 5.2."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 import outofcluster as ooc
 from outofcluster._base.exceptions import InputError
-from outofcluster.curves.paper.sketch import adjacent_groups
+from outofcluster.curves.paper.sketch import Groups
 from references import cvxpy_trend
 
 p = np.linspace(0.1, 1, 20)
@@ -24,12 +24,12 @@ def explicit(curve, n, size):
 @given(st.integers(1, 10**9), st.integers(1, 40), st.booleans())
 def test_adjacent_groups_partition_the_positions_evenly(n, n_groups, alone):
     n_groups = min(n_groups, n)
-    groups = adjacent_groups(n, n_groups, alone)
+    groups = Groups.of_equal_size(n, n_groups, alone)
     assert groups.sizes.sum() == n + 1
     assert len(groups.sizes) == n_groups + alone
     assert not alone or groups.sizes[0] == 1
     assert np.ptp(groups.sizes[int(alone) :]) <= 1
-    assert (groups.of(groups.representative) == np.arange(len(groups.sizes))).all()
+    assert (groups.of(groups.edges[:-1]) == np.arange(len(groups.sizes))).all()
     assert groups.of(np.array([0, n])).tolist() == [0, len(groups.sizes) - 1]
 
 
@@ -40,17 +40,11 @@ def test_sums_equal_explicit_sums(n, alone):
     np.testing.assert_allclose(curve.sketch_, explicit(curve, n, 7 + alone), atol=1e-12)
 
 
-def test_representatives_are_middle_columns_times_their_groups_sizes():
-    curve = ooc.SketchCurve(n_groups=4, columns="representative").fit_points(p, b, 40)
-    A = binom.pmf(np.arange(41), 40, p[:, None])
-    np.testing.assert_allclose(curve.sketch_, A[:, [0, 5, 15, 25, 35]] * [1, 10, 10, 10, 10], atol=1e-12)
-
-
 @pytest.mark.parametrize("penalty", [0.01, 0.1, 10.0])
 @pytest.mark.parametrize("monotone", [True, False])
 def test_the_minimum_is_cvxpys(penalty, monotone):
     curve = ooc.SketchCurve(n_groups=6, penalty=penalty, monotone=monotone, first_alone=False).fit_points(p, b, 100)
-    z = curve.values(curve.groups_.representative)
+    z = curve.values(curve.groups_.edges[:-1])
     S = explicit(curve, 100, 6)
     value = lambda x: np.linalg.norm(S @ x - b) + penalty * np.linalg.norm(np.diff(x, 2))  # noqa: E731
     assert value(z) <= value(cvxpy_trend(S, b, 2, penalty, monotone)) * (1 + 1e-6)
@@ -71,16 +65,14 @@ def test_the_estimate_settles_as_n_grows():
     assert small == pytest.approx(large, abs=1e-4)
 
 
-@given(
-    st.lists(st.floats(0, 1), min_size=13, max_size=13), st.sampled_from(["sum", "representative"]), st.integers(2, 8)
-)
-def test_theorem_5_2_bounds_the_error(steps, columns, n_groups):
+@given(st.lists(st.floats(0, 1), min_size=13, max_size=13), st.integers(2, 8))
+def test_theorem_5_2_bounds_the_error(steps, n_groups):
     """Exact losses of a decreasing curve, least squares: the bound holds, with the true e_0."""
     e = np.cumsum(steps[::-1])[::-1]
     n = 12
     levels = np.linspace(0.02, 1, 15)
     losses = binom.pmf(np.arange(n + 1), n, levels[:, None]) @ e
-    curve = ooc.SketchCurve(n_groups=n_groups, columns=columns, penalty=0, monotone=False).fit_points(levels, losses, n)
+    curve = ooc.SketchCurve(n_groups=n_groups, penalty=0, monotone=False).fit_points(levels, losses, n)
     assert abs(curve.e0_ - e[0]) <= curve.error_factor_ * e[0] + 1e-8
     assert curve.error_bound_ == pytest.approx(curve.error_factor_ * abs(curve.e0_))
 
@@ -105,7 +97,7 @@ def test_the_radius_from_a_few_columns_is_that_of_all():
         ).max()
         for a in range(0, 40_000, 5000)
     )
-    assert groups.radius(ooc.BinomialOperator(p[:-1], n), curve.sketch_) == pytest.approx(every, rel=1e-3)
+    assert curve._fitted().radius == pytest.approx(every, rel=1e-3)
 
 
 def test_where_the_theorem_does_not_apply_the_bound_is_infinite():
@@ -119,50 +111,14 @@ def test_linear_without_penalty_and_shape():
     assert ooc.SketchCurve(n_groups=3, penalty=0).fit_points(p, b, 15).influence_ is None
 
 
-def test_medoids_group_similar_columns():
-    pytest.importorskip("kmedoids")
-    curve = ooc.SketchCurve(n_groups=5, grouping="medoid").fit_points(p, b, 60)
-    np.testing.assert_allclose(curve.sketch_, explicit(curve, 60, 6), atol=1e-12)
-    again = ooc.SketchCurve(n_groups=5, grouping="medoid").fit_points(p, b, 60)
-    assert again.e0_ == curve.e0_
-    medoid = ooc.SketchCurve(n_groups=5, grouping="medoid", columns="representative").fit_points(p, b, 60)
-    adjacent = ooc.SketchCurve(n_groups=5, columns="representative").fit_points(p, b, 60)
-    A = binom.pmf(np.arange(61), 60, p[:, None])
-    spread = [
-        sum(np.linalg.norm(A[:, j] - A[:, c.groups_.representative[c.groups_.of(j)]]) for j in range(61))
-        for c in (medoid, adjacent)
-    ]
-    assert spread[0] <= spread[1]
-
-
-def test_medoids_without_their_extra(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "kmedoids", None)
-    with pytest.raises(ImportError, match=r"needs kmedoids: pip install 'outofcluster\[medoids\]'"):
-        ooc.SketchCurve(grouping="medoid").fit_points(p, b, 60)
-
-
-def test_row_sketch_is_reproducible_and_near_the_full_fit():
-    levels = np.linspace(0.1, 1, 400)
-    losses = 0.2 + 0.1 * np.exp(-3 * levels)
-    full = ooc.SketchCurve().fit_points(levels, losses, 100).e0_
-    some = [ooc.SketchCurve(row_sketch=100, random_state=s).fit_points(levels, losses, 100).e0_ for s in (1, 1, 2)]
-    assert some[0] == some[1] != some[2]
-    assert some[0] == pytest.approx(full, abs=0.02)
-
-
 @pytest.mark.parametrize(
     ("options", "n", "message"),
     [
         ({"n_groups": 0}, 10, "n_groups must be a whole number at least 1, got 0"),
         ({"n_groups": 11}, 10, "n_groups must be at most n = 10, got 11"),
         ({"n_groups": 10**7}, 10**12, "n_groups must be at most 200000 for 20 levels, got 10000000"),
-        ({"grouping": "ward"}, 10, "grouping must be 'adjacent' or 'medoid', got 'ward'"),
-        ({"columns": "mean"}, 10, "columns must be 'sum' or 'representative', got 'mean'"),
         ({"penalty": -0.1}, 10, "penalty must be a finite number at least 0, got -0.1"),
         ({"n_groups": 1}, 10, "penalty must be 0 with fewer than 3 groups"),
-        ({"grouping": "medoid"}, 10**6, "n must be at most 5000 for grouping='medoid'"),
-        ({"row_sketch": 3}, 100, "row_sketch must be a whole number between 8 and 20, got 3"),
-        ({"row_sketch": 9, "random_state": {}}, 100, "random_state must be a whole number at least 0, got {}"),
         (
             {"penalty": 0},
             10**9,

@@ -8,7 +8,6 @@ from scipy.stats import binom
 
 import outofcluster as ooc
 from outofcluster._base.exceptions import InputError, SolverError
-from outofcluster.curves.paper import solvers
 from outofcluster.curves.paper.solvers import minimise_norms_bounded, minimise_norms_conic, minimise_norms_free
 from references import cvxpy_chained, cvxpy_trend
 
@@ -187,12 +186,14 @@ def test_too_few_levels_and_negative_losses():
 def test_a_solver_that_does_not_converge_raises_with_its_status(monkeypatch):
     import clarabel
 
-    def hurried(_):
-        settings = clarabel.DefaultSettings()
-        settings.verbose, settings.max_iter = False, 2
+    usual = clarabel.DefaultSettings
+
+    def hurried():
+        settings = usual()
+        settings.max_iter = 2
         return settings
 
-    monkeypatch.setattr(solvers, "_settings", hurried)
+    monkeypatch.setattr(clarabel, "DefaultSettings", hurried)
     p, b = losses(10)
     with pytest.raises(SolverError, match=r"The trend filter did not converge: Clarabel did not converge: status Max"):
         ooc.TrendFilterCurve().fit_points(p, b, 10**6)

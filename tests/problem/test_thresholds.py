@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 from outofcluster._base.exceptions import InputError
-from outofcluster.problem.columns import read_clusterings
 from outofcluster.problem.folds import ClusterSizes
+from outofcluster.problem.problem import read_clusterings
 
 LOOSE, TIGHT = [0, 0, 0, 1, 1], ["a", "a", "b", "c", "d"]
 

@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from outofcluster._base import threads as memory
 from outofcluster._base.rows import bytes_per_row
+from outofcluster.problem.problem import Task
 from outofcluster.sampling.fitting import fit_clone
 
 RNG = np.random.default_rng(0)
@@ -36,7 +37,7 @@ def test_models_that_overwrite_their_rows_are_the_same_to_the_bit(model, order, 
     target = Y > 0 if isinstance(model, RidgeClassifier) else Y
     before, weight = records.copy(), RNG.random(200)
     for params in ({}, {"sample_weight": weight}):
-        own = fit_clone(model, records, target, ROWS, params, np.random.default_rng(0))
+        own = fit_clone(Task.check(model, records, target, params=params), ROWS, np.random.default_rng(0))
         taken = {name: value[ROWS] for name, value in params.items()}
         plain = clone(model).fit(records.take(ROWS, axis=0), target[ROWS], **taken)
         np.testing.assert_array_equal(own.coef_, plain.coef_)
@@ -46,8 +47,8 @@ def test_models_that_overwrite_their_rows_are_the_same_to_the_bit(model, order, 
 
 
 def test_only_scikit_learns_own_linear_models_overwrite():
-    assert fit_clone(Watched(), X, Y, ROWS, {}, np.random.default_rng(0)).copies_
-    fitted = fit_clone(make_pipeline(StandardScaler(), Watched()), X, Y, ROWS, {}, np.random.default_rng(0))
+    assert fit_clone(Task.check(Watched(), X, Y), ROWS, np.random.default_rng(0)).copies_
+    fitted = fit_clone(Task.check(make_pipeline(StandardScaler(), Watched()), X, Y), ROWS, np.random.default_rng(0))
     assert fitted[-1].copies_
 
 
@@ -56,7 +57,7 @@ def test_linear_models_overwrite_the_copy_that_they_are_given(monkeypatch):
     seen = []
     fit = Ridge.fit
     monkeypatch.setattr(Ridge, "fit", lambda self, X, *rest, **named: (seen.append(X), fit(self, X, *rest, **named))[1])
-    fit_clone(Ridge(), X, Y, ROWS, {}, np.random.default_rng(0))
+    fit_clone(Task.check(Ridge(), X, Y), ROWS, np.random.default_rng(0))
     assert abs(seen[0].mean()) < 1e-9 < abs(X[ROWS].mean())
 
 

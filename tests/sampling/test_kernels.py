@@ -19,7 +19,7 @@ from sklearn.svm import LinearSVC
 
 import outofcluster as ooc
 from outofcluster._base.exceptions import InputError
-from outofcluster.sampling.kernels import Kernel, Units, draw_records, find_kernel, worth_compiling
+from outofcluster.sampling.kernels.kernel import Kernel, Units, draw_records, find_kernel, worth_compiling
 from outofcluster.sampling.kernels.replicate import Problem, draw, fill_uniforms, make_work
 
 KEY = np.array([0x243F6A8885A308D3, 2**64 - 5], np.uint64)
@@ -437,7 +437,7 @@ def test_arrays_shared_between_processes_are_read_only():
 
 
 def test_looking_for_a_kernel_does_not_import_the_compiler():
-    code = "import sys, outofcluster.sampling.kernels as k; k.find_kernel(None, '', classifier=True)"
+    code = "import sys, outofcluster.sampling.kernels.kernel as k; k.find_kernel(None, '', classifier=True)"
     code += "; print('numba' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"
@@ -445,12 +445,12 @@ def test_looking_for_a_kernel_does_not_import_the_compiler():
 
 @pytest.mark.parametrize("model", ["squared_hinge", "logistic", "least_squares"])
 def test_a_kernel_is_worth_compiling_for_long_jobs_only(model):
-    """A default audit of 1,000 records is too short; more fits, or larger ones, never make a job too short."""
-    assert not worth_compiling(model, 3000, 800, 12)
+    """A default audit never compiles, whatever its fits take; more fits, or larger ones, never make a job too short."""
+    assert not worth_compiling(model, 4000, 10**6, 100)
     assert worth_compiling(model, 60_000, 100, 12)
     worth = [worth_compiling(model, n_fits, 100, 12) for n_fits in range(0, 60_001, 1000)]
     assert worth == sorted(worth)
-    assert worth_compiling(model, 3000, 10**6, 100)
+    assert worth_compiling(model, 4001, 10**6, 100)
 
 
 # --- kept code is only a saving of time ----------------------------------------------------------------
@@ -554,7 +554,7 @@ import sys
 sys.modules["numba"] = None
 import numpy as np
 import outofcluster as ooc
-from outofcluster.sampling.run import package_versions
+from outofcluster.sampling.engine import package_versions
 from sklearn.linear_model import LogisticRegression
 
 rng = np.random.default_rng(0)

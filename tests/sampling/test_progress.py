@@ -36,7 +36,7 @@ def test_shows_rate_and_remaining_time():
         progress._bar.get_time = lambda: clock[0]
         for task in progress._bar.tasks:
             task._get_time = progress._bar.get_time
-        progress.found(200)
+        progress.skip(200)
         for _ in range(5):
             clock[0] += 1
             progress.add(80)

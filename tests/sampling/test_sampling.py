@@ -240,14 +240,13 @@ def test_enough_of_the_validation_rows_stays_unused():
 
 
 def test_blocks_are_independent_of_each_other():
-    from outofcluster.metrics.resolve import resolve_loss
+    from outofcluster.problem.problem import Task
     from outofcluster.sampling.fitting import run_blocks
 
     units = [(Units(np.arange(len(rows)), np.ones(len(rows), dtype=int)),) for rows in (train, validation)]
-    problem = Workload(
-        Ridge(), X, continuous, train, validation, DrawRecords(40, 80, 40), resolve_loss(None, Ridge(), continuous),
-        False, {}, np.array([1, 2], dtype=np.uint64), *units, None,
-    )  # fmt: skip
+    key = np.array([1, 2], dtype=np.uint64)
+    task = Task.check(Ridge(), X, continuous)
+    problem = Workload(task, train, validation, DrawRecords(40, 80, 40), key, *units, None)
     whole = run_blocks(problem, [Block(1, 0.3, 0, 6)])[0]
     pieces = run_blocks(problem, [Block(1, 0.3, 0, 2), Block(1, 0.3, 2, 4)])
     assert whole.losses[0].tolist() == [*pieces[0].losses[0], *pieces[1].losses[0]]

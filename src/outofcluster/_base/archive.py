@@ -50,32 +50,34 @@ def write_archive(path: str | os.PathLike[str], kind: str, format_number: int, v
 
 def read_archive(path: str | os.PathLike[str], kind: str, format_number: int, type_read: type[Kind]) -> Kind:
     """The dataclass that `write_archive` wrote."""
-    must = f"path must be a file of {kind}"
     check_path("path", path)
+
+    def refusal(reason: str, wanted: str = "") -> InputError:
+        return InputError(f"path must be a file of {kind}{wanted}, got {shown_path(path)}, which {reason}.")
+
     try:
         with zipfile.ZipFile(path) as file:
             entries = {name: file.read(name) for name in file.namelist()}
     except FileNotFoundError:
-        raise InputError(f"{must}, got {shown_path(path)}, which does not exist.") from None
+        raise refusal("does not exist") from None
     except (OSError, zipfile.BadZipFile, EOFError, ValueError, RuntimeError, NotImplementedError, zlib.error):
-        raise InputError(f"{must}, got {shown_path(path)}, which is not one or was cut short.") from None
+        raise refusal("is not one or was cut short") from None
     digest = entries.pop(_DIGEST, b"").decode(errors="replace")
     if _ABOUT not in entries or not digest:
-        raise InputError(f"{must}, got {shown_path(path)}, which is not one.")
+        raise refusal("is not one")
     if digest != _digest(entries):
-        raise InputError(f"{must} as it was written, got {shown_path(path)}, which was altered.")
+        raise refusal("was altered", " as it was written")
     try:
         head = json.loads(entries.pop(_ABOUT))
         if head["kind"] != kind:
-            raise InputError(f"{must}, got {shown_path(path)}, which is a file of {head['kind']}.")
+            raise refusal(f"is a file of {head['kind']}")
         if head["format"] != format_number:
-            has = f"which has format {head['format']!r}"
-            raise InputError(f"{must} of format {format_number}, got {shown_path(path)}, {has}.")
+            raise refusal(f"has format {head['format']!r}", f" of format {format_number}")
         return from_arrays(type_read, head["about"], _arrays(head["arrays"], entries[_NUMBERS]))
     except InputError:
         raise
     except Exception:  # The digest is right and the content is not: somebody made it so.
-        raise InputError(f"{must}, got {shown_path(path)}, which is not one.") from None
+        raise refusal("is not one") from None
 
 
 def _stored(array: NDArray[Any]) -> NDArray[Any]:

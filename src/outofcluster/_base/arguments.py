@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from outofcluster._base.exceptions import InputError, one_line
 
 Array = NDArray[np.floating[Any]]
+Codes = NDArray[np.int64]
 
 # Losses beyond this would overflow where variances of variances are computed, that is, in their fourth power.
 LARGEST = 1e70
@@ -40,9 +41,8 @@ def check_numbers(name: str, values: Any) -> Array:
         raise InputError(f"{wanted} without a mask, got a masked array; leave out or fill what is masked.")
     try:
         array = np.asarray(values)
-        if array.dtype.kind == "O" and any(isinstance(value, str | bytes | bool | np.bool_) for value in array.flat):
-            raise TypeError
-        if array.dtype.kind not in "iufO":
+        objects = array.flat if array.dtype.kind == "O" else ()
+        if array.dtype.kind not in "iufO" or any(isinstance(one, str | bytes | bool | np.bool_) for one in objects):
             raise TypeError
         return array.astype(float, copy=False)
     except Exception:  # Whatever an object does that is asked for its numbers.
@@ -152,17 +152,16 @@ def first_missing(values: Any, *, infinite: bool = False) -> int | None:
         missing = ~np.isfinite(array) if infinite else np.isnan(array)
     elif array.dtype.kind in "mM":
         missing = np.isnat(array)
-    elif array.dtype.kind == "O" and array.size:
-        missing = np.asarray(np.frompyfunc(_is_missing, 1, 1)(array)).astype(bool)
+    elif array.dtype.kind == "O":
+        missing = np.asarray(np.frompyfunc(is_missing, 1, 1)(array)).astype(bool)
     else:
         return None
-    if missing.size == 0:
-        return None
-    rows = np.flatnonzero(missing.reshape(len(missing), -1).any(axis=1) if missing.ndim else missing)
+    rows = np.nonzero(np.atleast_1d(missing))[0]
     return int(rows[0]) if len(rows) else None
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, NaT or the NA of pandas."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, float | np.floating) and bool(value != value)

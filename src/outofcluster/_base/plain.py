@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from outofcluster._base.arguments import Array, short
 from outofcluster._base.exceptions import InputError, MissingExtraError, one_line
+from outofcluster._base.version import __version__
 
 Kind = TypeVar("Kind")
 Arrays = Mapping[str, NDArray[Any]]
@@ -118,16 +119,13 @@ def _read_fields(kind: Any, data: Any, arrays: Arrays | None) -> Any:
     return value.__read__() if hasattr(kind, "__read__") else value
 
 
-@cache
-def _hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind, include_extras=True)
+_hints = cache(partial(get_type_hints, include_extras=True))
 
 
 def _read_tuple(hints: tuple[Any, ...], data: Any, arrays: Arrays | None) -> tuple[Any, ...]:
     if not isinstance(data, list | tuple):
         raise TypeError(f"{short(data)} is not a list")
-    if hints[-1] is Ellipsis:
-        hints = hints[:1] * len(data)
+    hints = hints[:1] * len(data) if hints[-1] is Ellipsis else hints
     if len(data) != len(hints):
         raise ValueError(f"a list must have {len(hints)} values, and has {len(data)}")
     return tuple(_read(hint, part, arrays) for hint, part in zip(hints, data, strict=True))
@@ -177,35 +175,8 @@ KnownChance = Annotated[Finite, _within_one]
 Matrix = Annotated[Array, _has_rows]
 
 
-def _read_json(written: Any) -> dict[str, Any]:
-    """The object that a text in JSON holds, as a dict."""
-    try:
-        data = json.loads(written, parse_constant=_not_strict)
-    except (TypeError, ValueError, RecursionError) as error:
-        reason = one_line(error, 120).rstrip(".")
-        raise InputError(f"text must be JSON as to_json writes it, but it cannot be read: {reason}.") from None
-    if not isinstance(data, dict):
-        raise InputError(f"text must be JSON as to_json writes it, an object, got a {type(data).__name__}.")
-    return data
-
-
 def _not_strict(token: str) -> Any:
     raise ValueError(f"{token} is not JSON")
-
-
-def _check_schema(data: Any, known: int) -> None:
-    """Refuse data of another schema in a message that names the versions."""
-    from outofcluster._base.version import __version__
-
-    if not isinstance(data, Mapping):
-        raise InputError(f"data must be a dict as to_dict gives it, got {type(data).__name__}.")
-    schema = data.get("schema")
-    if type(schema) is not int or schema != known:
-        version = data.get("version")
-        by = f"written by outofcluster {one_line(version, 60)}" if isinstance(version, str) else "of unknown origin"
-        raise InputError(
-            f"data must follow schema {known}, as outofcluster {__version__} does, got {short(schema)}, {by}."
-        )
 
 
 @contextmanager
@@ -304,7 +275,13 @@ class JsonData(PlainData, what=""):
         object of this class
             An equal one.
         """
-        _check_schema(data, cls._schema)
+        if not isinstance(data, Mapping):
+            raise InputError(f"data must be a dict as to_dict gives it, got {type(data).__name__}.")
+        schema, version = data.get("schema"), data.get("version")
+        if type(schema) is not int or schema != cls._schema:
+            known = f"schema {cls._schema}, as outofcluster {__version__} does"
+            by = f"written by outofcluster {one_line(version, 60)}" if isinstance(version, str) else "of unknown origin"
+            raise InputError(f"data must follow {known}, got {short(schema)}, {by}.")
         return super().from_dict(data)
 
     @classmethod
@@ -321,7 +298,14 @@ class JsonData(PlainData, what=""):
         object of this class
             An equal one.
         """
-        return cls.from_dict(_read_json(written))
+        try:
+            data = json.loads(written, parse_constant=_not_strict)
+        except (TypeError, ValueError, RecursionError) as error:
+            reason = one_line(error, 120).rstrip(".")
+            raise InputError(f"text must be JSON as to_json writes it, but it cannot be read: {reason}.") from None
+        if not isinstance(data, dict):
+            raise InputError(f"text must be JSON as to_json writes it, an object, got a {type(data).__name__}.")
+        return cls.from_dict(data)
 
 
 def data_frame(columns: Any, *, asked: str = "to_frame()") -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from outofcluster._base.arguments import refuse_unhashable, short
+from outofcluster._base.arguments import Codes, refuse_unhashable, short
 from outofcluster._base.exceptions import InputError
 
 
@@ -28,9 +28,8 @@ def n_rows(name: str, data: Any) -> int:
             raise TypeError
         return len(data)
     except Exception:
-        raise InputError(
-            f"{name} must be an array or a data frame with one row per record, got {short(data)}."
-        ) from None
+        must = f"{name} must be an array or a data frame with one row per record"
+        raise InputError(f"{must}, got {short(data)}.") from None
 
 
 def is_plain_array(data: Any) -> bool:
@@ -67,9 +66,8 @@ _WITH_ROWS = ("csr", "csc")
 def refuse_masked(name: str, data: Any) -> None:
     """Refuse a masked array, whose mask would be lost on the way to a model."""
     if isinstance(data, np.ma.MaskedArray):
-        raise InputError(
-            f"{name} must be an array without a mask, got a masked array; fill what is masked or leave it out."
-        )
+        got = "a masked array; fill what is masked or leave it out"
+        raise InputError(f"{name} must be an array without a mask, got {got}.")
 
 
 def check_records(X: Any) -> Any:
@@ -137,8 +135,6 @@ def check_same_order(**named: Any) -> None:
                 f"order; use {name}.loc[{first}.index], or {name}.to_numpy() if its rows are in order already."
             )
 
-
-Codes = NDArray[np.int64]
 
 # Records from which counting is faster than comparing.
 _MANY = 5000

@@ -40,10 +40,9 @@ class _Limit:
 
     def leave(self) -> None:
         self._calls -= 1
-        if self._calls == 0 and self._limit is not None:
-            limit, self._limit = self._limit, None
+        if self._calls == 0:
             _free_control()
-            limit.restore_original_limits()
+            self._limit.restore_original_limits()
             _free_control()
 
 
@@ -82,8 +81,7 @@ def _controllers() -> dict[str, Any]:
         from threadpoolctl import ThreadpoolController
 
         every = ThreadpoolController()
-        by_kind = {kind: every.select(user_api=kind) for kind in ("blas", "openmp")}
-        _libraries = (len(sys.modules), by_kind)
+        _libraries = len(sys.modules), {kind: every.select(user_api=kind) for kind in ("blas", "openmp")}
     return _libraries[1]
 
 

@@ -11,65 +11,20 @@ from outofcluster._base.arguments import check_choice, check_number, short
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import check_same_order
 from outofcluster.curves.base import Curve
-from outofcluster.errormodels.base import Choices, ErrorModel
-from outofcluster.errormodels.choose import choose_error_model
-from outofcluster.errormodels.two_way import check_both, read_validation_leakage
+from outofcluster.errormodels.base import ErrorModel
 from outofcluster.problem.folds import Fold, Rows, count_clusters
 from outofcluster.problem.problem import Task
 from outofcluster.sampling.audit_samples import AuditSamples
-from outofcluster.sampling.run import UnitKind, check_kernel
+from outofcluster.sampling.run import UnitKind
 
 _LEAST_CLUSTERS = 10
 
 
-def read_choices(
-    task: Task,
-    folds: Sequence[Fold],
-    *,
-    leakage: Any,
-    validation_leakage: Any,
-    error_model: Any,
-    curve: Any,
-    units: Any,
-    n_fits: Any,
-    n_train: Any,
-    unmix: Any,
-    confidence_level: Any,
-    mute: tuple[str, ...],
-    kernel: Any,
-) -> Choices:
-    """The options of an audit, checked against its problem."""
-    assert task.clusters is not None
+def check_order(task: Task, leakage: Any) -> None:
+    """Refuse rates of records whose order is not that of the records."""
     # A frame has one row per fold, and the records in its columns.
     by_record = hasattr(leakage, "columns") and hasattr(leakage, "T")
     check_same_order(X=task.X, y=task.y, **({"leakage.T": leakage.T} if by_record else {"leakage": leakage}))
-    level = read_confidence(confidence_level)
-    both_ways = validation_leakage is not None
-    model, reason = choose_error_model(error_model, leakage, folds, task.clusters, both_ways=both_ways)
-    rates = read_rates(leakage, model, folds, task.n_records)
-    reverse = 0.0
-    if both_ways:
-        reverse = read_validation_leakage(validation_leakage, model, task)
-        check_both(reverse, rates.by_fold)
-    trained = [count_clusters(task.clusters[fold.train]) for fold in folds]
-    classifier = _read_unmix(unmix)
-    check_kernel(kernel)
-    return Choices(
-        model=model,
-        reason=reason,
-        rates=rates,
-        reverse=reverse,
-        curves=tuple(read_curve(curve, model, metric.range) for metric in task.losses),
-        units=choose_units(units, [task.clusters[fold.validation] for fold in folds], trained),
-        units_asked=units,
-        confidence_level=level,
-        mute=mute,
-        n_fits=n_fits,
-        n_train=n_train,
-        unmix=unmix is not False,
-        classifier=classifier,
-        kernel=kernel,
-    )
 
 
 def read_rates(leakage: Any, model: ErrorModel, folds: Sequence[Fold], n_records: int) -> Any:
@@ -98,7 +53,7 @@ def read_curve(curve: Any, model: ErrorModel, loss_range: tuple[float, float]) -
     return model.default_curve().within(loss_range)
 
 
-def _read_unmix(unmix: Any) -> Any:
+def read_classifier(unmix: Any) -> Any:
     """The classifier that tells the sides of a split apart, None for the package's own."""
     if unmix is False or (isinstance(unmix, str) and unmix == "auto") or unmix is True:
         return None

@@ -40,17 +40,16 @@ from scipy.special import ndtr
 from outofcluster._base.arguments import Array, short, shown
 from outofcluster._base.exceptions import FitError, InputError
 from outofcluster._base.plain import data_frame, plain
-from outofcluster.auditing.options import AuditOptions, check_options, checkpoint_of_part, common_seed
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit
-from outofcluster.auditing.several import SeveralAudits, value_and_ends
+from outofcluster.auditing.several import AuditOptions, SeveralAudits, check_options, checkpoint_of_part, common_seed
 from outofcluster.auditing.solution import first_crossing
+from outofcluster.auditing.summary_parts import value_and_ends
 from outofcluster.inference.estimates import Estimate, chance_in_words
 from outofcluster.metrics.facts import SOME_LOSS, MetricFacts
 from outofcluster.metrics.resolve import resolve_loss, resolve_scoring
-from outofcluster.problem.columns import named_columns
 from outofcluster.problem.folds import make_folds
-from outofcluster.problem.problem import check_cloneable
+from outofcluster.problem.problem import check_cloneable, named_columns
 
 _DRAWS = 2**16
 

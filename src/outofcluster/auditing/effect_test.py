@@ -37,17 +37,15 @@ from outofcluster._base.plain import Chance, Finite, JsonData, KnownChance, Matr
 from outofcluster._base.seeds import RandomState, Seeds, seed_of
 from outofcluster._base.text import element, fragment, printable, table
 from outofcluster.auditing.beginning import Beginning, announce
+from outofcluster.auditing.fits import MODELS_OF_THE_TEST
 from outofcluster.inference.estimates import percent
 from outofcluster.metrics.facts import known_facts
 from outofcluster.problem.account import TableAccount
-from outofcluster.problem.columns import named_columns
 from outofcluster.problem.folds import make_folds
-from outofcluster.problem.problem import Task, check_n_jobs
+from outofcluster.problem.problem import Task, check_n_jobs, named_columns
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
 from outofcluster.sampling.effect import sample_disjoint_folds, sample_effect
 
-# Models that the paired test fits, two for each of its drawings.
-_MODELS = 60
 # Level of the test by default.
 ALPHA = 0.05
 # Probability with which a detectable effect is found.
@@ -209,14 +207,10 @@ class LeakageTest(JsonData, what="a leakage test", schema=2):
             f"{_number(of_same, 4)} by models of the same clusters, difference {_number(self.difference, 3)}."
         )
         size, number = f"{self.sizes.n_train:,} records", self.losses_train.size
-        distribution, models = (
-            ("Student's", f"{self.n_folds} pairs of models of {size}; the units are {self.n_units:,} {self.units}")
-            if self._paired
-            else (
-                "Welch's",
-                f"the paper's test, {number} + {number} models of {size}, each scored on {self.sizes.n_scored:,}",
-            )
-        )
+        distribution = "Student's" if self._paired else "Welch's"
+        models = f"{self.n_folds} pairs of models of {size}; the units are {self.n_units:,} {self.units}"
+        if not self._paired:
+            models = f"the paper's test, {number} + {number} models of {size}, each scored on {self.sizes.n_scored:,}"
         freedom = f"{self.df:.3g}" if self.df < 999.5 else f"{self.df:,.0f}"
         test = (
             f"{distribution} t = {_number(self.statistic, 3)} with {freedom} degrees of freedom, one-sided "
@@ -323,12 +317,12 @@ def leakage_test(
     check_n_jobs(n_jobs)
     X, y, groups = named_columns(X, y, groups)
     task = Task.check(estimator, X, y, groups=groups, loss=loss, scoring=scoring, pos_label=pos_label, params=params)
-    if task.more_losses:
-        names = ", ".join(repr(each.facts.name) for each in task.losses)
+    if len(task.metrics) > 1:
+        names = ", ".join(repr(each.facts.name) for each in task.metrics)
         raise InputError(f"scoring must be a single metric for the test for a cluster effect, got {names}.")
     folds = make_folds(X, y, groups, cv)
     account = TableAccount.of(X, y, groups, classes=task.classifier, codes=task.clusters)
-    announce(lambda: Beginning(task, folds[0], account, _MODELS))
+    announce(lambda: Beginning(task, folds[0], account, MODELS_OF_THE_TEST))
     if method == "welch":
         losses = sample_disjoint_folds(task, folds, seed=seeds.stream("welch"), n_jobs=n_jobs)
     else:
@@ -337,7 +331,7 @@ def leakage_test(
         if isinstance(sampled, str):
             raise InputError(sampled)
         losses = sampled
-    facts = task.loss.facts
+    facts = task.metrics[0].facts
     return evaluate_effect(losses, facts.name, alpha=level, greater_is_better=facts.greater_is_better)
 
 
@@ -390,7 +384,8 @@ def evaluate_effect(
     if error > rounding:
         statistic, detectable = difference / error, _detectable(error, df, alpha, max(POWER, alpha))
         pvalue = float(stdtr(df, -statistic))
-        power = _power(statistic, df, alpha)
+        # The probability that the test finds an effect as large as the measured one.
+        power = float(1 - nctdtr(df, max(statistic, 0.0), stdtrit(df, 1 - alpha)))
     else:
         # No spread at all: the chance that random signs, or random labels of the models, are as these are.
         statistic, detectable = 0.0 if abs(difference) <= rounding else float(np.copysign(np.inf, difference)), np.nan
@@ -415,8 +410,3 @@ def evaluate_effect(
         power=power,
         greater_is_better=greater_is_better,
     )
-
-
-def _power(statistic: float, df: float, alpha: float) -> float:
-    """Probability that the test finds an effect as large as the measured one."""
-    return float(1 - nctdtr(df, max(statistic, 0.0), stdtrit(df, 1 - alpha)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,19 +25,22 @@ from outofcluster.sampling.baselines import (
     training_shares,
 )
 from outofcluster.sampling.effect import sample_effect
+from outofcluster.sampling.engine import package_versions
 from outofcluster.sampling.progress import Progress
-from outofcluster.sampling.run import PreparedRun, RunSettings, UnitKind, package_versions, prepare
+from outofcluster.sampling.run import PreparedRun, RunSettings, UnitKind, prepare
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.store import Store
 
 # Models that the test for a cluster effect fits.
-_MODELS_OF_THE_TEST = 60
+MODELS_OF_THE_TEST = 60
 # What a training record takes in each fold, and how much all folds may take.
 _BYTES_OF_A_ROW, _MOST_GIGABYTES = 16, 16.0
 # Records times levels times folds up to which sums are stored both for clusters and for records (some 70 MB).
 _BOTH_KINDS = 1_000_000
 
 Losses = dict[str, Array]
+# Losses of the own models, by metric and fold.
+OwnLosses = tuple[tuple[Losses, ...], ...]
 
 
 def check_folds(n_folds: int, n_records: int) -> None:
@@ -59,16 +63,6 @@ class FoldPlan:
     fold: Fold
     runs: tuple[PreparedRun, ...]
 
-    @property
-    def budget(self) -> int:
-        """Number of fits."""
-        return sum(run.plan.budget for run in self.runs)
-
-    @property
-    def compiled_fits(self) -> int:
-        """Number of fits by a compiled kernel."""
-        return sum(run.compiled_fits for run in self.runs)
-
 
 @dataclass(frozen=True)
 class AuditPlan:
@@ -80,69 +74,27 @@ class AuditPlan:
     @property
     def budget(self) -> int:
         """Number of fits to resamples."""
-        return sum(fold.budget for fold in self.folds)
+        return sum(run.plan.budget for fold in self.folds for run in fold.runs)
 
     @property
     def compiled_fits(self) -> int:
         """Number of fits by a compiled kernel."""
-        return sum(fold.compiled_fits for fold in self.folds)
+        return sum(run.compiled_fits for fold in self.folds for run in fold.runs)
 
-    def where_defined(self, task: Task, own: Sequence[Sequence[Losses]]) -> AuditPlan:
+    def where_defined(self, task: Task, own: OwnLosses) -> AuditPlan:
         """The plan for folds in which the own models define every metric; fails where there is none."""
         kept, left_out = list[FoldPlan](), dict(self.left_out)
         for fold in self.folds:
             index = int(fold.fold.index)
-            undefined = [
-                metric for metric, losses in zip(task.losses, own, strict=True) if not len(losses[index]["own"])
-            ]
-            if undefined:
-                metric = undefined[0]
+            by_metric = zip(task.metrics, own, strict=True)
+            metric = next((metric for metric, losses in by_metric if not len(losses[index]["own"])), None)
+            if metric is not None:
                 left_out[index] = f"{metric.facts.name} is not defined for its held-out part, since {metric.no_value}."
             else:
                 kept.append(fold)
         if not kept:
             raise _nothing_audited(left_out)
         return AuditPlan(tuple(kept), left_out)
-
-
-def plan_audit(
-    task: Task, folds: Sequence[Fold], choices: Choices, evidence: Evidence, seeds: Seeds, store: Store
-) -> AuditPlan:
-    """The checked runs of every fold, and the reasons of those that cannot run; refuses if no fold can."""
-    fits_in_all = choices.fits_per_fold(len(folds)) * len(folds)
-    settings = RunSettings(_stored_units(task, folds, choices), choices.kernel, fits_in_all)
-    plans, left_out, first = list[FoldPlan](), dict[int, str](), None
-    for fold in folds:
-        try:
-            _check_metrics(task, fold)
-            runs = choices.model.runs(task, fold, folds, choices, evidence, seeds)
-            prepared = [prepare(task, run, settings, checkpoint=store.checkpoint(fold.index, run.role)) for run in runs]
-            plans.append(FoldPlan(fold, tuple(prepared)))
-        except CheckpointError:
-            raise
-        except InputError as error:
-            first = first or error
-            left_out[int(fold.index)] = str(error)
-    if first is not None and not plans:
-        raise first
-    return AuditPlan(tuple(plans), left_out)
-
-
-def _check_metrics(task: Task, fold: Fold) -> None:
-    labels = np.asarray(task.y)[fold.validation]
-    for metric in task.losses:
-        if why := metric.undefined(labels):
-            raise InputError(f"{metric.facts.name} is not defined for its held-out part, since {why}.")
-
-
-def _stored_units(task: Task, folds: Sequence[Fold], choices: Choices) -> tuple[UnitKind, ...]:
-    """The units that were chosen and, where memory and metrics that are computed anew allow, the others as well."""
-    if any(metric.recomputed for metric in task.losses):
-        return (choices.units,)
-    levels = choices.model.n_levels(folds, choices, task)
-    kinds: tuple[UnitKind, ...] = ("clusters", "records")
-    both = task.n_records * levels * len(folds) <= _BOTH_KINDS
-    return tuple(sorted(kinds, key=lambda kind: kind != choices.units)) if both else (choices.units,)
 
 
 # --- baselines --------------------------------------------------------------------------------------------
@@ -174,7 +126,7 @@ class Baselines:
         For every fold the losses on training records; empty where they are not needed.
     """
 
-    own: tuple[tuple[Losses, ...], ...]
+    own: OwnLosses
     random: tuple[RandomFolds, ...]
     effect: tuple[Effect, ...]
     training_shares: Array
@@ -184,111 +136,177 @@ class Baselines:
 def count_baselines(choices: Choices, n_folds: int) -> int:
     """Number of models that are fitted once per audit: own ones, those of random folds and of the test, and others."""
     further = sum(MODELS_PER_FOLD[name] for name in choices.model.baselines(choices))
-    return (1 + further) * n_folds + max(2, n_folds) + _MODELS_OF_THE_TEST
+    return (1 + further) * n_folds + max(2, n_folds) + MODELS_OF_THE_TEST
 
 
-def fit_own_models(
-    task: Task, folds: Sequence[Fold], evidence: Evidence, seeds: Seeds, store: Store, n_jobs: int | None
-) -> tuple[tuple[Losses, ...], ...]:
-    """The losses of the user's own models by every metric, fold by fold."""
-
-    def fit() -> tuple[tuple[Losses, ...], ...]:
-        by_metric = fold_losses(task, folds, seed=seeds.stream("own"), parts=evidence.parts, n_jobs=n_jobs)
-        return tuple(tuple(losses) for losses in by_metric)
-
-    rows = [(fold.train, fold.validation) for fold in folds]
-    store.open(
-        task.description | {"folds": digest(rows), "random_state": seeds.entropy, "versions": package_versions()}
-    )
-    return store.part("own", tuple[tuple[Losses, ...], ...], fit)
+# --- the fits ---------------------------------------------------------------------------------------------
 
 
-def fit_baselines(
-    task: Task,
-    folds: tuple[Fold, ...],
-    choices: Choices,
-    own: tuple[tuple[Losses, ...], ...],
-    seeds: Seeds,
-    store: Store,
-    n_jobs: int | None,
-) -> Baselines:
-    """All baselines, those that a checkpoint holds from there."""
-    wanted, n_metrics = choices.model.baselines(choices), len(task.losses)
+@dataclass(frozen=True, eq=False)
+class AuditFits:
+    """All that an audit fits.
 
-    def fit_random() -> tuple[RandomFolds, ...]:
-        return random_fold_losses(task, max(2, len(folds)), seed=seeds.stream("random"), n_jobs=n_jobs)
+    Attributes
+    ----------
+    task, folds : Task, tuple of Fold
+        The checked problem.
+    choices, evidence : Choices, Evidence
+        What the audit was asked for, and what the records themselves show.
+    seeds, store : Seeds, Store
+        Where random numbers come from, and where finished work is kept.
+    n_jobs : int or None
+        Workers.
+    """
 
-    def fit_effect() -> tuple[Effect, ...]:
-        try:
-            by_metric = sample_effect(task, folds, seed=seeds.stream("effect"), n_jobs=n_jobs)
-        except (FitError, InputError) as error:
-            return (Effect(None, str(error)),) * n_metrics
-        return tuple(Effect(None, losses) if isinstance(losses, str) else Effect(losses) for losses in by_metric)
+    task: Task
+    folds: tuple[Fold, ...]
+    choices: Choices
+    evidence: Evidence
+    seeds: Seeds
+    store: Store
+    n_jobs: int | None
 
-    def fit_training() -> Array:
-        return training_shares(task, folds, own, seed=seeds.stream("training"), n_jobs=n_jobs)
-
-    def fit_train() -> tuple[tuple[Array, ...], ...]:
-        by_metric = train_losses(task, folds, seed=seeds.stream("train"), n_jobs=n_jobs)
-        return tuple(tuple(losses) for losses in by_metric)
-
-    return Baselines(
-        own,
-        store.part("random", tuple[RandomFolds, ...], fit_random),
-        store.part("effect", tuple[Effect, ...], fit_effect),
-        store.part("training", NDArray[np.float64], fit_training) if "training" in wanted else np.zeros(n_metrics),
-        store.part("train", tuple[tuple[NDArray[np.float64], ...], ...], fit_train) if "train" in wanted else (),
-    )
-
-
-# --- resamples --------------------------------------------------------------------------------------------
-
-
-def fit_plan(
-    task: Task,
-    folds: Sequence[Fold],
-    plan: AuditPlan,
-    choices: Choices,
-    evidence: Evidence,
-    baselines: Baselines,
-    bar: Progress,
-    n_jobs: int | None,
-) -> tuple[AuditSamples, ...]:
-    """The samples of every metric; a fold whose models fail is left out and named."""
-    by_metric: list[list[FoldSamples]] = [[] for _ in task.losses]
-    left_out, failure, plans = dict(plan.left_out), None, list(plan.folds)
-    del plan
-    with bar:
-        # Each fold goes when it is done: the rows and units of all folds together would be a large part of the memory.
-        while plans:
-            fold = plans.pop(0)
+    def plan(self) -> AuditPlan:
+        """The checked runs of every fold, and the reasons of those that cannot run; refuses if no fold can."""
+        task, folds, choices = self.task, self.folds, self.choices
+        fits = choices.model.n_fits if choices.n_fits is None else choices.fits_per_fold(len(folds)) * len(folds)
+        settings = RunSettings(self._stored_units(), choices.kernel, fits)
+        plans, left_out, first = list[FoldPlan](), dict[int, str](), None
+        for fold in folds:
             try:
-                facts = evidence.facts(task, fold.fold, choices.rates)
-                for samples, one in zip(by_metric, _fit_fold(task, fold, baselines, bar, n_jobs), strict=True):
-                    samples.append(replace(one, **facts))
-            except FitError as error:
-                left_out[int(fold.fold.index)] = str(error)
-                failure = failure or error
-            fold.fold.forget()
-    if not by_metric[0]:
-        raise _nothing_audited(left_out, failure) from failure
-    assert task.clusters is not None
-    return tuple(
-        AuditSamples(
-            folds=_of_common_sizes(samples),
-            random_folds=baselines.random[position],
-            effect=baselines.effect[position].losses,
-            effect_problem=baselines.effect[position].problem,
-            left_out=left_out,
-            error_model=choices.model.name,
-            metric=metric.facts,
-            training_share=float(baselines.training_shares[position]),
-            observed=ClusterSizes.of(task.clusters),
-            fold_sizes=tuple(len(fold.validation) for fold in folds),
-            cluster_names=task.cluster_names if any(fold.sides or fold.entities for fold in samples) else (),
+                _check_metrics(task, fold)
+                runs = choices.model.runs(task, fold, folds, choices, self.evidence, self.seeds)
+                at = {run.role: self.store.checkpoint(fold.index, run.role) for run in runs}
+                prepared = (prepare(task, run, settings, checkpoint=at[run.role]) for run in runs)
+                plans.append(FoldPlan(fold, tuple(prepared)))
+            except CheckpointError:
+                raise
+            except InputError as error:
+                first = first or error
+                left_out[int(fold.index)] = str(error)
+        if first is not None and not plans:
+            raise first
+        return AuditPlan(tuple(plans), left_out)
+
+    def _stored_units(self) -> tuple[UnitKind, ...]:
+        """The units that were chosen and, where memory and metrics that are computed anew allow, the others as well."""
+        task, choices = self.task, self.choices
+        levels = choices.model.n_levels(self.folds, choices, task)
+        too_many = task.n_records * levels * len(self.folds) > _BOTH_KINDS
+        if too_many or any(metric.recomputed for metric in task.metrics):
+            return (choices.units,)
+        return ("clusters", "records") if choices.units == "clusters" else ("records", "clusters")
+
+    def own_models(self) -> OwnLosses:
+        """The losses of the user's own models by every metric, fold by fold."""
+        rows = [(fold.train, fold.validation) for fold in self.folds]
+        about = {"folds": digest(rows), "random_state": self.seeds.entropy, "versions": package_versions()}
+        self.store.open(self.task.description | about)
+
+        def fit() -> OwnLosses:
+            by_metric = fold_losses(self.task, self.folds, parts=self.evidence.parts, **self._drawn_by("own"))
+            return tuple(map(tuple, by_metric))
+
+        return self.store.part("own", OwnLosses, fit)
+
+    def _drawn_by(self, stream: str) -> dict[str, Any]:
+        """The random numbers of a stream, and the workers, for a function that fits baselines."""
+        return {"seed": self.seeds.stream(stream), "n_jobs": self.n_jobs}
+
+    def baselines(self, own: OwnLosses) -> Baselines:
+        """All baselines, those that a checkpoint holds from there."""
+        task, folds, part = self.task, self.folds, self.store.part
+        wanted, n_metrics = self.choices.model.baselines(self.choices), len(task.metrics)
+
+        def fit_random() -> tuple[RandomFolds, ...]:
+            return random_fold_losses(task, max(2, len(folds)), **self._drawn_by("random"))
+
+        def fit_effect() -> tuple[Effect, ...]:
+            try:
+                by_metric = sample_effect(task, folds, **self._drawn_by("effect"))
+            except (FitError, InputError) as error:
+                return (Effect(None, str(error)),) * n_metrics
+            return tuple(Effect(None, losses) if isinstance(losses, str) else Effect(losses) for losses in by_metric)
+
+        def fit_training() -> Array:
+            return training_shares(task, folds, own, **self._drawn_by("training"))
+
+        def fit_train() -> tuple[tuple[Array, ...], ...]:
+            return tuple(map(tuple, train_losses(task, folds, **self._drawn_by("train"))))
+
+        return Baselines(
+            own,
+            part("random", tuple[RandomFolds, ...], fit_random),
+            part("effect", tuple[Effect, ...], fit_effect),
+            part("training", NDArray[np.float64], fit_training) if "training" in wanted else np.zeros(n_metrics),
+            part("train", tuple[tuple[NDArray[np.float64], ...], ...], fit_train) if "train" in wanted else (),
         )
-        for position, (metric, samples) in enumerate(zip(task.losses, by_metric, strict=True))
-    )
+
+    def samples(self, plan: AuditPlan, baselines: Baselines, bar: Progress) -> tuple[AuditSamples, ...]:
+        """The samples of every metric; a fold whose models fail is left out and named."""
+        task, by_metric = self.task, [list[FoldSamples]() for _ in self.task.metrics]
+        left_out, failure = dict(plan.left_out), None
+        with bar:
+            for each in plan.folds:
+                try:
+                    facts = self.evidence.facts(task, each.fold, self.choices.rates)
+                    for samples, one in zip(by_metric, self._fit_fold(each, baselines, bar), strict=True):
+                        samples.append(replace(one, **facts))
+                except FitError as error:
+                    left_out[int(each.fold.index)] = str(error)
+                    failure = failure or error
+                each.fold.forget()
+        if not by_metric[0]:
+            raise _nothing_audited(left_out, failure) from failure
+        assert task.clusters is not None
+        return tuple(
+            AuditSamples(
+                folds=_of_common_sizes(samples),
+                random_folds=baselines.random[position],
+                effect=baselines.effect[position].losses,
+                effect_problem=baselines.effect[position].problem,
+                left_out=left_out,
+                error_model=self.choices.model.name,
+                metric=metric.facts,
+                training_share=float(baselines.training_shares[position]),
+                observed=ClusterSizes.of(task.clusters),
+                fold_sizes=tuple(len(fold.validation) for fold in self.folds),
+                cluster_names=task.cluster_names if any(fold.sides or fold.entities for fold in samples) else (),
+            )
+            for position, (metric, samples) in enumerate(zip(task.metrics, by_metric, strict=True))
+        )
+
+    def _fit_fold(self, plan: FoldPlan, baselines: Baselines, bar: Progress) -> Iterator[FoldSamples]:
+        """The samples of a fold by every metric."""
+        fold, clusters = plan.fold, self.task.clusters
+        assert clusters is not None
+        runs = dict[str, tuple[LossSamples, ...]]()
+        for prepared in plan.runs:
+            with nullcontext() if prepared.run.required else suppress(FitError):
+                runs[prepared.run.role] = prepared.start(bar, n_jobs=self.n_jobs)
+        for position in range(len(self.task.metrics)):
+            own = baselines.own[position][fold.index]
+            trained = None
+            if baselines.train:
+                trained = TrainLosses(fold.train, clusters[fold.train], baselines.train[position][fold.index])
+            yield FoldSamples(
+                index=int(fold.index),
+                n_train=fold.n_train,
+                n_train_clusters=count_clusters(clusters[fold.train]),
+                rows=fold.validation,
+                clusters=clusters[fold.validation],
+                own_losses=own["own"],
+                runs={role: by_metric[position] for role, by_metric in runs.items()},
+                pseudo={name: losses for name, losses in own.items() if name != "own"},
+                train_losses=trained,
+            )
+
+
+def _check_metrics(task: Task, fold: Fold) -> None:
+    labels = np.asarray(task.y)[fold.validation]
+    for metric in task.metrics:
+        if why := metric.undefined(labels):
+            raise InputError(f"{metric.facts.name} is not defined for its held-out part, since {why}.")
 
 
 def _nothing_audited(left_out: Mapping[int, str], failure: FitError | None = None) -> FitError:
@@ -297,34 +315,6 @@ def _nothing_audited(left_out: Mapping[int, str], failure: FitError | None = Non
         f"No fold could be audited; the first: Fold {index} could not be audited: {why}",
         failure and failure.samples,
     )
-
-
-def _fit_fold(
-    task: Task, plan: FoldPlan, baselines: Baselines, bar: Progress, n_jobs: int | None
-) -> Iterator[FoldSamples]:
-    """The samples of a fold by every metric."""
-    fold, clusters = plan.fold, task.clusters
-    assert clusters is not None
-    runs = dict[str, tuple[LossSamples, ...]]()
-    for prepared in plan.runs:
-        with nullcontext() if prepared.run.required else suppress(FitError):
-            runs[prepared.run.role] = prepared.start(bar, n_jobs=n_jobs)
-    for position in range(len(task.losses)):
-        own = baselines.own[position][fold.index]
-        trained = None
-        if baselines.train:
-            trained = TrainLosses(fold.train, clusters[fold.train], baselines.train[position][fold.index])
-        yield FoldSamples(
-            index=int(fold.index),
-            n_train=fold.n_train,
-            n_train_clusters=count_clusters(clusters[fold.train]),
-            rows=fold.validation,
-            clusters=clusters[fold.validation],
-            own_losses=own["own"],
-            runs={role: by_metric[position] for role, by_metric in runs.items()},
-            pseudo={name: losses for name, losses in own.items() if name != "own"},
-            train_losses=trained,
-        )
 
 
 def _of_common_sizes(folds: Sequence[FoldSamples]) -> tuple[FoldSamples, ...]:

@@ -23,20 +23,18 @@ from typing import Any, Self
 
 import numpy as np
 
-from outofcluster import curves
 from outofcluster._base.archive import read_archive, write_archive
 from outofcluster._base.arguments import Array, check_number, check_share, check_vector, short
 from outofcluster._base.exceptions import InputError, SolverError
 from outofcluster._base.version import __version__
 from outofcluster.auditing.checks import find
-from outofcluster.auditing.checks.base import Context
 from outofcluster.auditing.choices import choose_stored_units, read_confidence, read_curve
 from outofcluster.auditing.effect_test import LeakageTest, evaluate_effect
-from outofcluster.auditing.findings import Finding
+from outofcluster.auditing.findings import Context, Finding
 from outofcluster.auditing.methods_text import methods_text
 from outofcluster.auditing.solution import Solution, first_crossing
-from outofcluster.auditing.summary import Summary
-from outofcluster.auditing.summary_parts import FittedCurve, FoldSummary, MetricSummary, UnmixedLosses
+from outofcluster.auditing.summary import ESTIMANDS, Summary
+from outofcluster.auditing.summary_parts import FittedCurve, FoldSummary, MetricSummary, UnmixedLosses, value_and_ends
 from outofcluster.curves.base import Curve
 from outofcluster.errormodels.base import Choices, ErrorModel, Evidence
 from outofcluster.errormodels.choose import error_model_of
@@ -177,25 +175,25 @@ class Audit:
     @property
     def estimand(self) -> str:
         """What the intervals are about, in words."""
-        return "new clusters of the population" if self.units == "clusters" else "these held-out clusters"
+        return ESTIMANDS[self.units]
 
     # --- the numbers ----------------------------------------------------------------------------------
 
     @cached_property
     def naive(self) -> Estimate:
         """The cross-validated loss or metric, without a correction."""
-        return self._shown(self.solution.naive)
+        return self.solution.naive.shown_as(self.metric)
 
     @cached_property
     def iid(self) -> Estimate:
         """The loss or metric over random folds, which ignore clusters; records are the units of its interval."""
-        return self._shown(self.solution.iid)
+        return self.solution.iid.shown_as(self.metric)
 
     @cached_property
     def corrected(self) -> Estimate | None:
         """The loss or metric on new clusters; None without a leakage rate."""
         solved = self.solution.corrected
-        return None if solved is None else self._shown(solved)
+        return None if solved is None else solved.shown_as(self.metric)
 
     @cached_property
     def optimism(self) -> Estimate | None:
@@ -275,17 +273,11 @@ class Audit:
     def _model(self) -> ErrorModel:
         return error_model_of(self.samples)
 
-    def _pooled(
-        self, *, samples: AuditSamples | None = None, unit_kind: str | None = None, reverse: float | None = None
-    ) -> Pooled:
+    def _pooled(self, **changes: Any) -> Pooled:
         """Other samples, units or shares in the place of those of this audit."""
-        chosen = (
-            samples or self.samples,
-            unit_kind or self.units,
-            self.validation_leakage if reverse is None else reverse,
-        )
-        same = chosen == (self.samples, self.units, self.validation_leakage)
-        return self.pooled if same else error_model_of(chosen[0]).pooled(*chosen)
+        present: dict[str, Any] = {"samples": self.samples, "unit_kind": self.units, "reverse": self.validation_leakage}
+        wanted = present | changes
+        return self.pooled if wanted == present else error_model_of(wanted["samples"]).pooled(**wanted)
 
     def _check_both_ways(self, validation: float) -> None:
         if validation > 0 and any(fold.train_losses is None for fold in self.samples.folds):
@@ -402,8 +394,7 @@ class Audit:
         if wanted.min() < 0 or wanted.max() > most:
             wrong = wanted[(wanted < 0) | (wanted > most)][0]
             raise InputError(f"rates must lie between 0 and {most}, got {wrong:g}.")
-        estimates = [self.at_leakage(float(rate)).corrected for rate in wanted]
-        return self._sensitivity(wanted, [(e.value, *e.interval) for e in estimates if e is not None])
+        return self._sensitivity(wanted, [value_and_ends(self.at_leakage(float(rate)).corrected) for rate in wanted])
 
     def sensitivity_surface(
         self,
@@ -427,8 +418,8 @@ class Audit:
         p0 = default if rates is None else check_vector("rates", rates)
         r0 = default if validation_rates is None else check_vector("validation_rates", validation_rates)
         self._check_both_ways(float(r0.max()))
-        estimates = [[self.at_leakage(float(rate), validation=float(share)).corrected for share in r0] for rate in p0]
-        rows = np.array([[(e.value, *e.interval) for e in row if e is not None] for row in estimates])
+        audits = [[self.at_leakage(float(rate), validation=float(share)) for share in r0] for rate in p0]
+        rows = np.array([[value_and_ends(result.corrected) for result in row] for row in audits])
         values, low, high = np.moveaxis(rows, 2, 0)
         return SensitivitySurface(p0, r0, values, low, high, self.confidence_level, self.metric)
 
@@ -503,18 +494,16 @@ class Audit:
             self._brief,
             curve=None if curve is None else FittedCurve.of(self.pooled, curve, self.solution.mean_rate),
             sensitivity=self._overview(),
-            by_fold=tuple(
-                replace(fold, corrected=self._corrected_of(place)) for place, fold in enumerate(self._brief.by_fold)
-            ),
+            by_fold=tuple(replace(fold, corrected=self._corrected_of(i)) for i, fold in enumerate(self._brief.by_fold)),
         )
 
-    def of_fold(self, place: int) -> Audit:
+    def of_fold(self, position: int) -> Audit:
         """The audit of one fold alone, which is noisier than that of all folds.
 
         Parameters
         ----------
-        place : int
-            Place of the fold among those that were audited.
+        position : int
+            Position of the fold among those that were audited.
 
         Returns
         -------
@@ -522,17 +511,17 @@ class Audit:
         """
         return replace(
             self,
-            pooled=self._pooled(samples=replace(self.samples, folds=(self.samples.folds[place],))),
-            leakage=None if self.leakage is None else (self.leakage[place],),
+            pooled=self._pooled(samples=replace(self.samples, folds=(self.samples.folds[position],))),
+            leakage=None if self.leakage is None else (self.leakage[position],),
             others=(),
         )
 
-    def _corrected_of(self, place: int) -> float | None:
+    def _corrected_of(self, position: int) -> float | None:
         """The corrected value of a fold; None without a rate, and where the fold's own losses cannot be solved."""
         if self.leakage is None:
             return None
         try:
-            return self.of_fold(place).value_at(self.leakage[place].rate)
+            return self.of_fold(position).value_at(self.leakage[position].rate)
         except (InputError, SolverError):
             return None
 
@@ -652,10 +641,6 @@ class Audit:
             raise InputError(f"rate must be at most {most}, beyond which nothing can be told, got {share:g}.")
         return self.metric.shown(self.solution.loss_at(share))
 
-    def _shown(self, estimate: Estimate) -> Estimate:
-        """An estimate of a loss as that of the metric, in its own sign."""
-        return estimate.shown_as(self.metric)
-
     def _each(self, change: Callable[[Audit], Audit]) -> Audit:
         """The same change to this audit and to those of the other metrics."""
         return replace(change(self), others=tuple(change(result) for result in self.others))
@@ -675,13 +660,8 @@ class Audit:
         "single": one record comes off an entity. "uniform": pieces of all sizes are equally likely. It is empty
         without a leakage rate, for single records, and where audited entities have shown how they are cut.
         """
-        if self.leakage is None:
-            return {}
-        moved = {
-            kind: self.pooled.naive + optimism
-            for kind, optimism in self.solution.correction.facts.get("by_cuts", {}).items()
-        }
-        return {kind: self.metric.shown(loss) for kind, loss in moved.items()}
+        optimisms = {} if self.leakage is None else self.solution.correction.facts.get("by_cuts", {})
+        return {kind: self.metric.shown(self.pooled.naive + optimism) for kind, optimism in optimisms.items()}
 
     def _sensitivity(self, rates: Array, rows: Sequence[tuple[float, float, float]]) -> Sensitivity:
         values, low, high = np.array(rows).T
@@ -690,57 +670,45 @@ class Audit:
     @cached_property
     def _brief(self) -> Summary:
         """The summary without what printing does not need."""
-        told_apart = [fold.sides.auc for fold in self.samples.folds if fold.sides is not None]
-        return Summary(
-            version=__version__,
-            estimator=self.samples.estimator,
-            metric=self.metric,
-            error_model=self.error_model,
-            units=self.units,
-            estimand=self.estimand,
-            curve_method=repr(self.curve_method),
-            confidence_level=self.confidence_level,
-            leakage=self.leakage,
-            naive=self.naive,
-            iid=self.iid,
-            corrected=self.corrected,
-            optimism=self.optimism,
-            bias=self.bias,
-            test=None if self.test is None else {**self.test.to_dict(), "sentence": self.test.sentence},
-            levels=tuple(self.pooled.injected.tolist()),
-            losses=tuple(self.metric.shown(self.pooled.means).tolist()),
-            standard_errors=tuple(np.sqrt(self.pooled.monte_carlo).tolist()),
-            sizes=self.pooled.sizes if self._model.has_sizes else (),
-            by_fold=tuple(FoldSummary.of(fold, self.metric) for fold in self.samples.folds),
-            findings=self.findings,
-            versions=self.samples.versions,
-            unmixed=UnmixedLosses.of(self.pooled, self.curve),
-            range=self.range,
-            data_leakage=self.data_leakage,
-            auc=float(np.mean(told_apart)) if told_apart else None,
-            table=self.table,
-            metrics=tuple(
+        aucs = [fold.sides.auc for fold in self.samples.folds if fold.sides is not None]
+        made: dict[str, Any] = {
+            "version": __version__,
+            "estimator": self.samples.estimator,
+            "curve_method": repr(self.curve_method),
+            "test": None if self.test is None else {**self.test.to_dict(), "sentence": self.test.sentence},
+            "levels": tuple(self.pooled.injected.tolist()),
+            "losses": tuple(self.metric.shown(self.pooled.means).tolist()),
+            "standard_errors": tuple(np.sqrt(self.pooled.monte_carlo).tolist()),
+            "sizes": self.pooled.sizes if self._model.has_sizes else (),
+            "by_fold": tuple(FoldSummary.of(fold, self.metric) for fold in self.samples.folds),
+            "versions": self.samples.versions,
+            "unmixed": UnmixedLosses.of(self.pooled, self.curve),
+            "auc": float(np.mean(aucs)) if aucs else None,
+            "metrics": tuple(
                 MetricSummary(result.metric, result.naive, result.corrected, result.optimism)
                 for result in self.metrics.values()
                 if self.others
             ),
-            validation_leakage=self.validation_leakage,
-        )
+            "curve": None,
+            "sensitivity": None,
+        }
+        # Whatever else a summary has, an audit has by the same name.
+        shared = [field.name for field in fields(Summary) if field.name not in made]
+        return Summary(**made, **{name: getattr(self, name) for name in shared})
 
     def _overview(self) -> Sensitivity | None:
         """The summary's sensitivity; None where the curve cannot be solved for these losses."""
-        rows = {0.0: (self.naive.value, *self.naive.interval)}
+        rows = {0.0: value_and_ends(self.naive)}
         known = {(leak.rate, leak.std or 0.0) for leak in self.leakage or ()}
         try:
             if self.solution.is_exact:
                 largest = max(self.solution.rates, default=0.0)
                 return self.sensitivity(_FINE if largest <= _FINE[-1] else self.rate_grid)
             if self.corrected is not None and len(known) == 1 and (single := known.pop())[1] == 0:
-                rows[single[0]] = (self.corrected.value, *self.corrected.interval)
+                rows[single[0]] = value_and_ends(self.corrected)
             for rate in _COARSE:
                 if rate not in rows:
-                    rough = self._shown(self.solution.roughly_at(rate))
-                    rows[rate] = (rough.value, *rough.interval)
+                    rows[rate] = value_and_ends(self.solution.roughly_at(rate).shown_as(self.metric))
         except (InputError, SolverError):
             return None
         rates = sorted(rows)
@@ -779,14 +747,19 @@ class _SavedAudit:
         samples, units, reverse = (choices.pop(name) for name in ("samples", "units", "validation_leakage"))
         pooled = error_model_of(samples).pooled(samples, units, reverse)
         curve = choices.pop("curve")
-        return choices | {"pooled": pooled, "curve_method": getattr(curves, curve["name"])(**curve["params"])}
+        return choices | {"pooled": pooled, "curve_method": _curves()[curve["name"]](**curve["params"])}
+
+
+def _curves() -> dict[str, type[Curve]]:
+    """The curve methods of this package by name; those of others cannot be made from a file."""
+    return {kind.__name__: kind for kind in Curve.__subclasses__() if kind.__module__.startswith("outofcluster.")}
 
 
 def plain_curve(curve: Curve) -> dict[str, Any]:
     """A curve method as its name and its parameters; refuses one that cannot be made from these."""
     params = curve.get_params()
     simple = all(value is None or isinstance(value, bool | int | float | str) for value in params.values())
-    if not simple or not hasattr(curves, type(curve).__name__):
+    if not simple or type(curve) not in _curves().values():
         raise InputError(
             f"curve must have numbers as parameters for the audit to be saved, got {short(curve)}; "
             "save with_curve(…) of another one."

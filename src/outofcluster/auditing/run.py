@@ -3,32 +3,49 @@
 Everything is checked first. Then every fold is scored as the user would score it, and sampled, and all folds are put
 into one `AuditSamples`. What needs no further fit (another leakage rate, curve or level of confidence) is a method of
 the result. A fold that cannot be audited is named in a finding, and the others are audited without it.
+
+``corrected_cross_validate``: corrected scores in the form of scikit-learn's ``cross_validate``, for code that already
+reads its results.
+
+A scorer cannot give a corrected score: it sees one fitted model and the held-out records of one fold, and the
+correction comes from many models that are fitted with other training records, over all folds. A splitter cannot
+either, since it fits nothing. So this is a function with the arguments of ``cross_validate``, which audits and then
+writes the result in that form: greater is better, and one value per fold. The optimism is estimated from all folds
+together, so every fold is corrected by the same amount.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+import numpy as np
+
+from outofcluster._base.exceptions import InputError
 from outofcluster._base.seeds import RandomState, Seeds
 from outofcluster.auditing.beginning import Beginning, announce
 from outofcluster.auditing.checks import read_mute
-from outofcluster.auditing.choices import read_choices
-from outofcluster.auditing.fits import (
-    check_folds,
-    fit_baselines,
-    fit_own_models,
-    fit_plan,
-    plan_audit,
+from outofcluster.auditing.choices import (
+    check_order,
+    choose_units,
+    read_classifier,
+    read_confidence,
+    read_curve,
+    read_rates,
 )
+from outofcluster.auditing.fits import AuditFits, check_folds
 from outofcluster.auditing.result import Audit
 from outofcluster.curves.base import Curve
+from outofcluster.errormodels.base import Choices
+from outofcluster.errormodels.choose import choose_error_model
+from outofcluster.errormodels.two_way import read_validation_leakage
+from outofcluster.metrics.resolve import is_a
 from outofcluster.problem.account import TableAccount
-from outofcluster.problem.columns import named_columns
-from outofcluster.problem.folds import make_folds
-from outofcluster.problem.problem import Task, check_n_jobs
+from outofcluster.problem.folds import count_clusters, make_folds
+from outofcluster.problem.problem import Task, check_n_jobs, named_columns
 from outofcluster.sampling.progress import Progress
+from outofcluster.sampling.run import check_kernel
 from outofcluster.sampling.store import Store
 
 
@@ -125,7 +142,7 @@ def audit(
     mute : sequence of str
         Codes of findings to leave out.
     kernel : {"auto", True, False}
-        Whether a compiled kernel is used where there is one, as in `sample_losses`.
+        Whether a compiled kernel is used where there is one, as in `sample_losses`; "auto" never compiles by default.
     n_jobs : int, optional
         Workers, as in joblib. The result does not depend on it.
     random_state : int, RandomState or Generator, optional
@@ -160,30 +177,110 @@ def audit(
     check_folds(len(folds), task.n_records)
     check_n_jobs(n_jobs)
     account = TableAccount.of(X, y, groups, classes=task.classifier, codes=task.clusters)
-    choices = read_choices(
-        task,
-        folds,
-        leakage=leakage,
-        validation_leakage=validation_leakage,
-        error_model=error_model,
-        curve=curve,
-        units=units,
+    muted, clusters = read_mute(mute), task.clusters
+    assert clusters is not None
+    check_order(task, leakage)
+    level, both_ways = read_confidence(confidence_level), validation_leakage is not None
+    model, reason = choose_error_model(error_model, leakage, folds, clusters, both_ways=both_ways)
+    rates = read_rates(leakage, model, folds, task.n_records)
+    check_kernel(kernel)
+    trained = [count_clusters(clusters[fold.train]) for fold in folds]
+    choices = Choices(
+        model=model,
+        reason=reason,
+        rates=rates,
+        reverse=read_validation_leakage(validation_leakage, model, task, rates.by_fold) if both_ways else 0.0,
+        curves=tuple(read_curve(curve, model, metric.range) for metric in task.metrics),
+        units=choose_units(units, [clusters[fold.validation] for fold in folds], trained),
+        units_asked=units,
+        confidence_level=level,
+        mute=muted,
         n_fits=n_fits,
         n_train=n_train,
-        unmix=unmix,
-        confidence_level=confidence_level,
-        mute=read_mute(mute),
+        unmix=unmix is not False,
+        classifier=read_classifier(unmix),
         kernel=kernel,
     )
     with Store.at(checkpoint) as store:
         seeds = Seeds(store.seed(random_state))
-        evidence = choices.model.look(task, folds, choices, seeds)
-        plan = plan_audit(task, folds, choices, evidence, seeds, store)
+        fits = AuditFits(task, folds, choices, model.look(task, folds, choices, seeds), seeds, store, n_jobs)
+        plan = fits.plan()
         announce(lambda: Beginning.of(task, plan, choices, account))
         # Made before the fits, so that a missing package for it is said before any work.
         bar = Progress(plan.budget, show=bool(progress))
-        own = fit_own_models(task, folds, evidence, seeds, store, n_jobs)
+        own = fits.own_models()
         plan = plan.where_defined(task, own)
-        baselines = fit_baselines(task, folds, choices, own, seeds, store, n_jobs)
-        samples = fit_plan(task, folds, plan, choices, evidence, baselines, bar, n_jobs)
-    return Audit.of(samples, choices, evidence, account)
+        samples = fits.samples(plan, fits.baselines(own), bar)
+    return Audit.of(samples, choices, fits.evidence, account)
+
+
+def corrected_cross_validate(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    groups: Any,
+    leakage: Any,
+    scoring: Any = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Cross-validate as scikit-learn's ``cross_validate`` does, with the corrected scores beside the others.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Any scikit-learn estimator or Pipeline; it is cloned, never fitted itself.
+    X, y : array, sparse matrix, or data frame; array
+        Records and targets.
+    groups : array
+        Approximate cluster of every record.
+    leakage : float, Leakage, one for each fold, or "data"
+        The leakage rate, as `audit` takes it.
+    scoring : str, scorer, callable, or a list or dict of these, optional
+        What to measure; by default what the estimator's own ``score`` gives, the accuracy or R².
+    **options : dict
+        Further options of `audit`, among them ``cv``, ``n_jobs`` and ``params``, which ``cross_validate`` has as well,
+        and ``random_state``.
+
+    Returns
+    -------
+    dict
+        For one metric, arrays ``test_score``, which are those of ``cross_validate``, and ``corrected_score``, with one
+        value per fold; for several, ``test_NAME`` and ``corrected_NAME``. Greater is better, as in scikit-learn:
+        "neg_mean_squared_error" is negative. ``audit`` is the whole `Audit`, with its intervals and findings. A fold
+        that could not be audited is left out, and a finding names it.
+
+    Examples
+    --------
+    >>> import outofcluster as ooc
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> patients = ooc.datasets.make_patients(random_state=0)
+    >>> rate = ooc.Leakage(0.12, std=0.02, of="validation")
+    >>> options = {"groups": patients.groups, "leakage": rate, "n_fits": 100, "random_state": 0}
+    >>> scores = ooc.corrected_cross_validate(KNeighborsClassifier(3), patients.data, patients.target, **options)
+    >>> print(scores["test_score"].mean().round(2), scores["corrected_score"].mean().round(2))
+    0.67 0.65
+    """
+    if leakage is None:
+        raise InputError("leakage must be a rate, a Leakage or 'data' for a corrected score, got None.")
+    wanted = _score_of(estimator) if scoring is None else scoring
+    result = audit(estimator, X, y, groups=groups, leakage=leakage, scoring=wanted, **options)
+    several = isinstance(scoring, Mapping | list | tuple | set)
+    scores: dict[str, Any] = {}
+    for name, by_metric in result.metrics.items():
+        assert by_metric.optimism is not None
+        # Inside the package everything is a loss, of which scikit-learn's scores are the negative.
+        values = np.array([-float(fold.own_losses.mean()) for fold in by_metric.samples.folds]) + 0.0
+        scores[f"test_{name if several else 'score'}"] = values
+        scores[f"corrected_{name if several else 'score'}"] = values - by_metric.optimism.value
+    return scores | {"audit": result}
+
+
+def _score_of(estimator: Any) -> str:
+    """What the method ``score`` of an estimator measures."""
+    if is_a("classifier", estimator):
+        return "accuracy"
+    if is_a("regressor", estimator):
+        return "r2"
+    name = type(estimator).__name__
+    raise InputError(f"scoring must be given for {name}, which is neither classifier nor regressor, got None.")

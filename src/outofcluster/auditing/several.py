@@ -1,21 +1,27 @@
-"""Audits of several models, or of several clusterings: what both kinds of results have in common."""
+"""Audits of several models, or of several clusterings: their common options, and what their results share."""
 
 from __future__ import annotations
 
+import difflib
 import json
-import math
+import os
 from abc import abstractmethod
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypedDict, TypeVar
 
+import numpy as np
+
+from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import plain
+from outofcluster._base.seeds import RandomState, seed_of
 from outofcluster._base.text import element, fragment, printable, table
-from outofcluster.auditing.findings import Finding, in_words
+from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.summary_parts import aligned
-from outofcluster.inference.estimates import Estimate
+from outofcluster.curves.base import Curve
 from outofcluster.metrics.facts import MetricFacts
+from outofcluster.sampling.store import CheckpointFiles
 
 # What tells the audits apart: the name of a model, or a threshold.
 Key = TypeVar("Key", bound=str | float)
@@ -98,7 +104,7 @@ class SeveralAudits(Generic[Key]):
         """The sentences below the table: the answers, what is found in the audits, and what was left out."""
         named = {_shown(key): findings for key, findings in self.findings.items()}
         left_out = [f"{_shown(key)} was left out: {reason}" for key, reason in self.left_out.items()]
-        return [*self._answers, *in_words(named, self._codes_shown), *left_out]
+        return [*self._answers, *_in_words(named, self._codes_shown), *left_out]
 
     # --- what tells the two kinds of results apart ----------------------------------------------------
 
@@ -132,6 +138,62 @@ def _shown(key: str | float) -> str:
     return key if isinstance(key, str) else f"{key:g}"
 
 
-def value_and_ends(estimate: Estimate | None) -> tuple[float, float, float]:
-    """The value of an estimate and the ends of its interval; NaN where there is none."""
-    return (math.nan,) * 3 if estimate is None else (estimate.value, *estimate.interval)
+def _in_words(findings: Mapping[str, Iterable[Finding]], codes: Container[str] | None = None) -> list[str]:
+    """One line for each warning or severe finding of several audits, with the names of the audits that have it."""
+    named: dict[str, list[tuple[str, Finding]]] = {}
+    for name, of_audit in findings.items():
+        for finding in of_audit:
+            if finding.severity != "info" and (codes is None or finding.code in codes):
+                named.setdefault(finding.code, []).append((name, finding))
+    return [f"{code} ({', '.join(dict(seen))}): {seen[0][1].message}" for code, seen in named.items()]
+
+
+# --- the options of every audit ---------------------------------------------------------------------------
+
+
+class AuditOptions(TypedDict, total=False):
+    """The keyword arguments of `audit` but for ``groups``; `audit` says what they mean."""
+
+    leakage: Any
+    validation_leakage: float | None
+    error_model: Literal["auto", "records", "fragments"]
+    cv: Any
+    loss: Any
+    scoring: Any
+    pool: Literal["records", "folds"] | None
+    pos_label: Any
+    score_weight: Any
+    curve: Literal["auto"] | Curve
+    n_fits: int | None
+    n_train: int | None
+    units: Literal["auto", "clusters", "records"]
+    params: dict[str, Any] | None
+    unmix: Any
+    confidence_level: float
+    mute: Sequence[str]
+    kernel: bool | Literal["auto"]
+    n_jobs: int | None
+    random_state: RandomState
+    progress: bool
+    checkpoint: str | os.PathLike[str] | None
+
+
+def check_options(function: str, options: Iterable[str]) -> None:
+    """Refuse an option that audits do not have, as Python would refuse an argument."""
+    for name in options:
+        if name not in AuditOptions.__annotations__:
+            near = difflib.get_close_matches(name, AuditOptions.__annotations__, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "its options are those of audit()."
+            raise InputError(f"{function}() got an unexpected option {name!r}; {hint}")
+
+
+def checkpoint_of_part(options: AuditOptions, suffix: str) -> str | None:
+    """Where one of several audits keeps finished work; None without a checkpoint."""
+    path = options.get("checkpoint")
+    return None if path is None else f"{CheckpointFiles(path).path}{suffix}"
+
+
+def common_seed(random_state: RandomState) -> int:
+    """One seed for several audits, a fresh one where none is given."""
+    seed = seed_of(random_state)
+    return int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed

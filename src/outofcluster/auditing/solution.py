@@ -18,7 +18,7 @@ from scipy.special import ndtri
 
 from outofcluster._base.arguments import Array
 from outofcluster.curves.base import Curve
-from outofcluster.curves.polynomial import PolynomialCurve
+from outofcluster.curves.paper.basis import PolynomialCurve
 from outofcluster.errormodels.pooled import Optimism, Pooled
 from outofcluster.inference.estimates import Estimate
 from outofcluster.inference.functional import Functional

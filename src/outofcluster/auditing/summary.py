@@ -14,8 +14,6 @@ from itertools import groupby
 from textwrap import fill
 from typing import Any, Self
 
-import numpy as np
-
 from outofcluster._base.plain import JsonData, data_frame, read
 from outofcluster._base.text import Markup, element, fragment, printable, table
 from outofcluster.auditing.effect_test import LeakageTest
@@ -27,21 +25,13 @@ from outofcluster.auditing.summary_parts import (
     MetricSummary,
     UnmixedLosses,
     aligned,
+    mean_rate,
 )
 from outofcluster.errormodels.records import TOLD_APART
-from outofcluster.inference.estimates import (
-    Estimate,
-    Sensitivity,
-    between,
-    decimals,
-    estimates_table,
-    fixed,
-    percent,
-)
+from outofcluster.inference.estimates import Estimate, Sensitivity, between, decimals, estimates_table, fixed, percent
 from outofcluster.leakage.rate import Leakage
 from outofcluster.metrics.facts import MetricFacts
-from outofcluster.problem.account import TableAccount
-from outofcluster.problem.models import estimator_in_words
+from outofcluster.problem.account import TableAccount, estimator_in_words
 
 _WIDTH = 104
 _MOST_DIGITS, _LONGEST_NAME = 8, 60
@@ -173,9 +163,7 @@ class Summary(JsonData, what="a summary", schema=3):
     @property
     def rate(self) -> float | None:
         """The leakage rate, averaged over the records that the folds score."""
-        if self.leakage is None:
-            return None
-        return float(np.average([leak.rate for leak in self.leakage], weights=[f.n_validation for f in self.by_fold]))
+        return None if self.leakage is None else mean_rate(self.leakage, self.by_fold)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data that JSON can hold.
@@ -478,12 +466,11 @@ def _is_loud(finding: Finding) -> bool:
     return finding.severity != "info" or finding.code in _ALWAYS
 
 
-_ABOUT = {
-    "clusters": (
-        "new clusters of the population",
-        "another sample of clusters in training and in validation",
-    ),
-    "records": ("these held-out clusters", "other records of these clusters only"),
+# What the intervals are about, and what they allow for, by what counts as one independent unit.
+ESTIMANDS = {"clusters": "new clusters of the population", "records": "these held-out clusters"}
+_ALLOWED = {
+    "clusters": "another sample of clusters in training and in validation",
+    "records": "other records of these clusters only",
 }
 
 
@@ -496,8 +483,7 @@ def scope(units: str, confidence_level: float = 0.95) -> str:
     >>> scope("records", 0.9)[:67]
     'Intervals are 90 %, for these held-out clusters. They allow for oth'
     """
-    estimand, allowed = _ABOUT[units]
     return (
-        f"Intervals are {percent(confidence_level)}, for {estimand}. They allow for {allowed}, the noise of the fits, "
-        "the choice of the curve, and the leakage rate where its standard error is given."
+        f"Intervals are {percent(confidence_level)}, for {ESTIMANDS[units]}. They allow for {_ALLOWED[units]}, the "
+        "noise of the fits, the choice of the curve, and the leakage rate where its standard error is given."
     )

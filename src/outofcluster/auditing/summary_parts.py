@@ -5,6 +5,7 @@ Like the summary itself they are plain data in the metric's own sign. ``of`` mak
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -17,6 +18,7 @@ from outofcluster.curves.operator import BinomialOperator
 from outofcluster.curves.unmixing import injected_of_mass
 from outofcluster.errormodels.pooled import Pooled
 from outofcluster.inference.estimates import Estimate, between, decimals, fixed
+from outofcluster.leakage.rate import Leakage
 from outofcluster.metrics.facts import MetricFacts
 from outofcluster.sampling.audit_samples import UNMIXED, FoldSamples
 
@@ -45,11 +47,10 @@ class MetricSummary:
     optimism: Estimate | None
 
     @property
-    def words(self) -> tuple[str, str, str, str]:
+    def words(self) -> tuple[str, ...]:
         """The metric and its three estimates as a row of a table."""
         digits = decimals(*(estimate for estimate in (self.naive, self.corrected) if estimate is not None))
-        estimates = (in_digits(self.naive, digits), in_digits(self.corrected, digits), in_digits(self.optimism, digits))
-        return self.metric.label, *estimates
+        return self.metric.label, *in_digits(digits, self.naive, self.corrected, self.optimism)
 
 
 @dataclass(frozen=True)
@@ -160,12 +161,24 @@ class UnmixedLosses:
         )
 
 
-def in_digits(estimate: Estimate | None, digits: int) -> str:
-    """An estimate and its interval with so many decimals; empty where there is none."""
-    return "" if estimate is None else f"{fixed(estimate.value, digits)} ({between(estimate, digits)})"
+def in_digits(digits: int, *estimates: Estimate | None) -> list[str]:
+    """Estimates and their intervals with so many decimals; empty where there is none."""
+    return ["" if each is None else f"{fixed(each.value, digits)} ({between(each, digits)})" for each in estimates]
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """The rows of a table as lines of text, with columns that begin below each other."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+
+
+def value_and_ends(estimate: Estimate | None) -> tuple[float, float, float]:
+    """The value of an estimate and the ends of its interval; NaN where there is none."""
+    return (math.nan,) * 3 if estimate is None else (estimate.value, *estimate.interval)
+
+
+def mean_rate(leakage: Sequence[Leakage] | None, folds: Sequence[FoldSamples | FoldSummary]) -> float:
+    """The leakage rate, averaged over the records that the folds score; NaN without one."""
+    if not leakage:
+        return math.nan
+    return float(np.average([leak.rate for leak in leakage], weights=[fold.n_validation for fold in folds]))

@@ -22,22 +22,19 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import FitError, InputError, SolverError
 from outofcluster._base.plain import data_frame
 from outofcluster._base.rows import n_rows
 from outofcluster.auditing.choices import read_rates
-from outofcluster.auditing.options import AuditOptions, check_options, checkpoint_of_part, common_seed
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit
-from outofcluster.auditing.several import SeveralAudits, value_and_ends
-from outofcluster.auditing.summary_parts import in_digits
+from outofcluster.auditing.several import AuditOptions, SeveralAudits, check_options, checkpoint_of_part, common_seed
+from outofcluster.auditing.summary_parts import in_digits, mean_rate, value_and_ends
 from outofcluster.errormodels.choose import choose_error_model
 from outofcluster.errormodels.pieces import Pieces
 from outofcluster.inference.estimates import Estimate, decimals
-from outofcluster.problem.columns import by_threshold, named_clusterings, named_columns, read_clusterings
-from outofcluster.problem.folds import Clusters, ClusterSizes, Fold, Rows, is_splitter, label_codes, make_folds
-from outofcluster.problem.problem import check_cloneable
+from outofcluster.problem.folds import ClusterSizes, Fold, is_splitter, label_codes, make_folds
+from outofcluster.problem.problem import by_threshold, check_cloneable, named_columns, named_groups, read_clusterings
 
 
 def sweep(estimator: Any, X: Any, y: Any, groups_by_threshold: Any, **options: Unpack[AuditOptions]) -> Sweep:
@@ -93,7 +90,7 @@ def sweep(estimator: Any, X: Any, y: Any, groups_by_threshold: Any, **options: U
     """
     check_options("sweep", options)
     check_cloneable("estimator", estimator)
-    X, groups_by_threshold = named_clusterings(X, groups_by_threshold)
+    X, groups_by_threshold = named_groups(X, groups_by_threshold)
     X, y, _ = named_columns(X, y, None)
     clusterings = read_clusterings(groups_by_threshold, n_rows("X", X))
     rates = _read_rates(options.get("leakage"), tuple(clusterings))
@@ -167,7 +164,7 @@ def _check_rates(
     folds: Mapping[float, Sequence[Fold]],
 ) -> Any:
     """The error model of all thresholds, for which every rate is checked; "auto" where that says the same for all."""
-    codes: dict[float, Rows] = {threshold: Clusters.of(clusterings[threshold], None).codes for threshold in folds}
+    codes = {threshold: label_codes(clusterings[threshold])[0] for threshold in folds}
     chosen = {
         threshold: choose_error_model(error_model, rates[threshold], of_threshold, codes[threshold])[0]
         for threshold, of_threshold in folds.items()
@@ -224,7 +221,7 @@ class Sweep(SeveralAudits[float]):
     @property
     def leakage(self) -> dict[float, float]:
         """The leakage rate by threshold, averaged over the folds; NaN where none was given."""
-        return {threshold: _rate(result) for threshold, result in self.audits.items()}
+        return {threshold: mean_rate(result.leakage, result.samples.folds) for threshold, result in self.audits.items()}
 
     @property
     def naive(self) -> dict[float, Estimate]:
@@ -279,7 +276,7 @@ class Sweep(SeveralAudits[float]):
         sizes, result = self.sizes[threshold], self.audits.get(threshold)
         row: dict[str, Any] = {
             "threshold": threshold,
-            "leakage": math.nan if result is None else _rate(result),
+            "leakage": self.leakage.get(threshold, math.nan),
             "error_model": "" if result is None else result.error_model,
             "clusters": sizes.n_clusters,
             "largest_cluster": sizes.share,
@@ -322,25 +319,16 @@ class Sweep(SeveralAudits[float]):
         cells = list[tuple[str, ...]]()
         for threshold, sizes in self.sizes.items():
             result = self.audits.get(threshold)
-            rate, estimates = "", ("left out", "", "")
+            rate, estimates = "", ["left out", "", ""]
             if result is not None:
-                rate = "not given" if result.leakage is None else _percent(_rate(result))
-                naive, corrected, optimism = result.naive, result.corrected, result.optimism
-                estimates = (in_digits(naive, digits), in_digits(corrected, digits), in_digits(optimism, digits))
+                rate = "not given" if result.leakage is None else _percent(self.leakage[threshold])
+                estimates = in_digits(digits, result.naive, result.corrected, result.optimism)
             cells.append((f"{threshold:g}", rate, str(sizes.n_clusters), _percent(sizes.share), *estimates))
         return cells
 
     @property
     def _answers(self) -> list[str]:
         return [self.advice]
-
-
-def _rate(result: Audit) -> float:
-    """The leakage rate, averaged over the records that the folds score."""
-    if result.leakage is None:
-        return math.nan
-    rates: Array = np.array([leak.rate for leak in result.leakage])
-    return float(np.average(rates, weights=[fold.n_validation for fold in result.samples.folds]))
 
 
 def _percent(share: float) -> str:

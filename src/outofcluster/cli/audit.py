@@ -23,6 +23,7 @@ from outofcluster.cli.options import (
 )
 from outofcluster.cli.printing import as_json, console, exit_status, in_options, on_screen, show_account, show_audit
 from outofcluster.cli.running import FinishedWork, check_files, command_line, conclude, fitting
+from outofcluster.errormodels.choose import MODELS as ERROR_MODELS
 from outofcluster.errormodels.choose import choose_error_model
 from outofcluster.errormodels.records import FITS_TO_UNMIX
 from outofcluster.leakage.rate import Leakage
@@ -136,19 +137,11 @@ def _check_suspects(problem: Problem, clusters: Any) -> None:
 def _audit(problem: Problem, rate: Leakage | str | None, checkpoint: str | None) -> Any:
     from outofcluster.auditing.run import audit
 
-    result = audit(
-        problem.estimator,
-        problem.X,
-        problem.records.target,
-        groups=problem.records.groups,
-        leakage=rate.rate if isinstance(rate, Leakage) else rate,
-        progress=True,
-        checkpoint=checkpoint,
-        **problem.arguments,
-    )
+    records, share = problem.records, rate.rate if isinstance(rate, Leakage) else rate
+    result = problem.run(audit, groups=records.groups, leakage=share, progress=True, checkpoint=checkpoint)
     # The table as it was read says more than the matrix that the model sees.
-    result = replace(result, table=problem.records.account)
+    result = replace(result, table=records.account)
     if not isinstance(rate, Leakage) or rate.std is None:
         return result
     # The error model, which is known now, says what the rate is a share of. Solving again needs no further fit.
-    return result.at_leakage(Leakage(rate.rate, rate.std, "train" if result.error_model == "records" else "validation"))
+    return result.at_leakage(Leakage(rate.rate, rate.std, ERROR_MODELS[result.error_model].side))

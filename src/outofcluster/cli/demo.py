@@ -29,7 +29,7 @@ _FOLDS = 5
 
 
 @click.command("demo")
-@click.option("--report", default="report.html", show_default=True, metavar="FILE", help="HTML report to write.")
+@option("--report FILE", "HTML report to write.", default="report.html", show_default=True)
 @json_option
 @explain_option
 @option("--fits N", "Models to fit to resamples.", default=200)
@@ -47,10 +47,11 @@ def command(report: str, json_path: str | None, explain: bool, fits: int, seed: 
     demo = run_demo(n_fits=fits, seed=seed)
     out = console(error=on_screen(report, json_path))
     patients, summary = demo.patients, in_options(demo.audit.summary)
-    groups, people = (f"{len(np.unique(labels)):,}" for labels in (patients.groups, patients.entities))
+    n_groups, n_people = len(np.unique(patients.groups)), len(np.unique(patients.entities))
+    groups, people = f"{n_groups:,}", f"{n_people:,}"
     records, truth = f"{len(patients.target):,} records", f"{demo.truth:.4f}"
     for line in (
-        f"Simulated: {records} of {people} patients. The linkage left {demo.n_split} of them in two pieces, "
+        f"Simulated: {records} of {people} patients. The linkage left {n_groups - n_people} of them in two pieces, "
         f"so it counts {groups} patients. The task is to predict who is ill.",
         f"A 5-fold cross-validation that keeps the linked patients whole shows {100 * summary.naive.value:.1f} % wrong "
         "predictions.",
@@ -96,12 +97,6 @@ class Demo:
     truth: float
 
     @property
-    def n_split(self) -> int:
-        """Patients whose records the linkage left in two groups."""
-        pieces = np.unique(np.stack([self.patients.entities, self.patients.groups]), axis=1)[0]
-        return int((np.bincount(pieces) > 1).sum())
-
-    @property
     def covered(self) -> bool:
         """Whether the interval of the corrected loss contains the truth."""
         assert self.audit.corrected is not None
@@ -120,24 +115,16 @@ def run_demo(*, n_fits: int = 200, seed: int = 0) -> Demo:
     from outofcluster.auditing.run import audit
 
     state, fits = check_integer("seed", seed, least=0), check_integer("n_fits", n_fits, least=60)
-    data_state, new_state, look_up = np.random.SeedSequence(state).spawn(3)
-    patients = make_patients(_PATIENTS, split_share=_SPLIT_SHARE, random_state=_number(data_state), **_LAW)
+    *states, look_up = np.random.SeedSequence(state).spawn(3)
+    seed_of_data, seed_of_new = (int(sequence.generate_state(1)[0]) for sequence in states)
+    patients = make_patients(_PATIENTS, split_share=_SPLIT_SHARE, random_state=seed_of_data, **_LAW)
     sample = np.random.default_rng(look_up).choice(_PATIENTS, _LOOKED_UP, replace=False)
     rows = np.isin(patients.entities, sample)
     leakage = Leakage.from_true_groups(patients.entities[rows], patients.groups[rows], cv=_FOLDS, of="validation")
     model = KNeighborsClassifier(5, weights="distance")
-    result = audit(
-        model,
-        patients.data,
-        patients.target,
-        groups=patients.groups,
-        leakage=leakage,
-        error_model="fragments",
-        cv=_FOLDS,
-        n_fits=fits,
-        random_state=state,
-    )
-    return Demo(patients, leakage, result, _truth(model, patients, _number(new_state)))
+    options: dict[str, Any] = {"error_model": "fragments", "cv": _FOLDS, "n_fits": fits, "random_state": state}
+    result = audit(model, patients.data, patients.target, groups=patients.groups, leakage=leakage, **options)
+    return Demo(patients, leakage, result, _truth(model, patients, seed_of_new))
 
 
 def _truth(model: Any, patients: Patients, seed: int) -> float:
@@ -151,7 +138,3 @@ def _truth(model: Any, patients: Patients, seed: int) -> float:
         fitted = clone(model).fit(patients.data[clean], patients.target[clean])
         losses.append(float(np.mean(fitted.predict(new.data) != new.target)))
     return float(np.mean(losses))
-
-
-def _number(sequence: np.random.SeedSequence) -> int:
-    return int(sequence.generate_state(1)[0])

@@ -149,20 +149,18 @@ def from_precision_recall(
 
 def _show(rate_of: Callable[[Any], Leakage], json_path: str | None, *, at_most: bool = False) -> None:
     """Print the rates of both error models; ``at_most`` says that they are upper bounds."""
-    rates = {"records": rate_of("train"), "fragments": rate_of("validation")}
-    out = console(error=on_screen(json_path))
-    words = {"records": "If single records leak", "fragments": "If pieces of clusters leak"}
-    for error_model, leakage in rates.items():
+    out, numbers = console(error=on_screen(json_path)), dict[str, Any]()
+    for name, words in (("records", "If single records leak"), ("fragments", "If pieces of clusters leak")):
+        leakage, most = rate_of(MODELS[name].side), MODELS[name].largest_rate
         std = "" if leakage.std is None else f" --leakage-std {leakage.std:.3g}"
-        out.print(f"{words[error_model]}:\n    {'at most ' if at_most else ''}{leakage}")
-        if leakage.rate > (most := MODELS[error_model].largest_rate):
+        out.print(f"{words}:\n    {'at most ' if at_most else ''}{leakage}")
+        if leakage.rate > most:
             out.print(f"    That is more than {100 * most:g} %. For such rates nothing can be told.")
         else:
-            out.print(f"    audit with: --error-model {error_model} --leakage {leakage.rate:.3g}{std}")
-    bound = {"at_most": True} if at_most else {}
-    numbers = {name: {"rate": rate.rate, "std": rate.std, "of": rate.of} | bound for name, rate in rates.items()}
-    for name, leakage in rates.items():
-        numbers[name] |= {"at_least": True} if leakage.at_least else {}
+            out.print(f"    audit with: --error-model {name} --leakage {leakage.rate:.3g}{std}")
+        bounds = {"at_most": at_most, "at_least": leakage.at_least}
+        numbers[name] = {"rate": leakage.rate, "std": leakage.std, "of": leakage.of}
+        numbers[name] |= {bound: True for bound, holds in bounds.items() if holds}
     write_output("--json", json_path, as_json(numbers))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import importlib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ import numpy as np
 from outofcluster._base.exceptions import InputError
 
 MODELS = ("linear-svm", "logistic", "ridge", "forest", "boosting")
+# Those of them that take long to fit, and that need no scaling.
+SLOW = ("forest", "boosting")
 # Those of them that take features with infinite values.
 TAKE_INFINITE = ("boosting",)
 _FOR_CLASSES = ("linear-svm", "logistic")
@@ -95,22 +98,30 @@ def make_model(name: str | None, X: Any, *, classes: bool) -> Any:
 
     chosen = name or ("logistic" if classes else "ridge")
     if chosen in _FOR_CLASSES and not classes:
-        raise InputError(
-            f"--model must be ridge, forest, boosting or your own for a target of numbers, got {chosen!r}."
-        )
-    if chosen == "forest":
-        return ensemble.RandomForestClassifier() if classes else ensemble.RandomForestRegressor()
-    if chosen == "boosting":
-        return ensemble.HistGradientBoostingClassifier() if classes else ensemble.HistGradientBoostingRegressor()
-    if chosen == "logistic":
-        linear = linear_model.LogisticRegression(max_iter=1000)
-    elif chosen == "linear-svm":
-        linear = svm.LinearSVC()
-    else:
-        linear = linear_model.RidgeClassifier() if classes else linear_model.Ridge()
+        others = "ridge, forest, boosting or your own"
+        raise InputError(f"--model must be {others} for a target of numbers, got {chosen!r}.")
+    of_classes, of_numbers = {
+        "forest": (ensemble.RandomForestClassifier(), ensemble.RandomForestRegressor()),
+        "boosting": (ensemble.HistGradientBoostingClassifier(), ensemble.HistGradientBoostingRegressor()),
+        "ridge": (linear_model.RidgeClassifier(), linear_model.Ridge()),
+        "logistic": (linear_model.LogisticRegression(max_iter=1000), None),
+        "linear-svm": (svm.LinearSVC(), None),
+    }[chosen]
+    model = of_classes if classes else of_numbers
+    if chosen in SLOW:
+        return model
     # Without gaps nothing has to be imputed, and then the loop over resamples is compiled.
     gaps = [impute.SimpleImputer(keep_empty_features=True)] if np.isnan(X).any() else []
-    return pipeline.make_pipeline(*gaps, preprocessing.StandardScaler(), linear)
+    return pipeline.make_pipeline(*gaps, preprocessing.StandardScaler(), model)
+
+
+@contextmanager
+def _naming(must: str, place: str) -> Iterator[None]:
+    """Refuse what the user's own code fails at, with its reason."""
+    try:
+        yield
+    except Exception as error:
+        raise InputError(f"{must}, got {place!r}: {' '.join(str(error).split()) or type(error).__name__}.") from None
 
 
 def load_model(place: str) -> Any:
@@ -123,11 +134,8 @@ def load_model(place: str) -> Any:
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    try:
+    with _naming("--model must name a module that imports", place):
         model: Any = importlib.import_module(module)
-    except Exception as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"--model must name a module that imports, got {place!r}: {reason}.") from None
     try:
         for part in name.split("."):
             model = getattr(model, part)
@@ -136,13 +144,8 @@ def load_model(place: str) -> Any:
         hint = f"; did you mean {near[0]!r}?" if near else "."
         raise InputError(f"--model must name something in {module!r}, got {name!r}, which is not there{hint}") from None
     if isinstance(model, type) or not hasattr(model, "fit"):
-        try:
+        with _naming("--model must be an estimator, or make one without arguments", place):
             model = model()
-        except Exception as error:
-            reason = " ".join(str(error).split()) or type(error).__name__
-            raise InputError(
-                f"--model must be an estimator, or make one without arguments, got {place!r}: {reason}."
-            ) from None
     if not hasattr(model, "fit") or not hasattr(model, "predict"):
         raise InputError(f"--model must be an estimator with fit and predict, got {place!r}, a {type(model).__name__}.")
     return model

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from outofcluster._base.exceptions import InputError
-from outofcluster.cli.models import MODELS, TAKE_INFINITE, load_model, make_model, suggest, wanted_target
+from outofcluster.cli.models import MODELS, SLOW, TAKE_INFINITE, load_model, make_model, suggest, wanted_target
 from outofcluster.cli.table import Records, first_names, read_records
 from outofcluster.errormodels.choose import MODELS as ERROR_MODELS
 from outofcluster.errormodels.pieces import _FITS_OF_PIECES
@@ -56,7 +56,7 @@ def option(words: str, text: str, name: str = "", *, choices: Sequence[str] = ()
     flag, _, metavar = words.partition(" ")
     if choices:
         settings["type"] = click.Choice(choices)
-    settings["show_default"] = isinstance(settings.get("default"), int | float)
+    settings.setdefault("show_default", isinstance(settings.get("default"), int | float))
     names = [flag, name] if name else [flag]
     return click.option(*names, metavar=metavar or None, is_flag=None if metavar else True, help=text, **settings)
 
@@ -127,18 +127,18 @@ def _together(*decorators: Decorator) -> Decorator:
 
 def read_rate(words: str, option: str = "--leakage") -> float | str:
     """A share between 0 and 1 from 0.12 or 12%; for a leakage rate also "data"."""
-    other = "data" if option == "--leakage" else ""
-    if other and words == other:
-        return other
+    others = ["data"] if option == "--leakage" else []
+    if words in others:
+        return words
     bare = words.strip()
     percent = bare.endswith("%")
     try:
         share = float(bare.removesuffix("%")) / (100 if percent else 1)
     except ValueError:
-        near = difflib.get_close_matches(bare.lower(), [other] if other else [], cutoff=0.7)
-        meant = near[0] if near else _with_point(bare)
+        meant = "".join(difflib.get_close_matches(bare.lower(), others, cutoff=0.7)) or _with_point(bare)
         question = f"; did you mean {meant}?" if meant else "."
-        raise InputError(f"{option} must be a number{other and ' or data'}, got {words!r}{question}") from None
+        allowed = " or ".join(["a number", *others])
+        raise InputError(f"{option} must be {allowed}, got {words!r}{question}") from None
     if share > 1 and math.isfinite(share):
         fraction = share <= 100 and not percent
         got = f"{bare}; did you mean {share / 100:g}?" if fraction else f"{words!r}."
@@ -176,6 +176,10 @@ class Problem:
     arguments: dict[str, Any]
     backend: tuple[str, str]
 
+    def run(self, function: Callable[..., Any], *clusters: Any, **more: Any) -> Any:
+        """What `audit`, or another function with its arguments, gives for this problem."""
+        return function(self.estimator, self.X, self.records.target, *clusters, **self.arguments, **more)
+
 
 def read_problem(
     file: str,
@@ -199,7 +203,7 @@ def read_problem(
     records = read_records(file, **columns, wanted=wanted, leave_out_ids=estimator is None)
     if records.infinite:
         _say_infinite(records, allowed=estimator is not None or model in TAKE_INFINITE)
-    slow = estimator is not None or model in ("forest", "boosting")
+    slow = estimator is not None or model in SLOW
     X = records.frame if estimator is not None else records.matrix(max(options["random_state"], 0))
     estimator = estimator if estimator is not None else make_model(model, X, classes=records.classes)
     if options["n_jobs"] is None and (slow or backend[0] != "local"):

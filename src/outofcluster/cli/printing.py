@@ -19,7 +19,7 @@ from outofcluster.auditing.summary import OPTIMISM, Summary
 from outofcluster.auditing.sweep import Sweep
 from outofcluster.cli.options import Problem
 from outofcluster.inference.estimates import Estimate, Sensitivity, between, decimals, fixed, percent
-from outofcluster.problem.models import model_in_words
+from outofcluster.problem.account import estimator_in_words
 
 _WIDTH = 100
 _SEVERITIES = {"severe": ("Severe", "bold red"), "warning": ("Warning", "yellow"), "info": ("Note", "cyan")}
@@ -176,11 +176,8 @@ def show_account(out: Any, problem: Problem, beginning: Beginning, *, n_threshol
     if n_thresholds is not None:
         clusters = f"{account.n_records:,} records, with clusters by {n_thresholds} linkage thresholds."
     target = target.removeprefix("The target has ").removeprefix("The target is ")
-    lines = [
-        f"{about['data'].partition(', ')[0]}: {clusters}",
-        f"Target {about['target'].partition(' (')[0]}: {target}",
-    ]
-    lines.append(features)
+    file, name = about["data"].partition(", ")[0], about["target"].partition(" (")[0]
+    lines = [f"{file}: {clusters}", f"Target {name}: {target}", features]
     lines += [words.format(about[name]) for name, words in _REMARKS.items() if name in about]
     if account.determining:
         lines.append(f"These features give the target away: {', '.join(account.determining)}.")
@@ -194,7 +191,7 @@ def show_account(out: Any, problem: Problem, beginning: Beginning, *, n_threshol
         out.print(line)
     # The model is fitted to see how long that takes, so the rest is on the screen by then.
     time = _time(beginning, problem.arguments["n_jobs"], n_thresholds or 1)
-    out.print(f"Model: {model_in_words(beginning.task.estimator)}. {time}")
+    out.print(f"Model: {estimator_in_words(beginning.task.printed)}. {time}")
 
 
 def _time(beginning: Beginning, n_jobs: int | None, n_thresholds: int) -> str:
@@ -289,9 +286,9 @@ def _metrics(summary: Summary) -> Any:
 def _rates(summary: Summary, sensitivity: Sensitivity) -> Any:
     table = _plain_table("if the leakage rate is", "corrected", f"{percent(summary.confidence_level)} interval")
     digits = decimals(*summary.estimates.values())
+    curves = (sensitivity.values, sensitivity.low, sensitivity.high)
     for rate in (0.02, 0.05, 0.1, 0.2):
         index = int(abs(sensitivity.rates - rate).argmin())
-        curves = (sensitivity.values, sensitivity.low, sensitivity.high)
         value, low, high = (fixed(values[index], digits) for values in curves)
         table.add_row(f"{100 * sensitivity.rates[index]:g} %", value, f"{low} to {high}")
     return table

@@ -48,6 +48,22 @@ def fitting(problem: Problem, listener: Callable[[Beginning], Any]) -> Iterator[
             yield
 
 
+def _connect_dask(address: str) -> Callable[[], Any]:
+    client = import_module("distributed").Client(f"tcp://{address}", timeout="10s")
+    return client.close  # type: ignore[no-any-return]
+
+
+def _connect_ray(address: str) -> Callable[[], Any]:
+    import_module("ray.util.joblib").register_ray()
+    ray = import_module("ray")
+    ray.init(address if address == "auto" else f"ray://{address}", log_to_driver=False)
+    return ray.shutdown  # type: ignore[no-any-return]
+
+
+# How to join a cluster that runs, and what leaves it.
+_CONNECT = {"dask": _connect_dask, "ray": _connect_ray}
+
+
 @contextmanager
 def _on_backend(kind: str, address: str) -> Iterator[None]:
     """Fit on a cluster that runs already, and leave it as it was."""
@@ -57,22 +73,12 @@ def _on_backend(kind: str, address: str) -> Iterator[None]:
     from joblib import parallel_config
 
     try:
-        engine: Any = import_module("distributed" if kind == "dask" else "ray")
-        if kind == "ray":
-            import_module("ray.util.joblib").register_ray()
+        leave = _CONNECT[kind](address)
     except ImportError:
         raise MissingExtraError(f"--backend {kind}:// needs {kind}: pip install 'outofcluster[{kind}]'.") from None
-    try:
-        if kind == "dask":
-            leave = engine.Client(f"tcp://{address}", timeout="10s").close
-        else:
-            engine.init(address if address == "auto" else f"ray://{address}", log_to_driver=False)
-            leave = engine.shutdown
     except Exception as error:
-        reason = " ".join(str(error).split())[:200]
-        raise InputError(
-            f"--backend must be a cluster that runs, but {kind}://{address} does not answer: {reason}"
-        ) from None
+        answer = f"{kind}://{address} does not answer: {' '.join(str(error).split())[:200]}"
+        raise InputError(f"--backend must be a cluster that runs, but {answer}") from None
     try:
         with parallel_config(kind, n_jobs=-1):
             yield
@@ -142,13 +148,10 @@ class FinishedWork:
 
     @property
     def _exists(self) -> bool:
-        if self._path is None:
-            return False
-        start = Path(self._path)
+        names, start = list[str](), Path(self._path or "")
         with suppress(OSError):
-            names = [file.name for file in start.parent.iterdir() if file.name.startswith(f"{start.name}.")]
-            return any(".baselines" in name or ".fold" in name for name in names)
-        return False
+            names = [name for name in os.listdir(start.parent) if self._path and name.startswith(f"{start.name}.")]
+        return any(".baselines" in name or ".fold" in name for name in names)
 
     def drop(self) -> None:
         """Remove the cache once it is no longer needed."""
@@ -187,19 +190,19 @@ def conclude(
     Whatever was asked for is in its file before anything is shown. Where that fails, the work is kept, so that the same
     command can write it without another fit.
     """
-    failures, announcements = list[str](), list[str]()
+    failures, written = list[str](), list[str]()
     for option, path in outputs.items():
         try:
             if path is not None:
                 write_output(option, path, contents[option]())
-                announcements += [_ANNOUNCEMENTS[option].format(path)] if option in _ANNOUNCEMENTS else []
+                written.append(option)
         except (InputError, MissingExtraError) as error:
             failures.append(str(error))
         except OSError as error:
             failures.append(f"{option} could not be written to {path!r}: {error.strerror or error}.")
     show()
-    for sentence in announcements:
-        out.print(f"\n{sentence}")
+    for option in [option for option in written if option in _ANNOUNCEMENTS]:
+        out.print(f"\n{_ANNOUNCEMENTS[option].format(outputs[option])}")
     for sentence in failures:
         complain(sentence)
     if failures:

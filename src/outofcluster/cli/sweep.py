@@ -12,7 +12,6 @@ import click
 
 from outofcluster._base.exceptions import InputError, MissingExtraError
 from outofcluster.cli.options import (
-    Problem,
     data_options,
     example,
     option,
@@ -56,6 +55,8 @@ def command(
 
     The table shows where the loss begins to depend on the clusters, and where one giant cluster forms.
     """
+    from outofcluster.auditing.sweep import sweep
+
     columns = _by_threshold("--groups", groups)
     rates = _read_rates(leakage)
     _check_picture(plot)
@@ -68,7 +69,8 @@ def command(
     out = console(error=on_screen(*files.values()))
     with fitting(problem, partial(show_account, out, problem, n_thresholds=len(columns))):
         work = FinishedWork.of(checkpoint, problem, file, options | {"groups": groups})
-        result = work.run(lambda path: _sweep(problem, by_threshold, rates, path))
+        chosen = {"leakage": rates, "progress": True}
+        result = work.run(lambda path: problem.run(sweep, by_threshold, checkpoint=path, **chosen))
     about = problem.records.about | {"command": command_line(), "groups": ", ".join(groups)}
     about["data"] = about["data"].partition(" of ")[0]
     conclude(
@@ -102,21 +104,6 @@ def _read_rates(words: tuple[str, ...]) -> Any:
     if len(words) == 1 and "=" not in words[0]:
         return read_rate(words[0])
     return {threshold: read_rate(value) for threshold, value in _by_threshold("--leakage", words).items()} or None
-
-
-def _sweep(problem: Problem, groups: dict[float, Any], rates: Any, checkpoint: str | None) -> Any:
-    from outofcluster.auditing.sweep import sweep
-
-    return sweep(
-        problem.estimator,
-        problem.X,
-        problem.records.target,
-        groups,
-        leakage=rates,
-        progress=True,
-        checkpoint=checkpoint,
-        **problem.arguments,
-    )
 
 
 def _check_picture(path: str | None) -> None:

@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outofcluster._base.arguments import shown
 from outofcluster._base.exceptions import InputError, MissingExtraError
 from outofcluster.cli.models import Wanted
 from outofcluster.problem.account import TableAccount, looks_like_dates
@@ -170,14 +171,15 @@ def column(frame: Any, name: str, option: str, file: str = "FILE") -> NDArray[An
     """The values of a column, none of them missing."""
     check_column(frame, name, option, file)
     _check_plain(frame, [name])
-    values = frame[name]
-    missing = values.isna().to_numpy()
+    _refuse_gaps(frame[name].isna().to_numpy(), name, option)
+    return np.asarray(frame[name].to_numpy())
+
+
+def _refuse_gaps(missing: NDArray[np.bool_], name: str, option: str, remedy: str = "") -> None:
     if missing.any():
-        raise InputError(
-            f"{option} must be a column without missing values, got {name!r} with {int(missing.sum())} of them, the "
-            f"first in record {int(missing.argmax()) + 1}."
-        )
-    return np.asarray(values.to_numpy())
+        many, first = f"{int(missing.sum())} of them", f"the first in record {int(missing.argmax()) + 1}"
+        must = f"{option} must be a column without missing values"
+        raise InputError(f"{must}, got {name!r} with {many}, {first}{remedy}.")
 
 
 def check_column(frame: Any, name: str, option: str, file: str = "FILE") -> None:
@@ -186,9 +188,7 @@ def check_column(frame: Any, name: str, option: str, file: str = "FILE") -> None
         return
     near = difflib.get_close_matches(name, frame.columns, n=3, cutoff=0.5)
     near = near or [other for other in frame.columns if other.lower() == name.lower()]
-    there = (
-        f"nearest: {', '.join(map(repr, near))}" if near else f"there are: {first_names([*map(repr, frame.columns)])}"
-    )
+    there = f"nearest: {shown(near)}" if near else f"there are: {shown(frame.columns)}"
     raise InputError(f"{option} must be a column of {file}, got {name!r} ({there}).")
 
 
@@ -299,17 +299,14 @@ class Records:
         try:
             skrub = importlib.import_module("skrub")
         except ImportError:
-            raise MissingExtraError(
-                "columns that are not numbers need skrub: pip install 'outofcluster[cli]'."
-            ) from None
+            remedy = "pip install 'outofcluster[cli]'"
+            raise MissingExtraError(f"columns that are not numbers need skrub: {remedy}.") from None
         vectoriser = skrub.TableVectorizer(high_cardinality=skrub.StringEncoder(random_state=seed))
         try:
             return vectoriser.fit_transform(self.frame).to_numpy(dtype=float)  # type: ignore[no-any-return]
         except Exception as error:
-            names, reason = ", ".join(map(repr, self.encoded[:6])), " ".join(str(error).split()).rstrip(".")
-            raise InputError(
-                f"FILE must have columns that can be turned into numbers, got {names}: {reason}."
-            ) from None
+            got = f"{', '.join(map(repr, self.encoded[:6]))}: {' '.join(str(error).split()).rstrip('.')}"
+            raise InputError(f"FILE must have columns that can be turned into numbers, got {got}.") from None
 
     def columns_like_clusters(self) -> list[str]:
         """Features that may be clusters of another linkage: they split or join these clusters, and are as many."""
@@ -399,14 +396,12 @@ def read_records(
 
 def _rows_with_target(frame: Any, target: str, *, drop: bool) -> NDArray[np.int64]:
     """The rows of all records, or of those that have a target where the others are to be dropped."""
-    missing = frame[target].isna().to_numpy() if target in frame.columns else np.zeros(len(frame), dtype=bool)
-    if missing.all() and target in frame.columns:
+    check_column(frame, target, "--target")
+    missing = frame[target].isna().to_numpy()
+    if missing.all():
         raise InputError(f"--target must be a column with values, got {target!r}, which is empty.")
-    if missing.any() and not drop:
-        raise InputError(
-            f"--target must be a column without missing values, got {target!r} with {int(missing.sum())} of them, the "
-            f"first in record {int(missing.argmax()) + 1}; --drop-missing-target leaves these records out."
-        )
+    if not drop:
+        _refuse_gaps(missing, target, "--target", "; --drop-missing-target leaves these records out")
     return np.flatnonzero(~missing)
 
 

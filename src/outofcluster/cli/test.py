@@ -31,9 +31,7 @@ def command(file: str, alpha: float, json_path: str | None, fail_on_effect: bool
     problem = read_problem(file, **options)
     records, out = problem.records, console(error=on_screen(json_path))
     with fitting(problem, partial(show_account, out, problem)):
-        result = leakage_test(
-            problem.estimator, problem.X, records.target, groups=records.groups, alpha=alpha, **problem.arguments
-        )
+        result = problem.run(leakage_test, groups=records.groups, alpha=alpha)
     plain = result.to_dict() | {"sentence": result.sentence, "about": records.about}
     write_output("--json", json_path, as_json(plain))
     out.print(f"\n{result.outcome}", style="bold")

@@ -47,7 +47,7 @@ from numpy.typing import ArrayLike
 
 from outofcluster._base.arguments import Array, check_share, short
 from outofcluster._base.exceptions import InputError
-from outofcluster.curves.average import AverageSolution, Rung
+from outofcluster.curves.average import AverageSolution, Rung, ShapeAverage
 from outofcluster.curves.base import Curve, Needs, Samples
 from outofcluster.curves.points import Points
 from outofcluster.curves.unmixing import RatedSolution, Unmixed, UnmixedSolution, mass_of_injected
@@ -134,8 +134,8 @@ class AutoCurve(Curve):
         """
         super().fit_points(p, b, n, weights, standard_errors=standard_errors)
         if unmixed is not None:
-            above = self._fitted()
-            solution: Any = UnmixedSolution if unmixed.known is None else RatedSolution
+            above: Any = self._fitted()
+            solution = UnmixedSolution if unmixed.known is None else RatedSolution
             self._solution = solution(above, unmixed, self.largest)
         return self
 
@@ -158,8 +158,7 @@ class AutoCurve(Curve):
             The same curve, fitted.
         """
         runs: Sequence[Any] = samples if isinstance(samples, Sequence) else (samples,)
-        names = ("injected", "levels", "means", "size", "standard_errors")
-        if any(not hasattr(run, name) for run in runs for name in names) or all(min(run.injected) >= 0 for run in runs):
+        if all(min(getattr(run, "injected", (0,))) >= 0 for run in runs):
             return super().fit(samples, leakage)
         rate = check_share("leakage", leakage, "[0, 1)")
         above, below = list[Array](), list[Array]()
@@ -193,4 +192,4 @@ class AutoCurve(Curve):
         rungs = [Rung.of(points, size) for size in sizes[counts > 1]]
         loss = rungs[-1].lowest_loss
         comparable = tuple(rung for rung in rungs if rung.lowest_loss - loss <= abs(loss))
-        return AverageSolution.of(points, comparable, self.largest)
+        return AverageSolution(points, ShapeAverage(comparable, rungs[-1].at_highest, self.largest))

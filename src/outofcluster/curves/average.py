@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -45,6 +45,10 @@ _HALF_FALLS = 30
 _POWERS = np.array([1.0, 1.5, 2.0, 3.0])
 _WEIGHTS = np.geomspace(0.2, 2, 12)
 _SHAPE_PRIOR = 3.0
+# Logarithm of how much each curve counts beforehand: -3 log² β for learning curves, 0 for mixing curves.
+LOG_PRIOR = np.concatenate(
+    [np.repeat(-_SHAPE_PRIOR * np.log(_SHAPES) ** 2, _HALF_FALLS), np.zeros(len(_POWERS) * len(_WEIGHTS))]
+)
 # Largest size for which a table of the curves is kept, with one row per number of leaked records (6 MB).
 _LARGEST_TABLE = 4096
 
@@ -130,31 +134,6 @@ class Filtered(NamedTuple):
     drift: Array
 
 
-def _filter(rungs: tuple[Rung, ...]) -> Filtered:
-    """Filter from the first size to the last."""
-    first, *rest = rungs
-    heights, variance, score = first.heights, 1 / first.certainty, -0.5 * first.misfit
-    gains, walks, size = [np.ones_like(heights)], list[Array](), first.size
-    for rung in rest:
-        walk = _DRIFT**2 * np.log2(rung.size / size) * np.maximum(heights, 0.0) ** 2
-        expected = variance + walk
-        spread = expected + 1 / rung.certainty
-        step = rung.heights - heights
-        score = score - 0.5 * (rung.misfit + step**2 / spread + np.log1p(expected * rung.certainty))
-        gain = expected / spread
-        heights = heights + gain * step
-        variance = expected * (1 - gain)
-        gains = [(1 - gain) * before for before in gains] + [gain]
-        walks.append(walk)
-        size = rung.size
-    # Heights from before a step of the walk miss that step, by as much as they count.
-    drift, missed = np.zeros_like(heights), np.zeros_like(heights)
-    for gain, walk in zip(gains, walks, strict=False):
-        missed = missed + gain
-        drift = drift + missed**2 * walk
-    return Filtered(heights, score - 0.5 * np.minimum(heights, 0.0) ** 2 / variance, tuple(gains), drift)
-
-
 @dataclass(frozen=True)
 class ShapeAverage:
     """The curves c + A h of all shapes at the last of several sizes, and how much each of them counts."""
@@ -172,8 +151,28 @@ class ShapeAverage:
 
     @cached_property
     def filtered(self) -> Filtered:
-        """What all sizes say about the heights."""
-        return _filter(self.rungs)
+        """What all sizes say about the heights, by a filter from the first size to the last."""
+        first, *rest = self.rungs
+        heights, variance, score = first.heights, 1 / first.certainty, -0.5 * first.misfit
+        gains, walks, size = [np.ones_like(heights)], list[Array](), first.size
+        for rung in rest:
+            walk = _DRIFT**2 * np.log2(rung.size / size) * np.maximum(heights, 0.0) ** 2
+            expected = variance + walk
+            spread = expected + 1 / rung.certainty
+            step = rung.heights - heights
+            score = score - 0.5 * (rung.misfit + step**2 / spread + np.log1p(expected * rung.certainty))
+            gain = expected / spread
+            heights = heights + gain * step
+            variance = expected * (1 - gain)
+            gains = [(1 - gain) * before for before in gains] + [gain]
+            walks.append(walk)
+            size = rung.size
+        # Heights from before a step of the walk miss that step, by as much as they count.
+        drift, missed = np.zeros_like(heights), np.zeros_like(heights)
+        for gain, walk in zip(gains, walks, strict=False):
+            missed = missed + gain
+            drift = drift + missed**2 * walk
+        return Filtered(heights, score - 0.5 * np.minimum(heights, 0.0) ** 2 / variance, tuple(gains), drift)
 
     @cached_property
     def heights(self) -> Array:
@@ -198,7 +197,7 @@ class ShapeAverage:
     @cached_property
     def shares(self) -> Array:
         """π: how much each curve counts; what their sum lacks to 1 is the share of the line without a fall."""
-        prior = log_prior() - _CAUTION * np.log(self.amplification)
+        prior = LOG_PRIOR - _CAUTION * np.log(self.amplification)
         score = np.where(self.at_zero <= self.largest, self.filtered.score + prior - logsumexp(prior), -np.inf)
         level = sum(float(rung.precision @ (rung.b - rung.mean) ** 2) for rung in self.rungs)
         without = math.log(_NO_FALL) - 0.5 * level
@@ -224,11 +223,6 @@ class AverageSolution(Solution):
 
     points: Points
     average: ShapeAverage
-
-    @classmethod
-    def of(cls, points: Points, rungs: tuple[Rung, ...], largest: float) -> Self:
-        """The average over the losses of all sizes, the largest of them last."""
-        return cls(points, ShapeAverage(rungs, rungs[-1].at_highest, largest))
 
     @property
     def e0(self) -> float:
@@ -307,10 +301,3 @@ def expected_falls(p: Array, size: int, n: int) -> Array:
 @lru_cache(maxsize=8)
 def _table(size: int, n: int) -> Array:
     return falls(np.arange(size + 1) / size, n)
-
-
-@cache
-def log_prior() -> Array:
-    """Logarithm of how much each curve counts beforehand: -3 log² β for learning curves, 0 for mixing curves."""
-    learning = np.repeat(-_SHAPE_PRIOR * np.log(_SHAPES) ** 2, _HALF_FALLS)
-    return np.concatenate([learning, np.zeros(len(_POWERS) * len(_WEIGHTS))])

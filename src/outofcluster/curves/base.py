@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,8 +30,8 @@ from outofcluster._base.exceptions import InputError, NotFittedError, SolverErro
 from outofcluster.curves.points import Points, check_indices, check_points
 
 _MAX_CONTROL_POINTS = 1_000_000
-# For larger degrees the binomial coefficients in BPoly exceed the range of a double.
-_MAX_BPOLY_DEGREE = 1000
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -193,6 +193,43 @@ class LinearSolution(Solution):
         """The largest singular value of the system divided by the smallest."""
         largest, smallest = self.system.singular_values[[0, -1]]
         return float(largest / smallest) if smallest > 0 else math.inf
+
+
+@dataclass(frozen=True)
+class DesignSolution(Solution):
+    """A curve by coefficients that a design takes to the losses; the first of them is e_0."""
+
+    points: Points
+    # A in the method's own coordinates, with one row per level: a dense or sparse matrix.
+    design: Any
+    coefficients: Array
+
+    @property
+    def e0(self) -> float:
+        """The first coefficient."""
+        return float(self.coefficients[0])
+
+    @cached_property
+    def fitted(self) -> Array:
+        """The design times the coefficients."""
+        return np.asarray(self.design @ self.coefficients)
+
+    @cached_property
+    def condition(self) -> float:
+        """Condition number of the design."""
+        return float(np.linalg.cond(self.points.scaled(self.design)))
+
+
+class FittedValue(Generic[Value]):
+    """An attribute of a fitted curve that is one of its solution."""
+
+    def __init__(self, name: str, meaning: str) -> None:
+        self.name, self.__doc__ = name, meaning
+
+    def __get__(self, curve: Curve | None, owner: Any = None) -> Value:
+        """The value of the solution; the attribute itself where a class is asked."""
+        value: Any = self if curve is None else getattr(curve._fitted(), self.name)
+        return value  # type: ignore[no-any-return]
 
 
 @dataclass(eq=False)
@@ -414,10 +451,13 @@ class Curve(ABC):
             )
         return Bezier(self.values(np.arange(n + 1)))
 
-    @property
-    def e0_(self) -> float:
-        """The estimate of e_0."""
-        return self._fitted().e0
+    e0_ = FittedValue[float]("e0", "The estimate of e_0.")
+    condition_ = FittedValue[float]("condition", "Condition number of the system that was solved.")
+    influence_ = FittedValue["Array | None"]("influence", "The weights w with e_0 = w·b, None if not linear in b.")
+    rank_ = FittedValue["int | None"]("rank", "How many parameters the losses determine, None if not linear in b.")
+    derivative_ = FittedValue["Array | None"]("derivative", "The derivative of e_0 by b, None without a closed form.")
+    optimism_derivative_ = FittedValue["Array | None"]("optimism_derivative", "The derivative of the optimism by b.")
+    choice_variance_ = FittedValue[float]("choice_variance", "Variance of the optimism over averaged curves.")
 
     @property
     def n_(self) -> int:
@@ -431,40 +471,10 @@ class Curve(ABC):
         return solution.points.b - solution.fitted
 
     @property
-    def condition_(self) -> float:
-        """Condition number of the system that was solved."""
-        return self._fitted().condition
-
-    @property
-    def influence_(self) -> Array | None:
-        """The weights w with e_0 = w·b, or None where the method is not linear in b."""
-        return self._fitted().influence
-
-    @property
-    def rank_(self) -> int | None:
-        """How many parameters the losses determine, or None where the method is not linear in b."""
-        return self._fitted().rank
-
-    @property
     def optimism_(self) -> float:
         """e_0 less the fitted loss at the lowest level."""
         solution = self._fitted()
         return solution.e0 - float(solution.fitted[solution.points.lowest])
-
-    @property
-    def derivative_(self) -> Array | None:
-        """The derivative of e_0 by b, or None where there is no closed form."""
-        return self._fitted().derivative
-
-    @property
-    def optimism_derivative_(self) -> Array | None:
-        """The derivative of the optimism by b, or None where there is no closed form."""
-        return self._fitted().optimism_derivative
-
-    @property
-    def choice_variance_(self) -> float:
-        """Variance of the optimism over the curves that the method averages."""
-        return self._fitted().choice_variance
 
     def _fitted(self) -> Solution:
         if self._solution is None:
@@ -490,8 +500,6 @@ class Bezier:
     array([[0.  , 0.45 ],
            [0.5 , 0.325],
            [1.  , 0.2  ]])
-    >>> float(bezier.bpoly(0.6))
-    0.3
     """
 
     coefficients: Array
@@ -505,12 +513,3 @@ class Bezier:
     def control_points(self) -> Array:
         """The points (j/n, e_j), as an array of shape (n + 1, 2)."""
         return np.column_stack([np.arange(self.degree + 1) / self.degree, self.coefficients])
-
-    @cached_property
-    def bpoly(self) -> Any:
-        """The curve as a ``scipy.interpolate.BPoly`` on [0, 1], for n up to 1000."""
-        if self.degree > _MAX_BPOLY_DEGREE:
-            raise InputError(f"n must be at most {_MAX_BPOLY_DEGREE} for a BPoly, got {self.degree}.")
-        from scipy.interpolate import BPoly
-
-        return BPoly(self.coefficients[:, None], [0.0, 1.0])

@@ -22,7 +22,7 @@ from scipy.optimize import nnls
 
 from outofcluster._base.arguments import Array, check_number
 from outofcluster._base.exceptions import InputError, SolverError
-from outofcluster.curves.base import Curve, Needs, Solution
+from outofcluster.curves.base import Curve, DesignSolution, Needs
 from outofcluster.curves.operator import BinomialOperator
 from outofcluster.curves.points import Points
 
@@ -74,7 +74,7 @@ class CompletelyMonotoneCurve(Curve):
             weights, _ = nnls(scaled / norms, points.scaled(points.b), maxiter=100 * len(decay))
         except RuntimeError as error:
             raise SolverError(f"Non-negative least squares did not converge: {error}") from None
-        return MixtureSolution(points, decay, design, weights / norms)
+        return MixtureSolution(points, design, weights / norms, decay)
 
 
 def decays(lowest: float, n: int, cap: float) -> Array:
@@ -90,28 +90,20 @@ def decays(lowest: float, n: int, cap: float) -> Array:
 
 
 @dataclass(frozen=True)
-class MixtureSolution(Solution):
-    """The decays of a mixture and their weights."""
+class MixtureSolution(DesignSolution):
+    """The weights of a mixture, and its decays."""
 
-    points: Points
     decay: Array
-    design: Array
-    weights: Array
 
     @property
     def e0(self) -> float:
         """The sum of the weights."""
-        return float(self.weights.sum())
-
-    @cached_property
-    def fitted(self) -> Array:
-        """The mixture at the levels."""
-        return self.design @ self.weights
+        return float(self.coefficients.sum())
 
     @cached_property
     def condition(self) -> float:
         """Condition number of the components with a positive weight."""
-        used = self.weights > 0
+        used = self.coefficients > 0
         return float(np.linalg.cond(self.points.scaled(self.design[:, used]))) if used.any() else 1.0
 
     def values(self, j: Any) -> Array:
@@ -119,4 +111,4 @@ class MixtureSolution(Solution):
         with np.errstate(divide="ignore", invalid="ignore"):
             exponent = np.multiply.outer(np.asarray(j, dtype=float), np.log1p(-self.decay))
         # 0 · log 0 is 0 here: the sequence (1 - d)^j starts at 1 even for d = 1.
-        return np.exp(np.where(np.isnan(exponent), 0.0, exponent)) @ self.weights
+        return np.exp(np.where(np.isnan(exponent), 0.0, exponent)) @ self.coefficients

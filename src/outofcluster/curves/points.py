@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,9 +49,7 @@ class Points:
     @property
     def lowest(self) -> int:
         """The position of the loss with the lowest level, among those of size n."""
-        if self.size_of_each is None:
-            return int(self.p.argmin())
-        return int(np.where(self.size_of_each == self.n, self.p, np.inf).argmin())
+        return int(np.where(self.sizes == self.n, self.p, np.inf).argmin())
 
     def scaled(self, rows: Array) -> Array:
         """Rows times the square roots of their weights: the residuals that a least-squares fit minimises."""
@@ -79,20 +77,17 @@ def check_points(
 
     Where no weights are given, the standard errors give them.
     """
-    if not isinstance(n, int | float | np.generic) and _is_array(n):
-        return _check_points_of_sizes(p, b, n, weights, errors)
-    levels = check_levels(p)
+    several = not isinstance(n, int | float | np.generic) and _is_array(n)
+    levels, sizes = _check_sizes(p, n) if several else (check_levels(p), None)
     losses = check_losses(b, len(levels))
-    size = check_size("n", n)
+    size = check_size("n", n) if sizes is None else int(sizes.max())
     known_errors = None if errors is None else _check_errors(errors, len(levels))
     if weights is None:
-        return Points(levels, losses, size, _precision_weights(known_errors), known_errors)
+        return Points(levels, losses, size, _precision_weights(known_errors), known_errors, sizes)
     checked_weights = check_vector("weights", weights)
     _check_count("weights", "weight", checked_weights, len(levels))
-    if checked_weights.min() <= 0:
-        i = int(checked_weights.argmin())
-        raise InputError(f"weights must be positive, got weights[{i}] = {checked_weights[i]:g}.")
-    return Points(levels, losses, size, checked_weights, known_errors)
+    check_positive("weights", checked_weights)
+    return Points(levels, losses, size, checked_weights, known_errors, sizes)
 
 
 def _check_count(name: str, noun: str, values: Array, n_levels: int) -> None:
@@ -101,10 +96,15 @@ def _check_count(name: str, noun: str, values: Array, n_levels: int) -> None:
         raise InputError(f"{name} must have one {noun} for each level of p, got {len(values)} for {n_levels} levels.")
 
 
-def _check_points_of_sizes(
-    p: ArrayLike, b: ArrayLike, n: Any, weights: ArrayLike | None, errors: ArrayLike | None
-) -> Points:
-    """Points of several sizes, whose levels are distinct within each size."""
+def check_positive(name: str, values: Array) -> None:
+    """Refuse values that are not above 0."""
+    if values.min() <= 0:
+        i = int(values.argmin())
+        raise InputError(f"{name} must be positive, got {name}[{i}] = {values[i]:g}.")
+
+
+def _check_sizes(p: ArrayLike, n: Any) -> tuple[Array, NDArray[np.int64]]:
+    """Levels that are distinct within each size, and the size of each."""
     levels = check_vector("p", p)
     several = check_vector("n", n).tolist()
     sizes = np.array([check_size(f"n[{i}]", size) for i, size in enumerate(several)], dtype=np.int64)
@@ -112,9 +112,7 @@ def _check_points_of_sizes(
         raise InputError(f"n must be one size, or one for each level of p, got {len(sizes)} for {len(levels)} levels.")
     for size in np.unique(sizes):
         check_levels(levels[sizes == size])
-    # All else is checked as for one size, with other levels that do not repeat.
-    distinct = np.linspace(0, 1, len(levels))
-    return replace(check_points(distinct, b, int(sizes.max()), weights, errors), p=levels, size_of_each=sizes)
+    return levels, sizes
 
 
 def _is_array(value: Any) -> bool:

@@ -27,7 +27,7 @@ from scipy.special import chdtrc, ndtr
 from outofcluster._base.arguments import Array, check_integer, check_share, check_vector
 from outofcluster._base.exceptions import InputError
 from outofcluster.curves.base import Curve
-from outofcluster.curves.points import check_levels, check_losses
+from outofcluster.curves.points import check_levels, check_losses, check_positive
 
 # Number of positions at which a fitted curve is examined.
 _POSITIONS = 60
@@ -278,7 +278,5 @@ def _check_errors(standard_errors: ArrayLike, m: int) -> Array:
     errors = check_vector("standard_errors", standard_errors)
     if len(errors) != m:
         raise InputError(f"standard_errors must have one value for each of the {m} levels, got {len(errors)}.")
-    if errors.min() <= 0:
-        i = int(errors.argmin())
-        raise InputError(f"standard_errors must be positive, got standard_errors[{i}] = {errors[i]:g}.")
+    check_positive("standard_errors", errors)
     return errors

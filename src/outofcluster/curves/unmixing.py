@@ -32,7 +32,7 @@ A draw of T̂ with the weights w_j = max(0, 1 - s q_j), which removes the mass �
 .. math:: ρ = \frac{\sum_j w_j q_j / \sum_j q_j}{\frac1n \sum_j w_j}, \qquad p(w) = p_0\,ρ ,
 
 so that its level is known. There are two readings of its loss, since there are two ways in which q can be right
-(:mod:`outofcluster.leakage.records`).
+(:mod:`outofcluster.leakage.data`).
 
 *By level*: where q knows nothing of (x, y), the draw is a mixture at the level p(w), and its loss a point of the same
 curve as the injected levels above p0. So it is put there: the shapes of the automatic curve are fitted to all points,
@@ -147,7 +147,7 @@ class UnmixedSolution(Solution):
     Derivatives have one entry for each loss above and then one for each unmixed loss.
     """
 
-    above: Solution
+    above: AverageSolution
     unmixed: Unmixed
     largest: float
 
@@ -203,11 +203,6 @@ class UnmixedSolution(Solution):
     def _kept(self) -> Array:
         return self._from_zero(1.0, self.unmixed.kept)
 
-    @property
-    def _most(self) -> float:
-        """The largest possible optimism."""
-        return self.largest - float(self._losses[0])
-
     @cached_property
     def clean_masses(self) -> Array:
         """μ*, the mass that leaves no leakage, at the three nodes of η."""
@@ -223,7 +218,7 @@ class UnmixedSolution(Solution):
     @cached_property
     def by_mass(self) -> Array:
         """The optimism at each node of η, at most what the loss leaves room for."""
-        return np.minimum(self._rows @ self._losses, self._most)
+        return np.asarray(np.minimum(self._rows @ self._losses, self.largest - self._losses[0]))
 
     @cached_property
     def _left(self) -> float:
@@ -239,7 +234,8 @@ class UnmixedSolution(Solution):
     @cached_property
     def by_share(self) -> float:
         """The optimism if only leaked records that are gone count."""
-        return min(float(self._rows[1] @ self._losses) + self._left * self.optimism_above, self._most)
+        by_share = self._rows[1] @ self._losses + self._left * self.optimism_above
+        return float(min(by_share, self.largest - self._losses[0]))
 
     @cached_property
     def optimism(self) -> float:
@@ -272,11 +268,9 @@ class UnmixedSolution(Solution):
         remixed = np.flatnonzero(~self.unmixed.removes)
         for i in remixed:
             mass = float(self.unmixed.masses[i])
-            levels = (
-                self._rate - _EFFICIENCY * (1 - self._rate) * mass / (1 - mass),
-                self._rate * float(self.unmixed.kept[i]),
-            )
-            by_mass, by_share = (self._observed - float(observed(min(level, p[-1]))) for level in levels)
+            reached = self._rate - _EFFICIENCY * (1 - self._rate) * mass / (1 - mass)
+            levels = np.minimum([reached, self._rate * self.unmixed.kept[i]], p[-1])
+            by_mass, by_share = self._observed - observed(levels)
             fell = self._observed - float(self.unmixed.losses[i])
             effect = max(abs(by_mass), abs(rise))
             variance = self.unmixed.errors[i] ** 2 + 2 * at_lowest**2 + (_TOLERANCE * effect) ** 2 + 1e-18
@@ -287,17 +281,13 @@ class UnmixedSolution(Solution):
     @cached_property
     def derivative(self) -> Array:
         """How training moves e_0: through the curve above the leakage rate, since weighted draws are few."""
-        above = self.above.derivative
-        moved: Array = np.zeros(len(self.points.p)) if above is None else above
-        return np.concatenate([moved, np.zeros(len(self.unmixed.masses))])
+        return np.concatenate([self.above.derivative, np.zeros(len(self.unmixed.masses))])
 
     @cached_property
     def optimism_derivative(self) -> Array:
         """How each loss moves the optimism, with the probability of the two readings held."""
         probability = self.mass_probability
-        above: Array = np.zeros(len(self.points.p))
-        if self.above.optimism_derivative is not None:
-            above = (1 - probability) * self._left * self.above.optimism_derivative
+        above = (1 - probability) * self._left * self.above.optimism_derivative
         removed = probability * (_NODE_WEIGHTS @ self._rows) + (1 - probability) * self._rows[1]
         return self._by_losses(above, np.zeros(len(self.unmixed.masses)), removed)
 
@@ -331,8 +321,6 @@ def _interpolation(nodes: Array, at: Array) -> Array:
 @dataclass(frozen=True)
 class RatedSolution(UnmixedSolution):
     """A curve above the leakage rate, and the losses of draws below it whose levels are known."""
-
-    above: AverageSolution
 
     @cached_property
     def mass_probability(self) -> float:
@@ -395,7 +383,7 @@ class RatedSolution(UnmixedSolution):
     @cached_property
     def by_law(self) -> float:
         """The optimism if the draw of the mass p0 has the law of the clean records."""
-        return min(float(self._rows[0] @ self._losses), self._most)
+        return float(self.by_mass[0])
 
     @property
     def _known(self) -> float:

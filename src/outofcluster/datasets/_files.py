@@ -76,28 +76,18 @@ def read_files(source: Source, names: Sequence[str], data_home: DataHome) -> lis
 
 def _read_named(source: Source, name: str, home: Path, named_by: str) -> bytes:
     """The content of a file in a folder that the user named."""
-    file, available = f"{source.folder}/{name}", f"the file is available at {source.page}"
+    file, available = f"{source.folder}/{name} (plain or .gz)", f"the file is available at {source.page}"
+    path = home / source.folder / name
+    packed = path.with_name(f"{name}.gz")
     try:
-        content = _read_plain_or_gzipped(home / source.folder / name)
+        content = path.read_bytes() if path.is_file() else gzip.decompress(packed.read_bytes())
+    except FileNotFoundError:
+        got = f"{shown_path(home)}, where it is missing"
+        raise InputError(f"{named_by} must be a folder that holds {file}, got {got}; {available}.") from None
     except _UNREADABLE as error:
-        raise InputError(
-            f"{named_by} must hold a readable {file} (plain or .gz), got {type(error).__name__} in {shown_path(home)}; "
-            f"{available}."
-        ) from error
-    if content is None:
-        raise InputError(
-            f"{named_by} must be a folder that holds {file} (plain or .gz), got {shown_path(home)}, where it is "
-            f"missing; {available}."
-        )
+        got = f"{type(error).__name__} in {shown_path(home)}"
+        raise InputError(f"{named_by} must hold a readable {file}, got {got}; {available}.") from error
     return _verify(source, name, content, repr(str(home)))
-
-
-def _read_plain_or_gzipped(path: Path) -> bytes | None:
-    """The content of a file, plain or gzipped under its name with ``.gz``; None if there is neither."""
-    if path.is_file():
-        return path.read_bytes()
-    packed = path.with_name(f"{path.name}.gz")
-    return gzip.decompress(packed.read_bytes()) if packed.is_file() else None
 
 
 def _verify(source: Source, name: str, content: bytes, where: str) -> bytes:
@@ -119,10 +109,8 @@ def cache_folder() -> Path:
     try:
         import pooch
     except ImportError:
-        raise MissingExtraError(
-            f"downloading data needs pooch: pip install 'outofcluster[data]', or give the files by data_home or "
-            f"{VARIABLE}."
-        ) from None
+        remedy = f"pip install 'outofcluster[data]', or give the files by data_home or {VARIABLE}"
+        raise MissingExtraError(f"downloading data needs pooch: {remedy}.") from None
     return Path(pooch.os_cache("outofcluster"))
 
 
@@ -172,10 +160,8 @@ def _download(source: Source, names: Sequence[str]) -> dict[str, bytes]:
         raise InputError(f"{url} must be a whole zip archive, got {type(error).__name__}; {by_hand}.") from error
     missing = [name for name in names if name not in members]
     if missing and closed:
-        raise InputError(
-            f"{source.folder}/{missing[0]} could not be taken out of {closed[0]}, which lies in {url} and has to be "
-            f"unpacked by hand; {by_hand}."
-        )
+        inside = f"{closed[0]}, which lies in {url} and has to be unpacked by hand"
+        raise InputError(f"{source.folder}/{missing[0]} could not be taken out of {inside}; {by_hand}.")
     if missing:
         raise InputError(f"{url} must hold {missing[0]}, which is missing there; {by_hand}.")
     return {name: _verify(source, name, members[name], url) for name in names}

@@ -325,9 +325,8 @@ def _feature_matrix(
             parts.append(texts.astype(float)[:, None])
             names.append(name)
             continue
-        values = [
-            text.removesuffix(".0") for text in texts.tolist()
-        ]  # One hospital writes 1.0 where the others write 1.
+        # One hospital writes 1.0 where the others write 1.
+        values = [text.removesuffix(".0") for text in texts.tolist()]
         taken = set(values)
         labels = categories[name] or {value: value for value in sorted(taken - {"?"})}
         # A value that no record has would be a column of zeros.

@@ -164,10 +164,8 @@ def make_patients(
     fewest, most = _records_each(n_records)
     d = check_integer("n_features", n_features, least=1)
     if count * most * d > _MOST_NUMBERS:
-        raise InputError(
-            f"n_patients times n_records times n_features must be at most {_MOST_NUMBERS}, "
-            f"got {short(count)}, {short(most)} and {short(d)}."
-        )
+        got = f"{short(count)}, {short(most)} and {short(d)}"
+        raise InputError(f"n_patients times n_records times n_features must be at most {_MOST_NUMBERS}, got {got}.")
     share = check_share("split_share", split_share)
     check_choice("target", target, ("classification", "regression"))
     strength = check_number("signal", signal, least=0)

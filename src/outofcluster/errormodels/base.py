@@ -15,8 +15,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.arguments import Array, check_integer, check_number
+from outofcluster._base.arguments import Array, Codes, check_integer, check_number
 from outofcluster._base.exceptions import InputError
+from outofcluster._base.plain import data_frame
 from outofcluster._base.seeds import Seeds
 from outofcluster.curves.base import Curve
 from outofcluster.errormodels.pooled import Pooled
@@ -111,7 +112,7 @@ class Evidence:
     """What the records themselves show; by default nothing."""
 
     @property
-    def parts(self) -> Mapping[int, NDArray[np.int64]]:
+    def parts(self) -> Mapping[int, Codes]:
         """For every fold the part of each held-out record, where parts are scored apart."""
         return {}
 
@@ -135,6 +136,8 @@ class ErrorModel(ABC):
     largest_rate: ClassVar[float]
     # Models that are fitted to resamples by default.
     n_fits: ClassVar[int]
+    # The same with those that are added without what looks leaked.
+    default_fits: ClassVar[int]
     # Whether the size of a run is the number of records that train.
     has_sizes: ClassVar[bool]
 
@@ -205,9 +208,14 @@ class ErrorModel(ABC):
         """What looks as if it had leaked, the most suspicious first, as a table."""
 
 
-def sorted_by_probability(columns: Mapping[str, list[Any]]) -> Any:
-    """A table of suspects, the most suspicious first."""
-    from outofcluster._base.plain import data_frame
+def suspects_table(folds: Mapping[int, Mapping[str, NDArray[Any]]]) -> Any:
+    """The columns of the suspects of every fold as one table, the most suspicious first."""
+    parts = [{"fold": np.full(len(each["probability"]), index), **each} for index, each in folds.items()]
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    order = np.argsort(-columns["probability"], kind="stable")
+    return data_frame({name: values[order].tolist() for name, values in columns.items()})
 
-    order = np.argsort(-np.array(columns["probability"]), kind="stable")
-    return data_frame({name: [values[i] for i in order] for name, values in columns.items()})
+
+def names_of_clusters(samples: AuditSamples) -> NDArray[Any]:
+    """The names of the clusters by their codes, and at -1 an empty one."""
+    return np.array([*samples.cluster_names, ""], dtype=object)

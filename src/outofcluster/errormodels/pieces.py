@@ -59,10 +59,10 @@ from outofcluster._base.plain import plain
 from outofcluster._base.seeds import Seeds
 from outofcluster._base.threads import one_thread
 from outofcluster.curves.base import Curve
-from outofcluster.curves.polynomial import PolynomialCurve
-from outofcluster.errormodels.base import Choices, ErrorModel, Evidence, Rates, sorted_by_probability
+from outofcluster.curves.paper.basis import PolynomialCurve
+from outofcluster.errormodels.base import Choices, ErrorModel, Evidence, Rates, names_of_clusters, suspects_table
 from outofcluster.errormodels.pooled import Optimism, Pooled
-from outofcluster.errormodels.records import is_per_record, read_probabilities
+from outofcluster.errormodels.records import is_per_record, not_compared, read_probabilities
 from outofcluster.evidence.entities import entity_suspects, likely_pieces, match_clusters
 from outofcluster.evidence.laws import KINDS, AssumedCuts, Law, read_law, scored_rate
 from outofcluster.evidence.suspects import EntitySuspects, LikelyPieces
@@ -71,7 +71,7 @@ from outofcluster.inference.functional import Functional, Influences, Weights
 from outofcluster.leakage.rate import Leakage
 from outofcluster.problem.folds import Fold
 from outofcluster.problem.problem import Task
-from outofcluster.sampling.audit_samples import MAIN, SECOND_PIECE, WITHOUT_PIECES, AuditSamples
+from outofcluster.sampling.audit_samples import MAIN, SECOND_PIECE, WITHOUT_PIECES, AuditSamples, FoldSamples
 from outofcluster.sampling.resamplers import CutPieces, WithoutClusters
 from outofcluster.sampling.run import Run, check_split
 from outofcluster.sampling.samples import LossSamples
@@ -193,8 +193,7 @@ class PiecesPooled(Pooled):
         """The share of each fold in the records that lose a likely piece; zeros where there are none."""
         runs = [fold.runs.get(WITHOUT_PIECES) for fold in self.folds]
         counts = np.array([0 if run is None else run.size for run in runs], dtype=float)
-        shares: Array = counts / max(counts.sum(), 1.0)
-        return shares
+        return np.asarray(counts / max(counts.sum(), 1.0))
 
     @cached_property
     def _drop(self) -> Functional:
@@ -235,13 +234,11 @@ def _cut_by(samples: AuditSamples, kind: str) -> AuditSamples:
         problem = run.problem | {"law": plain(AssumedCuts(kind))}
         return replace(run, losses=losses, strata=np.ones_like(run.strata), problem=problem)
 
-    folds = tuple(
-        replace(
-            fold, runs={role: alone(run) if role in (MAIN, SECOND_PIECE) else run for role, run in fold.runs.items()}
-        )
-        for fold in samples.folds
-    )
-    return replace(samples, folds=folds)
+    def cut(fold: FoldSamples) -> FoldSamples:
+        runs = {role: alone(fold.runs[role]) for role in (MAIN, SECOND_PIECE) if role in fold.runs}
+        return replace(fold, runs=fold.runs | runs)
+
+    return replace(samples, folds=tuple(map(cut, samples.folds)))
 
 
 # --- what is fitted ---------------------------------------------------------------------------------------
@@ -274,6 +271,7 @@ class Pieces(ErrorModel):
     side = "validation"
     largest_rate = 0.9
     n_fits = 400
+    default_fits = n_fits + _FITS_OF_PIECES
     has_sizes = False
 
     def default_curve(self) -> Curve:
@@ -326,7 +324,7 @@ class Pieces(ErrorModel):
                 pieces[fold.index] = likely
         enough = sum(len(likely.train_clusters) for likely in pieces.values()) >= _LEAST_PIECES
         # The records that lose a piece say nothing about a metric that is no mean over records.
-        means = all(metric.is_mean for metric in task.losses)
+        means = all(metric.is_mean for metric in task.metrics)
         return PiecesEvidence(suspects, pieces if enough and means else {})
 
     def runs(
@@ -374,18 +372,17 @@ class Pieces(ErrorModel):
         """Training clusters by the probability that they are pieces of held-out entities."""
         suspects = {fold.index: fold.entities for fold in samples.folds if fold.entities is not None}
         if not suspects:
-            raise InputError(
-                "suspects() needs an audit of single records with at least 150 fits per fold and unmix='auto'; "
-                "this one did not compare the two sides of its splits."
-            )
+            raise not_compared()
         if not any(fold.identified for fold in suspects.values()):
             raise InputError("suspects() needs features that tell entities apart, which these records do not have.")
-        names = np.array([*samples.cluster_names, ""], dtype=object)
-        columns: dict[str, list[Any]] = {"fold": [], "cluster": [], "probability": [], "resembles": [], "records": []}
-        for index, fold in suspects.items():
-            columns["fold"] += [index] * len(fold.probability)
-            columns["cluster"] += names[fold.train_clusters].tolist()
-            columns["probability"] += fold.probability.tolist()
-            columns["resembles"] += names[fold.held_out_clusters].tolist()
-            columns["records"] += fold.n_records.tolist()
-        return sorted_by_probability(columns)
+        names = names_of_clusters(samples)
+        columns = {
+            index: {
+                "cluster": names[fold.train_clusters],
+                "probability": fold.probability,
+                "resembles": names[fold.held_out_clusters],
+                "records": fold.n_records,
+            }
+            for index, fold in suspects.items()
+        }
+        return suspects_table(columns)

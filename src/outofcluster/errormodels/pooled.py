@@ -44,17 +44,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from outofcluster._base.arguments import Array
+from outofcluster._base.arguments import Array, Codes
 from outofcluster.curves.base import Curve
 from outofcluster.curves.unmixing import Unmixed
 from outofcluster.inference.columns import Block, Columns, Pool
 from outofcluster.inference.functional import Functional, Influences, Weights, added
 from outofcluster.sampling.audit_samples import MAIN, AuditSamples, FoldSamples
 from outofcluster.sampling.samples import LossSamples, PoolJackknife
-
-Codes = NDArray[np.int64]
 
 # The role of the user's own model, over all held-out records.
 OWN = "own"
@@ -223,8 +220,7 @@ class Pooled:
         if self.samples.metric.pool == "folds":
             return np.full(self.n_folds, 1 / self.n_folds)
         counts = np.array([fold.n_validation for fold in self.folds], dtype=float)
-        shares: Array = counts / counts.sum()
-        return shares
+        return np.asarray(counts / counts.sum())
 
     # --- units ----------------------------------------------------------------------------------------
 
@@ -303,15 +299,15 @@ class Pooled:
 
     def evaluated(self, role: str) -> tuple[Block, ...]:
         """The columns of a role through evaluation alone; empty ones in folds without it."""
-        blocks = list[Block]()
-        for fold in self.folds:
+
+        def block(fold: FoldSamples) -> Block:
             run = fold.runs.get(role)
             if run is None:
-                blocks.append(Block.empty(2))
-                continue
+                return Block.empty(2)
             pool = self.pool(fold.main, "validation", run, run.jackknife(self.unit_kind).evaluation)
-            blocks.append(Block(run.means, run.standard_errors, held_out=pool))
-        return tuple(blocks)
+            return Block(run.means, run.standard_errors, held_out=pool)
+
+        return tuple(map(block, self.folds))
 
     @cached_property
     def losses(self) -> Array:
@@ -329,14 +325,12 @@ class Pooled:
     @cached_property
     def means(self) -> Array:
         """Pooled losses b of the full size."""
-        pooled: Array = self.shares @ self.columns.means(MAIN)
-        return pooled
+        return np.asarray(self.shares @ self.columns.means(MAIN))
 
     @cached_property
     def monte_carlo(self) -> Array:
         """Monte-Carlo variance of each pooled loss of the full size."""
-        variance: Array = self.shares**2 @ self.columns.errors(MAIN) ** 2
-        return variance
+        return np.asarray(self.shares**2 @ self.columns.errors(MAIN) ** 2)
 
     # --- the naive loss -------------------------------------------------------------------------------
 
@@ -394,13 +388,11 @@ class Pooled:
         b = self.losses if losses is None else self._joined(losses.__getitem__)
         lowest = 0.0 if curve.needs.nonnegative else self.samples.loss_range[0]
         if (rates == rates[0]).all():
-            points = self._points(curve, rates[0], b, slice(None), self.shares)
-            falls = [points.fall(curve, lowest=lowest, derive=derive)] * self.n_folds
+            together = self._points(curve, rates[0], b, slice(None), self.shares)
+            falls = [together.fall(curve, lowest=lowest, derive=derive)] * self.n_folds
         else:
-            falls = []
-            for fold, rate in enumerate(rates):
-                points = self._points(curve, rate, b, slice(fold, fold + 1), np.ones(1))
-                falls.append(points.fall(curve, lowest=lowest, derive=derive))
+            points = [self._points(curve, rate, b, slice(i, i + 1), np.ones(1)) for i, rate in enumerate(rates)]
+            falls = [each.fall(curve, lowest=lowest, derive=derive) for each in points]
         return self._optimism(falls, rates)
 
     def _points(self, curve: Curve, rate: float, b: Array, folds: slice, weights: Array) -> CurvePoints:
@@ -438,20 +430,16 @@ class Pooled:
             np.array([np.pad(weights, (0, total - len(weights))) for weights in by_fold])
             for by_fold in zip(*((fall.weights, fall.of_e0) for fall in falls), strict=True)
         )
-        weights = scale[:, None] * o
+        weights = self.split(self.shares[:, None] * (scale[:, None] * o))
         by_curve = Functional(
             float(self.shares @ (scale * [fall.value for fall in falls])),
-            self.split(self.shares[:, None] * weights),
-            self.split(self.shares[:, None] * weights),
+            weights,
+            weights,
             float(self.shares @ (scale * np.sqrt([fall.choice for fall in falls]))) ** 2,
             all(fall.exact for fall in falls),
         )
-        return Optimism(
-            by_curve,
-            float(self.shares @ [fall.e0 for fall in falls]),
-            self.split(self.shares[:, None] * (of_e0 - o)),
-            self.shares,
-        )
+        e0 = float(self.shares @ [fall.e0 for fall in falls])
+        return Optimism(by_curve, e0, self.split(self.shares[:, None] * (of_e0 - o)), self.shares)
 
     def split(self, weights: Array) -> dict[str, Array]:
         """Weights for all columns of a curve, one row per fold, by role."""

@@ -25,24 +25,22 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from outofcluster._base.arguments import Array, check_integer, short
+from outofcluster._base.arguments import Array, Codes, check_integer, short
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.seeds import Seeds
-from outofcluster.curves import AutoCurve
+from outofcluster.curves.auto import AutoCurve
 from outofcluster.curves.base import Curve
 from outofcluster.curves.unmixing import Unmixed, mass_of_injected
-from outofcluster.errormodels.base import Choices, ErrorModel, Evidence, Rates, sorted_by_probability
+from outofcluster.errormodels.base import Choices, ErrorModel, Evidence, Rates, names_of_clusters, suspects_table
 from outofcluster.errormodels.pooled import Optimism, Pooled
 from outofcluster.evidence.sides import Sides
 from outofcluster.evidence.suspects import RateCheck
 from outofcluster.inference.columns import Block, Pool
 from outofcluster.inference.functional import Weights
-from outofcluster.leakage.data import estimate_rate, over_folds
+from outofcluster.leakage.data import check_record_rates, estimate_rate, informed_rates, over_folds, rate_of_records
 from outofcluster.leakage.rate import Leakage
-from outofcluster.leakage.records import check_record_rates, informed_rates, rate_of_records
 from outofcluster.problem.folds import Fold
 from outofcluster.problem.problem import Task
 from outofcluster.sampling.audit_samples import MAIN, UNMIXED, AuditSamples, FoldSamples, SideFacts, smaller
@@ -60,7 +58,6 @@ from outofcluster.sampling.resamplers import (
     RecordWeights,
     WeighRecords,
     sides_of,
-    weights_of,
 )
 from outofcluster.sampling.run import Run, check_split
 
@@ -155,10 +152,9 @@ class RecordsPooled(Pooled):
         """The range of the module's head; None where the loss has no upper end and hardly any set is clean."""
         b, errors = self.shares @ self.losses, np.sqrt(self.shares**2 @ self.errors**2)
         p = self.levels(rate)
-        first, rest = 0, slice(1, len(self.injected))
-        apart = p[rest] - p[first]
-        slopes = (b[first] - b[rest]) / apart
-        spread = np.hypot(errors[first], errors[rest]) / apart
+        rest = slice(1, len(self.injected))
+        apart = p[rest] - p[0]
+        slopes, spread = (b[0] - b[rest]) / apart, np.hypot(errors[0], errors[rest]) / apart
         low = max(float((slopes - _WIDEN * spread).max()), 0.0) * rate
         highest, most_removed = self._removed(rate)
         if most_removed >= rate:
@@ -174,10 +170,8 @@ class RecordsPooled(Pooled):
     def _removed(self, rate: float) -> tuple[float, float]:
         """By how much removing what looks leaked has raised the loss at most, and the largest mass that counts."""
         highest, most_removed = 0.0, 0.0
-        if UNMIXED not in self.roles:
-            return highest, most_removed
-        runs = [fold.runs[UNMIXED] for fold in self.folds]
-        for position, fraction in enumerate(runs[0].injected):
+        runs = [fold.runs[UNMIXED] for fold in self.folds if UNMIXED in self.roles]
+        for position, fraction in enumerate(runs[0].injected if runs else ()):
             mass = float(mass_of_injected(fraction))
             if 0 < mass <= _REMOVED * rate:
                 error = math.sqrt(float(self.shares**2 @ [run.standard_errors[position] ** 2 for run in runs]))
@@ -242,7 +236,7 @@ class RecordsEvidence(Evidence):
     fractions: Array = field(default_factory=lambda: np.zeros(0))
 
     @property
-    def parts(self) -> Mapping[int, NDArray[np.int64]]:
+    def parts(self) -> Mapping[int, Codes]:
         """For every fold the part of each held-out record."""
         return {index: weights.part for index, weights in self.weights.items()} if len(self.fractions) else {}
 
@@ -283,6 +277,7 @@ class Records(ErrorModel):
     side = "train"
     largest_rate = 0.5
     n_fits = 3000
+    default_fits = n_fits + n_fits // 3
     has_sizes = True
 
     def default_curve(self) -> Curve:
@@ -297,7 +292,7 @@ class Records(ErrorModel):
             return Rates(from_data=True)
         by_record = self._read_record_rates(leakage, folds, n_records)
         if by_record:
-            leakage = [rate_of_records(by_record[fold.index]) for fold in folds]
+            leakage = [Leakage(*rate_of_records(by_record[fold.index])) for fold in folds]
         return Rates(super().read_rates(leakage, folds, n_records).by_fold, by_record)
 
     def _read_record_rates(self, leakage: Any, folds: Sequence[Fold], n_records: int) -> dict[int, Array]:
@@ -332,12 +327,8 @@ class Records(ErrorModel):
         below = self._budget(folds, choices).below if choices.unmix else 0
         if not below and not choices.rates.from_data:
             return RecordsEvidence()
-        sides = {
-            fold.index: sides_of(
-                task, fold, seed=seeds.stream("fold", fold.index, "sides"), classifier=choices.classifier
-            )
-            for fold in folds
-        }
+        seed_of = {fold.index: seeds.stream("fold", fold.index, "sides") for fold in folds}
+        sides = {f.index: sides_of(task, f, seed=seed_of[f.index], classifier=choices.classifier) for f in folds}
         if not below:
             return RecordsEvidence(sides)
         if any(rates.any() for rates in choices.rates.by_record.values()):
@@ -346,7 +337,7 @@ class Records(ErrorModel):
 
     def _by_sides(self, sides: Mapping[int, Sides], fits: int) -> RecordsEvidence:
         """Levels below the leakage rate that the sides allow in all folds."""
-        weights = {index: weights_of(fold) for index, fold in sides.items()}
+        weights = {index: RatioWeights.of_sides(fold) for index, fold in sides.items()}
         most = fits // (_FITS_PER_PART * max(fold.n_parts for fold in weights.values())) - 1
         told_apart = min(fold.auc for fold in sides.values()) >= TOLD_APART
         planned = data_leakage(list(sides.values())).rate if told_apart else None
@@ -425,21 +416,26 @@ class Records(ErrorModel):
     def suspects(self, samples: AuditSamples, rates: Array) -> Any:
         """Training records by the probability that they leaked."""
         if all(fold.sides is None for fold in samples.folds):
-            raise InputError(
-                f"suspects() needs an audit of single records with at least {FITS_TO_UNMIX} fits per fold and "
-                "unmix='auto'; this one did not compare the two sides of its splits."
-            )
-        names = np.array([*samples.cluster_names, ""], dtype=object)
-        columns: dict[str, list[Any]] = {"fold": [], "record": [], "probability": [], "resembles": []}
-        for fold, rate in zip(samples.folds, rates, strict=True):
-            if fold.sides is None:
-                continue
-            probability = np.minimum(rate * fold.sides.ratio, 1.0)
-            columns["fold"] += [fold.index] * len(probability)
-            columns["record"] += fold.sides.rows.tolist()
-            columns["probability"] += probability.tolist()
-            columns["resembles"] += names[fold.sides.resembles].tolist()
-        return sorted_by_probability(columns)
+            raise not_compared()
+        names = names_of_clusters(samples)
+        columns = {
+            fold.index: {
+                "record": fold.sides.rows,
+                "probability": np.minimum(rate * fold.sides.ratio, 1.0),
+                "resembles": names[fold.sides.resembles],
+            }
+            for fold, rate in zip(samples.folds, rates, strict=True)
+            if fold.sides is not None
+        }
+        return suspects_table(columns)
+
+
+def not_compared() -> InputError:
+    """The refusal to name suspects where the sides of the splits were not compared."""
+    return InputError(
+        f"suspects() needs an audit of single records with at least {FITS_TO_UNMIX} fits per fold and "
+        "unmix='auto'; this one did not compare the two sides of its splits."
+    )
 
 
 def is_per_record(leakage: Any, n_records: int, n_folds: int) -> bool:
@@ -477,7 +473,7 @@ def read_probabilities(leakage: Any, folds: Sequence[Fold], n_records: int) -> A
     return rates
 
 
-def _nearest_clusters(task: Task, fold: Fold) -> NDArray[np.int64]:
+def _nearest_clusters(task: Task, fold: Fold) -> Codes:
     """The held-out cluster that each training record resembles; -1 where features are no finite numbers.
 
     Features count by their standard deviations. Of very many held-out records some are compared.
@@ -499,6 +495,6 @@ def _nearest_clusters(task: Task, fold: Fold) -> NDArray[np.int64]:
     return np.asarray(task.clusters[held_out][np.concatenate(nearest)])
 
 
-def _some(rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+def _some(rows: Codes, most: int) -> Codes:
     """All rows, or as many of them at equal distances as may be looked at."""
     return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]

@@ -32,7 +32,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -81,30 +80,24 @@ class TwoWayPooled(RecordsPooled):
     def _on_training(self, fold: FoldSamples, own: float) -> Block:
         """S_T of one fold in every column: those of the levels of each size, then those below the leakage rate."""
         full = fold.runs[exchanged(MAIN)]
-        losses, errors = list[Array](), list[Array]()
+        parts = list[tuple[Array, Array]]()
         for role in self.size_roles:
             # A size that failed with the sides exchanged takes the losses of the full size.
             run = fold.runs.get(exchanged(role), full)
-            rows = _rows(run, fold.runs[role].injected)
-            losses.append(rows @ _means(run))
-            errors.append(np.sqrt(rows**2 @ _squared_errors(run)))
+            parts.append(_combined(run, _rows(run, fold.runs[role].injected)))
         if UNMIXED in self.roles:
             below = self.unmixed_injected(fold)
             # A control removes records alike, which injects nothing.
             below = np.minimum(below, 0.0) if self.has_record_rates else below
-            rows = _rows(full, below) - _rows(full, np.zeros(1))
-            losses.append(own + rows @ _means(full))
-            errors.append(np.sqrt(rows**2 @ _squared_errors(full)))
-        return Block(np.concatenate(losses), np.concatenate(errors))
-
-    @cached_property
-    def _training_side(self) -> tuple[Array, Array]:
-        return self.columns.means(_ON_TRAINING), self.columns.errors(_ON_TRAINING)
+            moved, noise = _combined(full, _rows(full, below) - _rows(full, np.zeros(1)))
+            parts.append((own + moved, noise))
+        losses, errors = (np.concatenate(each) for each in zip(*parts, strict=True))
+        return Block(losses, errors)
 
     def adjusted(self, b: Array, errors: Array, rate: float, folds: slice, weights: Array) -> tuple[Array, Array]:
         """Losses under the law of the held-out clusters, and their errors."""
         of_validation, of_train = self._factors(rate)
-        losses, noise = self._training_side
+        losses, noise = self.columns.means(_ON_TRAINING), self.columns.errors(_ON_TRAINING)
         variance = of_validation**2 * errors**2 + of_train**2 * (weights**2 @ noise[folds] ** 2)
         # What is left after noisy losses were taken off can be less than a loss can be.
         apart = np.maximum(of_validation * b - of_train * (weights @ losses[folds]), self.samples.loss_range[0])
@@ -147,14 +140,13 @@ class TwoWayPooled(RecordsPooled):
         return None
 
 
-def _means(run: LossSamples) -> Array:
-    """Mean losses by increasing fraction from V̂, which is 1 less that of the exchanged sides."""
-    return run.means[::-1]
+def _combined(run: LossSamples, rows: Array) -> tuple[Array, Array]:
+    """What rows make of the mean losses of a run, by increasing fraction from V̂, and the errors of that.
 
-
-def _squared_errors(run: LossSamples) -> Array:
-    squares: Array = np.nan_to_num(run.standard_errors[::-1], nan=0.0) ** 2
-    return squares
+    The fraction from V̂ is 1 less that of the exchanged sides.
+    """
+    squares = np.nan_to_num(run.standard_errors[::-1], nan=0.0) ** 2
+    return rows @ run.means[::-1], np.sqrt(rows**2 @ squares)
 
 
 def _rows(run: LossSamples, at: Array) -> Array:
@@ -211,8 +203,10 @@ class TwoWay(Records):
         return (*super().baselines(choices), "train")
 
 
-def read_validation_leakage(validation_leakage: Any, model: ErrorModel, task: Task) -> float:
-    """r0: the share of the held-out records that truly belong to training clusters."""
+def read_validation_leakage(
+    validation_leakage: Any, model: ErrorModel, task: Task, rates: Sequence[Leakage] | None
+) -> float:
+    """r0: the share of the held-out records that truly belong to training clusters, beside the rates of the folds."""
     if isinstance(validation_leakage, Leakage):
         raise InputError(
             "validation_leakage must be a number, the share of the held-out records that truly belong to training "
@@ -223,12 +217,14 @@ def read_validation_leakage(validation_leakage: Any, model: ErrorModel, task: Ta
             f"validation_leakage must be None for error_model={model.name!r}, got {short(validation_leakage)}: it is "
             "for single records."
         )
-    if not all(metric.is_mean for metric in task.losses):
+    if not all(metric.is_mean for metric in task.metrics):
         raise InputError(
             "validation_leakage must be None for a metric that is no mean over records, got "
             f"{short(validation_leakage)}; use a loss per record."
         )
-    return check_number("validation_leakage", validation_leakage, least=0)
+    share = check_number("validation_leakage", validation_leakage, least=0)
+    check_both(share, rates)
+    return share
 
 
 def check_both(validation_leakage: float, rates: Sequence[Leakage] | None) -> None:

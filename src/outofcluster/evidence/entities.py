@@ -173,8 +173,7 @@ def _match(X: Any, y: Any, rows: Ints, codes: Ints, rng: np.random.Generator, di
     means = _Means(records.points, whole, np.flatnonzero(sizes))
     left, right, imitable = _candidates(means, whole, halves, cut_clusters)
     scores, piece_scores = np.empty((len(left), 2)), np.empty((len(cut_clusters), 2))
-    within: list[Floats] = []
-    across: list[Floats] = []
+    within, across = list[Floats](), list[Floats]()
     lower, upper = np.minimum(fold[left], fold[right]), np.maximum(fold[left], fold[right])
     for f, g in itertools.combinations_with_replacement(range(_FOLDS), 2):
         teaches = (fold != f) & (fold != g)
@@ -272,7 +271,7 @@ def _near_some(X: Any, y: Any, codes: Ints, most: int, rng: np.random.Generator,
     pieces = _Pieces(codes[rows], rng)
     exists = np.flatnonzero(sizes)
     means = _Means(encode(X, y, rows, discrete=discrete).points, pieces, exists)
-    points = (means.means(pieces) * np.sqrt(means.spread / (1 + means.spread)))[exists]
+    points = means.weighted(pieces)[exists]
     taken = np.zeros(len(exists), dtype=bool)
     for centre in rng.choice(len(exists), _REGIONS, replace=False):
         distance = ((points - points[centre]) ** 2).sum(axis=1)
@@ -323,8 +322,7 @@ class _Pieces:
 
     def some_record(self, pieces: Ints, rng: np.random.Generator) -> Ints:
         """A random record of each of these pieces."""
-        rows: Ints = self.rows[self.starts[pieces] + rng.integers(self.sizes[pieces])]
-        return rows
+        return np.asarray(self.rows[self.starts[pieces] + rng.integers(self.sizes[pieces])])
 
 
 class _Means:
@@ -332,18 +330,11 @@ class _Means:
 
     def __init__(self, points: Floats, whole: _Pieces, taught: Ints) -> None:
         self.points = points
-        teaches = np.zeros(len(whole.sizes), dtype=bool)
-        teaches[taught] = True
-        rows = np.flatnonzero(teaches[whole.codes])
-        codes = whole.codes[rows]
+        rows = np.flatnonzero(np.isin(whole.codes, taught))
         around = self.points[rows]
-        rest = whole.means(self.points)[codes]
-        np.subtract(around, rest, out=rest)
-        several = whole.sizes[taught] > 1
-        free = max(int((whole.sizes[taught][several] - 1).sum()), 1)
-        inner = rest.T @ rest / free
+        rest = around - whole.means(self.points)[whole.codes[rows]]
+        inner = rest.T @ rest / max(int((whole.sizes[taught] - 1).sum()), 1)
         inner = (1 - _SHRINK) * inner + _SHRINK * np.diag(np.diag(inner)) + 1e-6 * np.eye(len(inner))
-        del rest
         self.centre = around.mean(axis=0)
         around -= self.centre
         outer = around.T @ around / len(rows) - inner
@@ -357,6 +348,10 @@ class _Means:
     def means(self, pieces: _Pieces) -> Floats:
         """Means of pieces in these directions, in which records vary by 1 around their entity."""
         return np.asarray((pieces.means(self.points) - self.centre) @ self.directions)
+
+    def weighted(self, pieces: _Pieces) -> Floats:
+        """The same, directions counting as well as they tell entities apart."""
+        return np.asarray(self.means(pieces) * np.sqrt(self.spread / (1 + self.spread)))
 
     def log_ratio(self, pieces: _Pieces, left: Ints, right: Ints) -> Floats:
         """Log likelihood ratio of one entity to two."""
@@ -405,10 +400,7 @@ class _Score:
         for start in range(0, len(one), _CHUNK):
             some = slice(start, start + _CHUNK)
             apart = np.abs(self.columns[one[some]] - self.columns[two[some]])
-            odds[some] = apart @ linear
-            np.multiply(apart, apart, out=apart)
-            odds[some] += apart @ squared
-        odds += self.intercept
+            odds[some] = apart @ linear + apart**2 @ squared + self.intercept
         return odds
 
     def __call__(self, pieces: _Pieces, left: Ints, right: Ints) -> Floats:
@@ -441,15 +433,14 @@ def _cut(codes: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
 
 def _candidates(means: _Means, whole: _Pieces, halves: _Pieces, cut_clusters: Ints) -> tuple[Ints, Ints, Any]:
     """Pairs of clusters with near means, and for each cut cluster whether its pieces would be such a pair."""
-    weight = np.sqrt(means.spread / (1 + means.spread))
     exists = np.flatnonzero(whole.sizes)
-    points = (means.means(whole) * weight)[exists]
+    points = means.weighted(whole)[exists]
     k = min(_NEIGHBOURS, len(exists) - 1)
     tree = cKDTree(points)
     distance, near = tree.query(points, k + 1)
     one, two = np.repeat(exists, k + 1), exists[near.ravel()]
     pairs = np.unique(np.column_stack([np.minimum(one, two), np.maximum(one, two)])[one != two], axis=0)
-    pieces = means.means(halves) * weight
+    pieces = means.weighted(halves)
     apart = np.sqrt(((pieces[::2] - pieces[1::2]) ** 2).sum(axis=1))
     imitable = np.zeros(len(cut_clusters), dtype=bool)
     for side in (0, 1):

@@ -121,8 +121,8 @@ class PieceLaw:
         for number, parts in zip(piece[starts, 0], np.split(sizes, starts[1:]), strict=True):
             cut = tuple(sorted(parts.tolist(), reverse=True))
             counted[cut] = counted.get(cut, 0.0) + float(weight[number])
-        ordered = sorted((cut, total) for cut, total in counted.items() if total > 0)
-        return cls(tuple(cut for cut, _ in ordered), tuple(total for _, total in ordered), validation_share)
+        cuts = sorted(cut for cut, total in counted.items() if total > 0)
+        return cls(tuple(cuts), tuple(counted[cut] for cut in cuts), validation_share)
 
     @property
     def n_entities(self) -> float:
@@ -153,9 +153,8 @@ class PieceLaw:
         >>> PieceLaw().probabilities(4)
         array([0.4, 0.2, 0.4])
         """
-        known = self._by_size.get(size)
-        if known is not None:
-            return known
+        if size in self._by_size:
+            return self._by_size[size]
         smaller = np.arange(1, size // 2 + 1)
         halves = smaller**-2.0 / (smaller**-2.0).sum() / 2
         chance = np.zeros(size)
@@ -218,8 +217,7 @@ class PieceLaw:
             near = _nearness(entity, size)
             borrowed = _DEFAULT_WEIGHT * held_out.sum() / weight.sum()
             chances[sizes == size] = (near @ held_out + borrowed) / (near @ weight + _DEFAULT_WEIGHT)
-        relative: Array = chances / chances.max()
-        return relative
+        return np.asarray(chances / chances.max())
 
 
 @dataclass(frozen=True)
@@ -254,8 +252,7 @@ class AssumedCuts:
         """Probabilities of the sizes 1, …, size - 1 of the leaked piece, as often as clusters are cut so."""
         uniform, single = np.full(size - 1, 1 / (size - 1)), np.zeros(size - 1)
         single[[0, -1]] += 0.5 if size > 2 else 1.0
-        law: Array = {"single": single, "uniform": uniform, "both": (single + uniform) / 2}[self.kind]
-        return law
+        return np.asarray({"single": single, "uniform": uniform, "both": (single + uniform) / 2}[self.kind])
 
     def draw_many(self, rng: np.random.Generator, sizes: Any) -> NDArray[np.int64]:
         """Sizes of the leaked pieces of many clusters, for one of the two kinds."""
@@ -281,8 +278,7 @@ def read_law(data: Any) -> Law | None:
 
 def _nearness(entity: Array, size: float) -> Array:
     """How much entities of these sizes count for a cluster of another size."""
-    near: Array = np.exp(-0.5 * np.log2(entity / size) ** 2)
-    return near
+    return np.asarray(np.exp(-0.5 * np.log2(entity / size) ** 2))
 
 
 def _sums(sizes: tuple[int, ...], chance: float) -> Array:
@@ -350,5 +346,4 @@ def _leaked(counts: Array, odds: float, law: Law | None) -> Array:
                 pieces[1:size] += whole[size] / (size - 1)
             else:
                 pieces[1:size] += whole[size] * chances[size] * law.probabilities(size)[::-1]
-    leaked: Array = np.arange(len(counts)) * (counts - whole)
-    return leaked
+    return np.arange(len(counts)) * (counts - whole)

@@ -166,14 +166,13 @@ class _Law:
         free = max(weight.sum() - min((self.sizes > 0).sum(), weight.sum() / 2), 1.0)
         pooled = rest.T @ rest / free
         pooled = 0.95 * pooled + 0.05 * np.diag(np.diag(pooled)) + 1e-3 * np.eye(d)
-        self.shared = _root(pooled)
-        large = np.flatnonzero(np.bincount(clusters, minlength=n) > d)
-        self.small = np.setdiff1d(np.arange(n), large)
-        self.roots = {}
-        for cluster in large:
+        large = np.bincount(clusters, minlength=n) > d
+        # Clusters that share a spread, small ones that of the side, with a root of its inverse.
+        self.roots = [(np.flatnonzero(~large), _root(pooled))]
+        for cluster in np.flatnonzero(large):
             around = rest[clusters == cluster]
             spread = (around.T @ around + _BORROWED * d * pooled) / (of_cluster[cluster] + _BORROWED * d)
-            self.roots[int(cluster)] = _root(spread)
+            self.roots.append((np.array([cluster]), _root(spread)))
 
     def __call__(self, points: Floats, classes: Ints) -> Floats:
         """Log density at some records, up to a constant that all laws share."""
@@ -184,12 +183,9 @@ class _Law:
         density = np.full((len(points), self.n), -np.inf)
         for label in np.unique(classes):
             rows = np.flatnonzero(classes == label)
-            for cluster, root in self.roots.items():
-                component = np.array([cluster * self.n_classes + label])
-                density[rows, cluster] = self._components(points[rows], root, component)[:, 0]
-            if len(self.small):
-                components = self.small * self.n_classes + label
-                density[np.ix_(rows, self.small)] = self._components(points[rows], self.shared, components)
+            for clusters, root in self.roots:
+                components = clusters * self.n_classes + label
+                density[np.ix_(rows, clusters)] = self._components(points[rows], root, components)
         return np.asarray(logsumexp(density, axis=1))
 
     def _components(self, points: Floats, root: tuple[Floats, float], components: Ints) -> Floats:
@@ -279,8 +275,7 @@ class Members:
             else:
                 probability = _classified(self.classifier, columns, side, asked, seed)
             # So many records cannot show that a probability is 0 or 1.
-            n = len(side)
-            ratio = logit((probability * n + 0.5) / (n + 1)) - logit(side.mean())
+            ratio = logit((probability * len(side) + 0.5) / (len(side) + 1)) - logit(side.mean())
         return np.clip(ratio, -_CLIP, _CLIP)
 
 
@@ -315,9 +310,8 @@ def _classified(classifier: Any, columns: Floats, side: Ints, new: Floats, seed:
     try:
         model = clone(classifier)
         if hasattr(model, "get_params"):
-            open_seeds = [
-                key for key, value in model.get_params().items() if value is None and key.endswith("random_state")
-            ]
+            settings = model.get_params().items()
+            open_seeds = [key for key, value in settings if value is None and key.endswith("random_state")]
             model.set_params(**dict.fromkeys(open_seeds, seed))
         model.fit(columns, side)
         probability = np.asarray(model.predict_proba(new)[:, list(model.classes_).index(1)], dtype=np.float64)

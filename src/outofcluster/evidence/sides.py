@@ -94,20 +94,15 @@ def _fit(by_member: Floats, side: Ints) -> Floats:
     members = by_member.shape[1]
     bounds = [_BOUNDS_INTERCEPT] + [_BOUNDS_WEIGHT] * members + [_BOUNDS_CEILING]
 
-    def descend(start: Floats, steps: int) -> tuple[float, Floats]:
-        fit = minimize(
-            _objective,
-            start,
-            (by_member, side, float(logit(side.mean()))),
-            jac=True,
-            bounds=bounds,
-            method="L-BFGS-B",
-            options={"maxiter": steps},
-        )
-        return float(fit.fun), np.asarray(fit.x)
+    known = (by_member, side, float(logit(side.mean())))
+
+    def descend(start: Floats, steps: int) -> Any:
+        options = {"maxiter": steps}
+        return minimize(_objective, start, known, jac=True, bounds=bounds, method="L-BFGS-B", options=options)
 
     starts = (np.array([0.0, *np.full(members, 1 / members), ceiling]) for ceiling in _FIRST_CEILINGS)
-    return descend(min((descend(start, _STEPS[0]) for start in starts), key=lambda fit: fit[0])[1], _STEPS[1])[1]
+    best = min((descend(start, _STEPS[0]) for start in starts), key=lambda fit: float(fit.fun))
+    return np.asarray(descend(best.x, _STEPS[1]).x)
 
 
 def _log_ratio(theta: Floats, by_member: Floats) -> tuple[Floats, Floats, Floats]:
@@ -261,11 +256,10 @@ def _log_ratio_by_part(
     Members that hardly count in the stack are not fitted again: theirs are the log ratios with one fold left out.
     """
     n, n_folds = int((members.side == 0).sum()), int(fold.max()) + 1
-    by_part = np.empty((n_folds, n))
     train_fold = fold[:n]
-    with_one_left_out = stack.log_ratio(by_member[:n], train_fold)
+    # Parts of the same fold as the record have the log ratios with this fold left out.
+    by_part = np.tile(stack.log_ratio(by_member[:n], train_fold), (n_folds, 1))
     for j in range(n_folds):
-        by_part[j, train_fold == j] = with_one_left_out[train_fold == j]
         for h in range(j):
             left_out = (fold == j) | (fold == h)
             new = np.flatnonzero(left_out[:n])

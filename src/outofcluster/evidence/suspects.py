@@ -2,7 +2,7 @@
 
 For pieces these are the training clusters that may belong with held-out ones (:mod:`outofcluster.evidence.entities`),
 for single records whether they agree with the probabilities of having leaked that were given for them
-(:mod:`outofcluster.leakage.records`).
+(:mod:`outofcluster.leakage.data`).
 """
 
 from __future__ import annotations
@@ -10,13 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.floating[Any]]
+from outofcluster._base.arguments import Array, Codes
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,10 +35,10 @@ class EntitySuspects:
         of the imitated pieces. If not, nobody is suspected and the arrays are empty.
     """
 
-    train_clusters: Ints
-    held_out_clusters: Ints
-    probability: Floats
-    n_records: Ints
+    train_clusters: Codes
+    held_out_clusters: Codes
+    probability: Array
+    n_records: Codes
     auc: float
     identified: bool
 
@@ -64,8 +59,8 @@ class LikelyPieces:
         Mean probability of the pairs, which is the share of them that are expected to be one entity.
     """
 
-    train_clusters: Ints
-    held_out_clusters: Ints
+    train_clusters: Codes
+    held_out_clusters: Codes
     caught: float
     precision: float
 

@@ -13,11 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from outofcluster._base.arguments import Array
-
-Codes = NDArray[np.int64]
+from outofcluster._base.arguments import Array, Codes
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,4 @@
-"""An estimate with its interval, and the corrected value over a range of leakage rates; how both are printed.
-
-The corrected value over leakage rates of both ways, as a table that can be printed, drawn and written down.
-"""
+"""An estimate with its interval, and the corrected value over leakage rates of one way or both, as they are shown."""
 
 from __future__ import annotations
 
@@ -85,8 +82,8 @@ class Estimate(PlainData, what="an estimate"):
         return named | {"se_data": self.se_data, "confidence_level": self.confidence_level}
 
     def __str__(self) -> str:
-        digits = decimals(self)
-        return f"{fixed(self.value, digits)} ({between(self, digits)})"
+        value, interval = _in_words(self, decimals(self))
+        return f"{value} ({interval})"
 
     def _repr_html_(self) -> str:
         return fragment(estimates_table({"estimate": self}))
@@ -168,25 +165,19 @@ class Sensitivity(PlainData, what="a sensitivity"):
         return SensitivityDisplay.from_sensitivity(self).plot(ax)
 
     def __str__(self) -> str:
-        lines = [f"  {rate:6.1%}  {estimate}" for rate, estimate in self._shown]
-        return "\n".join(
-            [f"Corrected {self.metric.noun} by leakage rate, with {percent(self.confidence_level)} intervals", *lines]
-        )
+        head = f"Corrected {self.metric.noun} by leakage rate, with {percent(self.confidence_level)} intervals"
+        return "\n".join([head, *(f"  {rate:6.1%}  {estimate}" for rate, estimate in self._shown)])
 
     def _repr_html_(self) -> str:
-        rows = []
-        for rate, estimate in self._shown:
-            digits = decimals(estimate)
-            rows.append((f"{rate:.1%}", fixed(estimate.value, digits), between(estimate, digits)))
+        rows = [(f"{rate:.1%}", *_in_words(estimate, decimals(estimate))) for rate, estimate in self._shown]
         header = ("leakage rate", f"corrected {self.metric.noun}", f"{percent(self.confidence_level)} interval")
         return fragment(self.drawing, table(header, rows))
 
     @property
     def drawing(self) -> Markup:
         """The corrected value within its intervals, as a line within a band (SVG)."""
-        described = (
-            f"Corrected {self.metric.noun} by leakage rate, within its {percent(self.confidence_level)} intervals"
-        )
+        level = percent(self.confidence_level)
+        described = f"Corrected {self.metric.noun} by leakage rate, within its {level} intervals"
         return band(self.rates, self.values, self.low, self.high, described)
 
     @property
@@ -194,10 +185,8 @@ class Sensitivity(PlainData, what="a sensitivity"):
         """A few of the rates, both ends among them."""
         count = len(self.rates)
         some = np.unique(np.linspace(0, count - 1, min(count, _SHOWN)).round().astype(int))
-        return [
-            (float(self.rates[i]), Estimate(self.values[i], (self.low[i], self.high[i]), math.nan, math.nan))
-            for i in some
-        ]
+        rows = zip(*(getattr(self, name)[some] for name in _ARRAYS), strict=True)
+        return [(float(rate), Estimate(value, (low, high), math.nan, math.nan)) for rate, value, low, high in rows]
 
 
 def percent(share: float) -> str:
@@ -236,6 +225,11 @@ def between(estimate: Estimate, digits: int) -> str:
     return f"{fixed(low, digits)} to {fixed(high, digits)}" if math.isfinite(low + high) else "interval unknown"
 
 
+def _in_words(estimate: Estimate, digits: int) -> tuple[str, str]:
+    """The value and the interval, as they stand in a row of a table."""
+    return fixed(estimate.value, digits), between(estimate, digits)
+
+
 def estimates_table(
     named: Mapping[str, Estimate], label: str = "loss", *, apart: Mapping[str, Estimate] | None = None
 ) -> Markup:
@@ -247,16 +241,16 @@ def estimates_table(
     known = [end for estimate in named.values() for end in (*estimate.interval, estimate.value) if math.isfinite(end)]
     ends = (min(known), max(known)) if known else (math.nan, math.nan)
     rows = []
-    for place, (name, estimate) in enumerate(named.items(), start=1):
-        drawn = span(estimate.value, *estimate.interval, ends, accent=1 < place == len(named))
-        rows.append((name, fixed(estimate.value, digits), between(estimate, digits), drawn))
-    for name, estimate in (apart or {}).items():
-        rows.append((name, fixed(estimate.value, digits), between(estimate, digits), Markup("")))
+    for number, (name, estimate) in enumerate(named.items(), start=1):
+        drawn = span(estimate.value, *estimate.interval, ends, accent=1 < number == len(named))
+        rows.append((name, *_in_words(estimate, digits), drawn))
+    rows += [(name, *_in_words(estimate, digits), Markup("")) for name, estimate in (apart or {}).items()]
     level = next(iter(named.values())).confidence_level
     return table(("", label, f"{percent(level)} interval", ""), rows)
 
 
 _TABLES = ("values", "low", "high")
+_BY_SHARES = "by share of training records (down) and of held-out records (across) on the wrong side"
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,26 +311,19 @@ class SensitivitySurface(PlainData, what="a sensitivity surface"):
         return data_frame({"rate": rate, "validation_rate": other, **tables})
 
     def __str__(self) -> str:
-        head = (
-            f"Corrected {self.metric.noun} by share of training records (down) and of held-out records (across) on the "
-            "wrong side"
-        )
-        lines = [" " * 8 + "".join(f"{share:8.1%}" for share in self.validation_rates)]
+        lines = [
+            f"Corrected {self.metric.noun} {_BY_SHARES}",
+            " " * 8 + "".join(f"{share:8.1%}" for share in self.validation_rates),
+        ]
         for rate, row in zip(self.rates, self.values, strict=True):
             lines.append(f"{rate:7.1%} " + "".join(f"{value:8.4f}" for value in row))
-        return "\n".join([head, *lines])
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         header = ("", *(f"{share:.1%}" for share in self.validation_rates))
-        rows = [
-            (
-                f"{rate:.1%}",
-                *(f"{value:.4f} ({low:.4f} to {high:.4f})" for value, low, high in zip(*cells, strict=True)),
-            )
-            for rate, *cells in zip(self.rates, self.values, self.low, self.high, strict=True)
-        ]
-        about = (
-            f"Corrected {self.metric.noun} with {percent(self.confidence_level)} intervals, by share of training "
-            "records (down) and of held-out records (across) on the wrong side"
-        )
+        rows = []
+        for rate, *cells in zip(self.rates, self.values, self.low, self.high, strict=True):
+            written = [f"{value:.4f} ({low:.4f} to {high:.4f})" for value, low, high in zip(*cells, strict=True)]
+            rows.append((f"{rate:.1%}", *written))
+        about = f"Corrected {self.metric.noun} with {percent(self.confidence_level)} intervals, {_BY_SHARES}"
         return fragment(about, table(header, rows))

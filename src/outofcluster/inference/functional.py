@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from outofcluster._base.arguments import Array
-from outofcluster.inference.columns import Block, Columns
+from outofcluster.inference.columns import Columns, Pool
 
 # For every role one row per block and one weight per column.
 Weights = Mapping[str, Array]
@@ -86,53 +86,32 @@ class Influences:
     def of_units(self, functional: Functional) -> Array:
         """D: the influence of every unit."""
         influence = np.zeros(self.columns.n_units)
-        for block, training, weights in self._blocks(functional):
-            for pool, by_column in ((block.train, training), (block.held_out, weights)):
-                if pool is not None and by_column is not None:
-                    # A unit stands in a pool once.
-                    influence[pool.units] += pool.mean @ by_column
+        for _, _, pool, weights in self._pools(functional):
+            # A unit stands in a pool once.
+            influence[pool.units] += pool.mean @ weights
         return influence
 
     def noise(self, functional: Functional) -> Weights:
         """What the noise of each column adds to the sum of D's squares."""
-        noise = dict[str, Array]()
-        for role, blocks in self._roles(functional).items():
-            noise[role] = np.array(
-                [
-                    sum(
-                        pool.noise * by_column**2
-                        for pool, by_column in ((block.train, training), (block.held_out, weights))
-                        if pool is not None and by_column is not None
-                    )
-                    + np.zeros(len(block.means))
-                    for block, training, weights in blocks
-                ]
-            )
+        roles = [role for role in self.columns.blocks if role in functional.weights or role in functional.training]
+        noise = {role: np.zeros(self.columns.means(role).shape) for role in roles}
+        for role, position, pool, weights in self._pools(functional):
+            noise[role][position] += pool.noise * weights**2
         return noise
 
     def monte_carlo(self, functional: Functional) -> float:
         """Variance from finitely many fits."""
         return sum(
             float((weights**2 * block.errors**2).sum())
-            for block, _, weights in self._blocks(functional)
-            if weights is not None
+            for role, blocks in self.columns.blocks.items()
+            if role in functional.weights
+            for block, weights in zip(blocks, functional.weights[role], strict=True)
         )
 
-    def _roles(self, functional: Functional) -> dict[str, list[tuple[Block, Array | None, Array | None]]]:
-        """For every role that counts, its blocks with their weights for training and for evaluation."""
-        roles = [role for role in self.columns.blocks if role in functional.weights or role in functional.training]
-        return {
-            role: [
-                (block, _row(functional.training, role, position), _row(functional.weights, role, position))
-                for position, block in enumerate(self.columns.blocks[role])
-            ]
-            for role in roles
-        }
-
-    def _blocks(self, functional: Functional) -> Iterator[tuple[Block, Array | None, Array | None]]:
-        for blocks in self._roles(functional).values():
-            yield from blocks
-
-
-def _row(weights: Weights, role: str, position: int) -> Array | None:
-    return weights[role][position] if role in weights else None
+    def _pools(self, functional: Functional) -> Iterator[tuple[str, int, Pool, Array]]:
+        """The role, the position of the block, the influences of units and the weights of all that counts."""
+        for role, blocks in self.columns.blocks.items():
+            for position, block in enumerate(blocks):
+                for pool, weights in ((block.train, functional.training), (block.held_out, functional.weights)):
+                    if pool is not None and role in weights:
+                        yield role, position, pool, weights[role][position]

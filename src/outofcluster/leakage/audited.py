@@ -64,14 +64,14 @@ from outofcluster._base.arguments import Array, as_array, check_choice
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import data_frame
 from outofcluster.evidence.laws import PieceLaw
-from outofcluster.leakage.splits import Rates, Side, Split, below_one, counted_and_other, read_split, same_index
+from outofcluster.leakage.splits import Rates, Side, Split, counted_and_other, other_share, read_split, same_index
 from outofcluster.problem.folds import Clusters, Rows, check_labels, in_order_of_occurrence
 
 
 def rates_of_audited_records(
     true_groups: Any, groups: Any, cv: Any, drawn: Any, sampled: Any, sides: tuple[Side, ...]
-) -> tuple[Rates, bool, PieceLaw, LinkageErrors]:
-    """Rates, whether they are lower bounds, how entities are cut, and splits and merges.
+) -> tuple[Rates, dict[str, Any]]:
+    """Rates, and by name whether they are lower bounds, how entities are cut, and splits and merges.
 
     See :meth:`outofcluster.Leakage.from_true_groups` for the arguments.
     """
@@ -92,15 +92,13 @@ def rates_of_audited_records(
         if drawn == "clusters" and not np.array_equal(counts, (np.bincount(codes, counts) > 0)[codes]):
             raise InputError("sampled must be True for all records of a drawn cluster, or for none, got some of them.")
     entities = np.bincount(true, counts) / size
-    if isinstance(split, float):
-        share = split
-    else:
-        share = float(np.mean([len(fold.validation) / (len(fold.train) + len(fold.validation)) for fold in split]))
     units = codes if drawn == "clusters" else true
     rates: Rates = {of: _rate(true, codes, split, of, counts, units) for of in sides}
-    pieces = PieceLaw.of(true, codes, entities, share)
-    errors = count_errors(true, codes, counts, entities, _misplaced(true, codes, split, counts))
-    return rates, drawn == "clusters" and sampled is None, pieces, errors
+    return rates, {
+        "at_least": drawn == "clusters" and sampled is None,
+        "pieces": PieceLaw.of(true, codes, entities, other_share(split, "train")),
+        "linkage_errors": count_errors(true, codes, counts, entities, _misplaced(true, codes, split, counts)),
+    }
 
 
 def _rate(true: Rows, codes: Rows, split: Split, of: Side, counts: Array, units: Rows) -> tuple[float, float | None]:
@@ -124,7 +122,7 @@ def _rate(true: Rows, codes: Rows, split: Split, of: Side, counts: Array, units:
         rate += mean / len(pools)
         influence += np.bincount(units[rows], weight * (leaks - mean), len(influence)) / (weight.sum() * len(pools))
     count = len(np.unique(np.concatenate([units[rows][counts[rows] > 0] for rows, _ in pools])))
-    if below_one(rate, "true_groups") == 0:
+    if rate == 0:
         return rate, one_cut / count
     if count < 2:
         return rate, None
@@ -251,8 +249,8 @@ class LinkageErrors:
         1            3           1     1.0
         2            3           2     1.0
         """
-        columns = zip(*self.sizes, strict=True) if self.sizes else ((), (), ())
-        return data_frame(dict(zip(("entity_size", "piece_size", "pieces"), map(list, columns), strict=True)))
+        names = ("entity_size", "piece_size", "pieces")
+        return data_frame({name: [row[i] for row in self.sizes] for i, name in enumerate(names)})
 
 
 def count_errors(entity: Rows, cluster: Rows, of_record: Array, of_entity: Array, misplaced: float) -> LinkageErrors:
@@ -274,12 +272,10 @@ def count_errors(entity: Rows, cluster: Rows, of_record: Array, of_entity: Array
         n_clusters=len(in_cluster),
         n_split=int((entity_pieces > 1).sum()),
         n_merged=int((cluster_pieces > 1).sum()),
-        split_rate=float(several @ (entity_pieces > 1) / several.sum()) if several.any() else float("nan"),
-        merge_rate=float((cluster_pieces[large] > 1).mean()) if large.any() else float("nan"),
+        split_rate=float(several @ (entity_pieces > 1) / several.sum()) if several.any() else math.nan,
+        merge_rate=float((cluster_pieces[large] > 1).mean()) if large.any() else math.nan,
         bcubed_precision=float(weight @ (in_piece[piece_of] / in_cluster[cluster])),
         bcubed_recall=float(weight @ (in_piece[piece_of] / in_entity[entity])),
         misplaced=misplaced,
-        sizes=tuple(
-            (int(size), int(part), float(count)) for (size, part), count in zip(kinds, counts, strict=True) if count > 0
-        ),
+        sizes=tuple((*kind, count) for kind, count in zip(kinds.tolist(), counts.tolist(), strict=True) if count > 0),
     )

@@ -1,4 +1,4 @@
-r"""The rate from the data alone: an estimate of p0, and an upper bound that needs no ground truth.
+r"""What the records themselves say about p0: an estimate, an upper bound, and a check of probabilities.
 
 **The bound.** Let L of the n_T records of T̂ have leaked, so that p0 = L/n_T. Leaked records and the n_V records of V̂
 are exchangeable: which of them ended up where is chance. Take a region of (x, y) that was chosen without looking at
@@ -27,16 +27,44 @@ to p0 fits equally well. So
 .. math:: \hat p_0 = (1 - F^2)\,\min(ε, \text{ratio}) + F^2\,\text{ratio} .
 
 Where the sides cannot be told apart (AUC below 0.75) the estimate means little, and only the bound can be relied on.
+
+**Probabilities of single records.** With q_j the probability that record j of T̂ belongs to a held-out cluster, the
+rate of a fold is the mean of q over T̂. Which records leaked is chance, so that the share that did differs from it with
+the variance :math:`\sum_j q_j(1-q_j)/n^2`.
+
+*What the records themselves add.* With r the density ratio of V̂ to T̂ (:mod:`outofcluster.evidence.sides`) and
+ε the rate that the data show, a leaked record is :math:`Λ = r(1-ε)/(1-εr)` times as
+likely as a clean one to have such features and target. Where q knows nothing of these, such as that of a linkage tool
+which compares names, Bayes' rule gives the probability given both,
+
+.. math:: \frac{q'}{1-q'} = \frac{q}{1-q}\,Λ^{1-d} ,
+
+with d = 0. Where q is a probability given features and target already, d = 1 and q' = q. *How much q knows of them* is
+read off the q-weighted mean of the scores f of T̂'s records: it is :math:`(a/\bar q) F_V + (1 - a/\bar q) α` in the
+first case, with a the mean of q², F_V the mean score of V̂ and α that of clean records, and F_V in the second. Where it
+lies between the two is the share d. Probabilities that are too low have the same effect, though a smaller one: d counts
+as 0 below a half.
+
+*Whether q is right.* If all odds are wrong by a factor exp(-c), the derivative of the log likelihood
+:math:`\sum_j \log(q_j Λ_j + 1 - q_j)` by c is :math:`U = \sum_j (q'_j - q_j)` at c = 0, with the information
+:math:`I = \sum_j (q'_j - q_j)^2`. So :math:`z = U/\sqrt I` is standard normal where q is right (the score test), and
+exp(U/I) estimates the factor that the odds lack. Where q knows features and target, only its mean can be compared with
+the rate that the data show.
+
+Where the sides can hardly be told apart (an AUC below 0.75), the estimated Λ is too rough for this test. There another
+one is made, with less power, which trusts the scores only to be those of one law for leaked and held-out records:
+:math:`E[f | q] = α + q\,(F_V - α)` if q is right, so that the regression of f on q, continued to q = 1, meets F_V.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import expit, gammaln
 
 from outofcluster._base.arguments import Array, check_choice
 from outofcluster._base.exceptions import InputError
@@ -46,6 +74,7 @@ from outofcluster._base.threads import one_thread
 from outofcluster.evidence.encoding import is_discrete
 from outofcluster.evidence.members import check_classifier
 from outofcluster.evidence.sides import Sides, tell_sides_apart
+from outofcluster.evidence.suspects import RateCheck
 from outofcluster.problem.folds import Clusters, Fold, Rows, looks_linked, make_folds
 
 # Thresholds that are tried: quantiles of V̂'s scores.
@@ -56,6 +85,14 @@ _ALPHA, _SAFETY = 0.05, 0.5
 _LEAST_RECORDS = 10
 # Standard errors between an estimate and its 95 % upper bound.
 _Z95 = 1.6448536269514722
+# AUC from which the likelihood ratio is good enough to judge probabilities by it.
+_TOLD_APART = 0.75
+# Share of features and target from which the probabilities of records count as knowing them.
+_KNOWS_FROM = 0.5
+# The least share of clean records among those that look alike, so that no likelihood ratio is without bound.
+_LEAST_CLEAN = 0.05
+# What is said about probabilities of which features and target say nothing.
+_NO_CHECK = RateCheck(0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -80,20 +117,13 @@ def rate_of_data(
     clusters = Clusters.of(groups, None).codes
     _check(y, folds, clusters, error_model)
     seeds = np.random.SeedSequence(seed_of(random_state)).spawn(len(folds))
-    discrete = y is not None and is_discrete(y)
+    choices = {"classifier": discriminator, "discrete": y is not None and is_discrete(y), "parts": False}
+    rates = []
     with one_thread():
-        sides = (
-            tell_sides_apart(
-                *(X, y, fold.train, fold.validation),
-                clusters=clusters,
-                seed=seed,
-                classifier=discriminator,
-                discrete=discrete,
-                parts=False,
-            )
-            for fold, seed in zip(folds, seeds, strict=True)
-        )
-        return over_folds([estimate_rate(fold_sides) for fold_sides in sides])
+        for fold, seed in zip(folds, seeds, strict=True):
+            rows = (fold.train, fold.validation)
+            rates.append(estimate_rate(tell_sides_apart(X, y, *rows, clusters=clusters, seed=seed, **choices)))
+    return over_folds(rates)
 
 
 def _check(y: Any, folds: Sequence[Fold], clusters: Rows, error_model: Any) -> None:
@@ -183,3 +213,77 @@ def _best_threshold(train: Array, validation: Array) -> float:
     outside = 1 - b / len(validation)
     bound = (a + 1) / b * np.exp(_Z95 * np.sqrt(outside * (1 / (a + 1) + 1 / b)))
     return float(thresholds[np.argmin(bound)])
+
+
+def rate_of_records(probabilities: Array) -> tuple[float, float | None]:
+    """The rate of a fold whose training records leak with these probabilities, independently; its standard error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from outofcluster.leakage.data import rate_of_records
+    >>> rate, std = rate_of_records(np.array([0.0, 0.0, 0.5, 0.5]))
+    >>> rate, round(std, 3)
+    (0.25, 0.177)
+    """
+    std = math.sqrt(float((probabilities * (1 - probabilities)).sum())) / len(probabilities)
+    return float(probabilities.mean()), std or None
+
+
+def check_record_rates(probabilities: Array, sides: Sides) -> RateCheck:
+    """Compare the probabilities of a fold's training records with how much they look like held-out records."""
+    known = _known(probabilities, expit(sides.score_train), float(expit(sides.score_validation).mean()))
+    if known > 0:
+        return RateCheck(0.0, 0.0, known)
+    if sides.auc < _TOLD_APART:
+        return _by_regression(probabilities, expit(sides.score_train), expit(sides.score_validation))
+    moved = _updated(probabilities, sides.ratio_train, estimate_rate(sides).rate, 1.0) - probabilities
+    return RateCheck(float(moved.sum()), float((moved**2).sum()), known)
+
+
+def _by_regression(q: Array, f: Array, of_held_out: Array) -> RateCheck:
+    """Whether the regression of the scores on q, continued to q = 1, meets the mean score of V̂."""
+    centred = q - q.mean()
+    if not float(centred @ centred) > 1e-12 * len(q):
+        return _NO_CHECK
+    slope = float(centred @ f / (centred @ centred))
+    residuals = f - f.mean() - slope * centred
+    # The value at 1 is a weighted sum of scores.
+    weights = 1 / len(q) + (1 - q.mean()) * centred / (centred @ centred)
+    variance = float(weights**2 @ residuals**2) + float(of_held_out.var()) / max(len(of_held_out) - 1, 1)
+    clean = float(f.mean()) - slope * float(q.mean())
+    apart = float(of_held_out.mean()) - clean
+    z = (slope - apart) / math.sqrt(variance) if variance > 0 else 0.0
+    if apart <= 0 or z == 0:
+        return _NO_CHECK
+    # As a score and an information with the same z and the factor that the slope shows.
+    logarithm = math.log(max(slope / apart, math.exp(-3)))
+    return RateCheck(z**2 / logarithm, (z / logarithm) ** 2, 0.0) if logarithm else _NO_CHECK
+
+
+def informed_rates(probabilities: Array, sides: Sides, known: float) -> Array:
+    """The probabilities of having leaked once features and target are taken into account as well."""
+    return _updated(probabilities, sides.ratio_by_part, estimate_rate(sides).rate, 1 - known)
+
+
+def _updated(q: Array, ratio: Array, rate: float, power: float) -> Array:
+    """Probabilities q with their odds multiplied by the likelihood ratio of a leaked and a clean record, to a power."""
+    evidence = ratio * (1 - rate) / np.maximum(1 - rate * ratio, _LEAST_CLEAN)
+    # Certain records stay certain, whatever they look like.
+    multiplied = q * evidence**power
+    return np.where(q < 1, multiplied / (multiplied + np.maximum(1 - q, 1e-300)), 1.0)
+
+
+def _known(q: Array, f: Array, held_out: float) -> float:
+    """d, and 0 where it is within its noise or small."""
+    if not q.any():
+        return 0.0
+    rate, sharpness = float(q.mean()), float((q**2).mean() / q.mean())
+    clean = (float(f.mean()) - rate * held_out) / (1 - rate)
+    weighted = float(q @ f / q.sum())
+    least = sharpness * held_out + (1 - sharpness) * clean
+    noise = math.sqrt(float((q**2) @ (f - weighted) ** 2)) / float(q.sum())
+    if held_out - least <= 0 or weighted - least < 2 * noise:
+        return 0.0
+    share = min((weighted - least) / (held_out - least), 1.0)
+    return share if share > _KNOWS_FROM else 0.0

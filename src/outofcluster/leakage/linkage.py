@@ -37,8 +37,141 @@ from scipy.sparse.csgraph import connected_components
 
 from outofcluster._base.arguments import Array, as_array, check_share, check_vector, listed, short, shown
 from outofcluster._base.exceptions import InputError
-from outofcluster.leakage.pairs import Linkage, read_ids
-from outofcluster.problem.folds import in_order_of_occurrence
+from outofcluster.leakage.splits import Split, read_names, read_split, same_index
+from outofcluster.problem.folds import Clusters, Rows, in_order_of_occurrence
+
+# Row numbers are doubted if so many pairs are so likely, and more than this share of them lies across clusters.
+_LIKELY, _MANY_LIKELY, _MOSTLY = 0.95, 20, 0.9
+
+
+@dataclass(frozen=True, eq=False)
+class Linkage:
+    """What a linkage gives: pairs by the names of their records, and the cluster of every record."""
+
+    left: Any
+    right: Any
+    probability: Any
+    groups: Any
+    # The name of every record in the order of ``groups``; None where pairs are named by row numbers.
+    ids: Any = None
+    blocking_recall: Any = None
+    by_tool: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Checked pairs of records, each once: rows, probabilities, and the clusters of all records."""
+
+    one: Rows
+    two: Rows
+    m: Array
+    # Position of each pair among those that the user listed.
+    position: Rows
+    codes: Rows
+
+    @property
+    def across(self) -> NDArray[np.bool_]:
+        """Which pairs lie between two approximate clusters."""
+        return np.asarray(self.codes[self.one] != self.codes[self.two])
+
+    @property
+    def clusters_across(self) -> tuple[Rows, Rows]:
+        """The two clusters of each of these pairs."""
+        return self.codes[self.one[self.across]], self.codes[self.two[self.across]]
+
+
+def read_pairs(linkage: Linkage, cv: Any) -> tuple[Pairs, Split]:
+    """Checked pairs, each once, and the validation share or the splits."""
+    clusters = Clusters.of(linkage.groups, None)
+    n, left, right = len(clusters.codes), linkage.left, linkage.right
+    same_index(("left", left), ("right", right), ("probability", linkage.probability))
+    m = check_vector("probability", linkage.probability)
+    if m.min() < 0 or m.max() > 1:
+        i = int(np.flatnonzero((m < 0) | (m > 1))[0])
+        raise InputError(f"probability must lie in [0, 1], got probability[{i}] = {m[i]:g}.")
+    if linkage.ids is None:
+        one, two = _check_records("left", left, len(m), n), _check_records("right", right, len(m), n)
+    else:
+        row_of = read_ids(linkage.ids, n)
+        one, two = _find("left", left, len(m), row_of), _find("right", right, len(m), row_of)
+    pairs = _each_once(one, two, m, clusters.codes)
+    split = read_split(cv, clusters)
+    across = pairs.across
+    if not across.any():
+        raise InputError(
+            f"probability must list pairs across clusters, got {len(m)} pairs that are all inside one: they are links, "
+            "and what leaks are the pairs below the threshold; ask the tool for pairs down to small probabilities."
+        )
+    likely = pairs.m >= _LIKELY
+    if linkage.ids is None and likely.sum() >= _MANY_LIKELY and across[likely].mean() > _MOSTLY:
+        raise InputError(
+            f"left and right must hold row numbers where ids is None, but {int((likely & across).sum())} of the "
+            f"{int(likely.sum())} pairs with probability {_LIKELY:g} or more lie across clusters; "
+            "give ids=, if need be the row numbers."
+        )
+    return pairs, split
+
+
+def _each_once(one: Rows, two: Rows, m: Array, codes: Rows) -> Pairs:
+    """Each pair once, without records paired with themselves; other probabilities for the same pair are refused."""
+    position = np.flatnonzero(one != two)
+    low, high = np.minimum(one, two)[position], np.maximum(one, two)[position]
+    order = np.lexsort((high, low))
+    low, high, position = low[order], high[order], position[order]
+    again = np.zeros(len(low), dtype=bool)
+    again[1:] = (low[1:] == low[:-1]) & (high[1:] == high[:-1])
+    other = np.flatnonzero(again & (m[position] != np.roll(m[position], 1)))
+    if len(other):
+        first, second = sorted(position[other[0] - 1 : other[0] + 1])
+        raise InputError(
+            f"probability must be the same wherever a pair is listed, got {m[first]:g} in row {first} and "
+            f"{m[second]:g} in row {second} for the same two records."
+        )
+    kept = np.sort(position[~again])
+    return Pairs(one[kept], two[kept], m[kept], kept, codes)
+
+
+def _check_records(name: str, rows: Any, count: int, n: int) -> Rows:
+    """Row numbers of records; columns whose name says that they hold names instead are refused."""
+    column = str(getattr(rows, "name", "") or "")
+    if "id" in column.lower().split("_"):
+        raise InputError(
+            f"ids must be given, the name of every record in the data's order, since the pairs are named by "
+            f"the column {short(column)}, and not by row numbers."
+        )
+    must = f"{name} must hold one row number for each of {count} pairs"
+    array = as_array(must, rows)
+    if array.dtype.kind not in "iu" or array.shape != (count,):
+        raise InputError(f"{must}, got {array.dtype} {array.shape}; for other names of records give ids=.")
+    if array.min() < 0 or array.max() >= n:
+        raise InputError(
+            f"{name} must hold rows between 0 and {n - 1}, got {array[(array < 0) | (array >= n)][0]}; "
+            "for other names of records give ids=."
+        )
+    return array.astype(np.int64)
+
+
+def read_ids(ids: Any, n: int | None) -> dict[Any, int]:
+    """The row of every record by its name; names that are missing or occur twice are refused."""
+    names = read_names("ids", ids, n)
+    if not names:
+        raise InputError("ids must name at least one record, got none.")
+    row_of = {name: row for row, name in enumerate(names)}
+    if len(row_of) < len(names):
+        twice = next(name for row, name in enumerate(names) if row_of[name] != row)
+        raise InputError(f"ids must name every record once, got {short(twice)} several times.")
+    return row_of
+
+
+def _find(name: str, values: Any, count: int, row_of: dict[Any, int]) -> Rows:
+    """Rows of the records that are named."""
+    names = read_names(name, values, None)
+    if len(names) != count:
+        raise InputError(f"{name} must name one record for each of {count} pairs, got {len(names)}.")
+    try:
+        return np.fromiter(map(row_of.__getitem__, names), dtype=np.int64, count=count)
+    except KeyError as error:
+        raise InputError(f"{name} must name records of ids, got {short(error.args[0])}, which is not one.") from None
 
 
 def read_splink(predictions: Any, clusters: Any, ids: Any, blocking_rules: Any) -> Linkage:
@@ -146,21 +279,19 @@ def _which_rules(pairs: Any, blocking_rules: Any) -> NDArray[np.bool_]:
     rules = [blocking_rules] if isinstance(blocking_rules, str) else listed("blocking_rules", blocking_rules)
     if not rules:
         raise InputError("blocking_rules must hold the rules that made the predictions, got none.")
-    caught = []
-    for rule in rules:
-        equal: NDArray[np.bool_] = np.ones(len(pairs), dtype=bool)
+    caught: NDArray[np.bool_] = np.ones((len(pairs), len(rules)), dtype=bool)
+    for equal, rule in zip(caught.T, rules, strict=True):
         for column in [rule] if isinstance(rule, str) else listed("blocking_rules", rule):
             _check_columns("predictions", pairs, [f"{column}_l", f"{column}_r"])
             one, two = pairs[f"{column}_l"], pairs[f"{column}_r"]
             equal &= ((one == two) & one.notna() & two.notna()).to_numpy(dtype=bool)
-        caught.append(equal)
-    table = np.array(caught).T
-    if not table.any(axis=1).all():
+    satisfied = caught.any(axis=1)
+    if not satisfied.all():
         raise InputError(
             "blocking_rules must be all the rules that made the predictions, got a list of which "
-            f"{int((~table.any(axis=1)).sum())} of {len(table)} pairs satisfy none."
+            f"{int((~satisfied).sum())} of {len(caught)} pairs satisfy none."
         )
-    return table
+    return caught
 
 
 def _labels(names: Iterable[Any], label_of: Mapping[Any, Any]) -> NDArray[Any]:
@@ -187,10 +318,8 @@ def _components(row_of: Mapping[Any, int], left: list[Any], right: list[Any], li
     links = [(one, two) for one, two, joined in zip(left, right, linked, strict=True) if joined]
     # Names that are not known are refused where pairs are read.
     rows = [(row_of[one], row_of[two]) for one, two in links if one in row_of and two in row_of]
-    one, two = np.array(rows, dtype=np.int64).reshape(-1, 2).T
-    graph = coo_array((np.ones(len(rows)), (one, two)), shape=(len(row_of), len(row_of)))
-    labels: NDArray[Any] = connected_components(graph, directed=False)[1].astype(np.int64)
-    return labels
+    graph = coo_array((np.ones(len(rows)), np.array(rows, dtype=np.int64).reshape(-1, 2).T), shape=[len(row_of)] * 2)
+    return np.asarray(connected_components(graph, directed=False)[1].astype(np.int64))
 
 
 @dataclass(frozen=True)
@@ -261,22 +390,18 @@ def capture_recapture(rules: Any, probability: ArrayLike | None = None) -> Block
     if counts[history.sum(axis=1) > 1].sum() < 1:
         raise InputError("rules must catch some matches twice, got none: nothing is known about those that they miss.")
     variance = 0.0
-    for i, count in enumerate(counts):
+    for step, count in zip(np.diag(0.01 * counts), counts, strict=True):
         if count > 0:
-            step = np.zeros(len(counts))
-            step[i] = 0.01 * count
             moved = _recalls(history, counts + step)[0] - _recalls(history, counts - step)[0]
             variance += (moved / (0.02 * count)) ** 2 * count
-    low, high = _recalls(history, counts)
-    total = float(counts.sum())
-    missed = max(_independent(history, counts), _unequal(history, counts))
-    return BlockingRecall(low, math.hypot(math.sqrt(variance), (high - low) / 2), total, missed)
+    low, high, missed = _recalls(history, counts)
+    return BlockingRecall(low, math.hypot(math.sqrt(variance), (high - low) / 2), float(counts.sum()), missed)
 
 
-def _recalls(history: Any, counts: Array) -> list[float]:
-    """The recall by both estimates of what no rule catches, the lower one first."""
-    caught = float(counts.sum())
-    return sorted(caught / (caught + estimate(history, counts)) for estimate in (_independent, _unequal))
+def _recalls(history: Any, counts: Array) -> tuple[float, float, float]:
+    """The recall by both estimates of what no rule catches, the lower one first, and the larger of the estimates."""
+    caught, estimates = float(counts.sum()), (_independent(history, counts), _unequal(history, counts))
+    return caught / (caught + max(estimates)), caught / (caught + min(estimates)), max(estimates)
 
 
 def _independent(history: Any, counts: Array) -> float:

@@ -1,4 +1,4 @@
-r"""The leakage rate that follows from the match probabilities of a linkage tool.
+r"""The leakage rate that follows from pairs of records: match probabilities, or the precision and recall of links.
 
 **Pairs of clusters.** Approximate clusters A and B belong to one true cluster with probability :math:`m_{AB}`, the
 largest over their pairs of records: if one record of A matches a record of B, all of A leaks to B. With odds
@@ -25,11 +25,10 @@ listed too, all true pairs across clusters can be counted, and two corrections a
   clusters A and B of which other pairs were compared (|A||B| less the number compared, times their mean m, and at most
   (1-b)/b times those compared). The rest is not seen.
 
-The pairs that are not seen leak the share of records that
-:func:`outofcluster.leakage.precision_recall.leaked_by_missed_pairs` gives, as if single records were lost, and combine
-with :math:`q` as 1 - (1-seen)(1-unseen). The same function, for all true pairs across clusters, gives a second
-estimate, which does not depend on which candidates compete. The rate is the geometric mean of the two, and half their
-distance is part of the standard error.
+The pairs that are not seen leak the share of records that `leaked_by_missed_pairs` gives, as if single records were
+lost, and combine with :math:`q` as 1 - (1-seen)(1-unseen). The same function, for all true pairs across clusters, gives
+a second estimate, which does not depend on which candidates compete. The rate is the geometric mean of the two, and
+half their distance is part of the standard error.
 
 **A lower bound.** The rate rises as b falls, so that without b the rate at b = 1 is a lower bound. That of the listed
 pairs alone was mostly larger in simulations, up to twice as large where entities have several records: it takes pairs
@@ -43,6 +42,26 @@ log-odds of all others, as in :mod:`outofcluster.leakage.review`.
 all; of what is not known about several candidates, a quarter of the distance between the two bounds above; of the
 number of pairs not compared, true pairs coming in whole clusters; of b; and of the recalibration, by the delta method.
 It is for the average over folds; the luck of one assignment to folds is not in it.
+
+**Precision and recall.** P and R over pairs give :math:`M = L·P(1-R)/R` missed pairs for L links, hence
+
+.. math:: p_0 ≈ \frac{2φM}{μN} ,
+
+with N records, φ the validation share (1 - φ in its place for rho0), and μ the mean number of mates that a leaked
+record has on the other side. The standard error follows by the delta method.
+
+**Mates from the clusters.** With μ = 1 every missed pair leaks two records of its own. But an entity of ten that loses
+one record misses nine pairs and leaks ten records. Linkage mostly loses single records, so suppose that each record
+of an entity of t records is on its own with probability c. A pair is then linked with probability (1-c)², so
+:math:`c = 1 - \sqrt{R}`. With s the probability that another piece is on the other side (φ or 1 - φ), a record that
+is with the rest leaks with probability :math:`1 - (1-sc)^{t-1}`; one on its own, whose mates are the rest, where there
+is one, and others on their own, with
+
+.. math:: 1 - (1-s)\bigl[(1-sc)^{t-1} - ((1-s)c)^{t-1}\bigr] - ((1-s)c)^{t-1} .
+
+Their mean over records is the rate, and μ is what makes the formula above agree with it. The numbers of entities of t
+records follow from the sizes of the approximate clusters of two records or more, which are what the losses leave of
+them (binomial), from the largest size down.
 """
 
 from __future__ import annotations
@@ -54,27 +73,18 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.sparse.csgraph import shortest_path
 from scipy.special import expit, logit
+from scipy.stats import binom
 
-from outofcluster._base.arguments import (
-    Array,
-    as_array,
-    check_number,
-    check_share,
-    check_vector,
-    listed,
-    refuse_unhashable,
-    short,
-)
+from outofcluster._base.arguments import Array, check_integer, check_number, check_share, is_missing, listed, short
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import order_of_codes
-from outofcluster.leakage.precision_recall import leaked_by_missed_pairs
-from outofcluster.leakage.review import check_answer, is_missing, recalibrate
-from outofcluster.leakage.splits import Rates, Side, Split, below_one, counted_and_other, read_split, same_index
-from outofcluster.problem.folds import Clusters, Rows, check_labels
+from outofcluster.leakage.linkage import Linkage, Pairs, read_pairs
+from outofcluster.leakage.review import check_answer, recalibrate
+from outofcluster.leakage.splits import Rates, Side, Split, counted_and_other, other_share
+from outofcluster.problem.folds import Clusters, Rows
 
 # Nodes and weights on (0, 1) that stay exact for odds from tiny to huge: u = expit(π sinh s) (double exponential),
 # with -log(u) in place of u so that nothing is lost near 1.
@@ -83,8 +93,6 @@ _DECAY = np.logaddexp(0, -np.pi * np.sinh(_STEP))
 _WEIGHT = expit(np.pi * np.sinh(_STEP)) * expit(-np.pi * np.sinh(_STEP)) * np.cosh(_STEP)
 _WEIGHT /= _WEIGHT.sum()
 
-# Row numbers are doubted if so many pairs are so likely, and more than this share of them lies across clusters.
-_LIKELY, _MANY_LIKELY, _MOSTLY = 0.95, 20, 0.9
 # Probabilities are kept so far away from 0 and 1 before they become log-odds.
 _CERTAIN = 1e-9
 # Step of the numerical derivatives with respect to the recalibration.
@@ -92,6 +100,8 @@ _STEP_OF_THETA = 1e-4
 
 # Share of the matches across clusters that is left at least: at low thresholds many paths inside them are wrong.
 _LEAST_LEFT = 0.5
+# More records than anybody has; the number of their pairs is still a float.
+_MOST_RECORDS = 10**15
 # Largest change of the log-odds of pairs across clusters.
 _LARGEST_SCALE = 12.0
 # Least length, -log m, of a link on a path inside a cluster.
@@ -100,23 +110,10 @@ _SHORTEST_LINK = 1e-6
 _LARGEST_CLUSTER = 400
 
 
-@dataclass(frozen=True, eq=False)
-class Linkage:
-    """What a linkage gives: pairs by the names of their records, and the cluster of every record."""
-
-    left: Any
-    right: Any
-    probability: Any
-    groups: Any
-    # The name of every record in the order of ``groups``; None where pairs are named by row numbers.
-    ids: Any = None
-    blocking_recall: Any = None
-
-
 def rates_of_pairs(linkage: Linkage, cv: Any, sides: tuple[Side, ...], reviewed: Any) -> Rates:
     """Rates and standard errors; see :meth:`outofcluster.Leakage.from_pair_probabilities` for the arguments."""
     recall = _read_recall(linkage.blocking_recall)
-    pairs, split = _read_pairs(linkage, cv)
+    pairs, split = read_pairs(linkage, cv)
     if reviewed is None:
         return {of: _rate(pairs, split, of, recall) for of in sides}
     answers = _read_review(reviewed, len(linkage.probability))[pairs.position]
@@ -138,33 +135,9 @@ def rates_of_pairs(linkage: Linkage, cv: Any, sides: tuple[Side, ...], reviewed:
     return rates
 
 
-@dataclass(frozen=True, eq=False)
-class Pairs:
-    """Checked pairs of records, each once: rows, probabilities, and the clusters of all records."""
-
-    one: Rows
-    two: Rows
-    m: Array
-    # Position of each pair among those that the user listed.
-    position: Rows
-    codes: Rows
-
-    @property
-    def across(self) -> NDArray[np.bool_]:
-        """Which pairs lie between two approximate clusters."""
-        apart: NDArray[np.bool_] = self.codes[self.one] != self.codes[self.two]
-        return apart
-
-    @property
-    def clusters_across(self) -> tuple[Rows, Rows]:
-        """The two clusters of each of these pairs."""
-        return self.codes[self.one[self.across]], self.codes[self.two[self.across]]
-
-
 def _unit(one: Rows, two: Rows, n_clusters: int) -> Rows:
     """The number of a pair of clusters, the same both ways."""
-    unit: Rows = np.minimum(one, two) * n_clusters + np.maximum(one, two)
-    return unit
+    return np.asarray(np.minimum(one, two) * n_clusters + np.maximum(one, two))
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,28 +203,26 @@ def _rate(pairs: Pairs, split: Split, of: Side, recall: tuple[float, float] | No
         rate, std = min(_seen(pairs, split, of)[:2], _seen_and_unseen(pairs, split, of, recall=1.0, recall_std=0.0))
     else:
         rate, std = _seen_and_unseen(pairs, split, of, *recall)
-    return below_one(rate, "probability"), std
+    return rate, std
 
 
 def _seen(pairs: Pairs, split: Split, of: Side) -> tuple[float, float, float]:
     """The rate by the pairs that are listed, its standard error, and the share of the other side."""
-    sizes = np.bincount(pairs.codes)
+    sizes, share = np.bincount(pairs.codes), other_share(split, of)
     if isinstance(split, float):
-        shares = [split if of == "train" else 1 - split]
-        parts = [Candidates.of(pairs, sizes, shares[0], sizes)]
+        parts = [Candidates.of(pairs, sizes, share, sizes)]
     else:
-        parts, shares = [], []
-        for sides in (counted_and_other(fold, of) for fold in split):
-            records, there = (np.bincount(pairs.codes[rows], minlength=len(sizes)) for rows in sides)
-            parts.append(Candidates.of(pairs, records, 1.0, there))
-            shares.append(len(sides[1]) / (len(sides[0]) + len(sides[1])))
+        parts = []
+        for fold in split:
+            sides = (np.bincount(pairs.codes[rows], minlength=len(sizes)) for rows in counted_and_other(fold, of))
+            parts.append(Candidates.of(pairs, next(sides), 1.0, next(sides)))
     rate = sum(part.leaked() for part in parts) / len(parts)
     units = np.concatenate([part.unit for part in parts])
     spread = [part.share * part.records / part.size * np.sqrt(part.m * (1 - part.m)) for part in parts]
     together = np.bincount(np.unique(units, return_inverse=True)[1], np.concatenate(spread)) / len(parts)
     low, high = np.mean([part.bounds() for part in parts], axis=0)
     std = math.hypot(math.sqrt(float(together @ together)), (high - low) / 4)
-    return rate, std, float(np.mean(shares))
+    return rate, std, share
 
 
 def _seen_and_unseen(pairs: Pairs, split: Split, of: Side, recall: float, recall_std: float) -> tuple[float, float]:
@@ -300,8 +271,7 @@ def _seen_and_unseen(pairs: Pairs, split: Split, of: Side, recall: float, recall
 
 def _with_matches(pairs: Pairs, matches: float) -> Pairs:
     """The same pairs, the odds of those across clusters scaled so that so many of them match."""
-    across = pairs.across
-    m = pairs.m[across]
+    m = pairs.m[pairs.across]
     if matches >= m.sum() * (1 - 1e-9):
         return pairs
     certain = m == 1
@@ -315,7 +285,7 @@ def _with_matches(pairs: Pairs, matches: float) -> Pairs:
         return pairs
     scale = math.exp(brentq(excess, -_LARGEST_SCALE, 0))
     changed = pairs.m.copy()
-    changed[np.flatnonzero(across)[~certain]] = scale * odds / (1 + scale * odds)
+    changed[np.flatnonzero(pairs.across)[~certain]] = scale * odds / (1 + scale * odds)
     return replace(pairs, m=changed)
 
 
@@ -360,68 +330,13 @@ def _read_recall(blocking_recall: Any) -> tuple[float, float] | None:
     """The recall and its standard error, from a number, a pair, or the result of `capture_recapture`."""
     if blocking_recall is None:
         return None
-    value, std = blocking_recall, 0.0
     if hasattr(blocking_recall, "recall"):
-        value, std = blocking_recall.recall, blocking_recall.std
-    elif isinstance(blocking_recall, tuple | list):
-        if len(blocking_recall) != 2:
-            raise InputError(
-                f"blocking_recall must be a number or a pair (recall, standard error), got {short(blocking_recall)}."
-            )
-        value, std = blocking_recall
+        blocking_recall = (blocking_recall.recall, blocking_recall.std)
+    known = blocking_recall if isinstance(blocking_recall, tuple | list) else (blocking_recall, 0.0)
+    if len(known) != 2:
+        raise InputError(f"blocking_recall must be a number or a pair (recall, standard error), got {short(known)}.")
+    value, std = known
     return check_share("blocking_recall", value, "(0, 1]"), check_number("blocking_recall's std", std, least=0)
-
-
-def _read_pairs(linkage: Linkage, cv: Any) -> tuple[Pairs, Split]:
-    """Checked pairs, each once, and the validation share or the splits."""
-    clusters = Clusters.of(linkage.groups, None)
-    n, left, right = len(clusters.codes), linkage.left, linkage.right
-    same_index(("left", left), ("right", right), ("probability", linkage.probability))
-    m = check_vector("probability", linkage.probability)
-    if m.min() < 0 or m.max() > 1:
-        i = int(np.flatnonzero((m < 0) | (m > 1))[0])
-        raise InputError(f"probability must lie in [0, 1], got probability[{i}] = {m[i]:g}.")
-    if linkage.ids is None:
-        _doubt_names(left, right)
-        one, two = _check_records("left", left, len(m), n), _check_records("right", right, len(m), n)
-    else:
-        row_of = read_ids(linkage.ids, n)
-        one, two = _find("left", left, len(m), row_of), _find("right", right, len(m), row_of)
-    pairs = _each_once(one, two, m, clusters.codes)
-    split = read_split(cv, clusters)
-    across = pairs.across
-    if not across.any():
-        raise InputError(
-            f"probability must list pairs across clusters, got {len(m)} pairs that are all inside one: they are links, "
-            "and what leaks are the pairs below the threshold; ask the tool for pairs down to small probabilities."
-        )
-    likely = pairs.m >= _LIKELY
-    if linkage.ids is None and likely.sum() >= _MANY_LIKELY and across[likely].mean() > _MOSTLY:
-        raise InputError(
-            f"left and right must hold row numbers where ids is None, but {int((likely & across).sum())} of the "
-            f"{int(likely.sum())} pairs with probability {_LIKELY:g} or more lie across clusters; "
-            "give ids=, if need be the row numbers."
-        )
-    return pairs, split
-
-
-def _each_once(one: Rows, two: Rows, m: Array, codes: Rows) -> Pairs:
-    """Each pair once, without records paired with themselves; other probabilities for the same pair are refused."""
-    position = np.flatnonzero(one != two)
-    low, high = np.minimum(one, two)[position], np.maximum(one, two)[position]
-    order = np.lexsort((high, low))
-    low, high, position = low[order], high[order], position[order]
-    again = np.zeros(len(low), dtype=bool)
-    again[1:] = (low[1:] == low[:-1]) & (high[1:] == high[:-1])
-    other = np.flatnonzero(again & (m[position] != np.roll(m[position], 1)))
-    if len(other):
-        first, second = sorted(position[other[0] - 1 : other[0] + 1])
-        raise InputError(
-            f"probability must be the same wherever a pair is listed, got {m[first]:g} in row {first} and "
-            f"{m[second]:g} in row {second} for the same two records."
-        )
-    kept = np.sort(position[~again])
-    return Pairs(one[kept], two[kept], m[kept], kept, codes)
 
 
 def _read_review(reviewed: Any, count: int) -> Array:
@@ -446,58 +361,95 @@ def _read_review(reviewed: Any, count: int) -> Array:
     return matches
 
 
-def _doubt_names(*columns: Any) -> None:
-    for values in columns:
-        name = str(getattr(values, "name", "") or "")
-        if "id" in name.lower().split("_"):
-            raise InputError(
-                f"ids must be given, the name of every record in the data's order, since the pairs are named by "
-                f"the column {short(name)}, and not by row numbers."
-            )
+def rates_of_missed_pairs(
+    precision: float,
+    recall: float,
+    validation_share: float,
+    groups: Any,
+    n_links: float | None,
+    n_records: int | None,
+    mates: float | None,
+    stds: tuple[float | None, float | None],
+    sides: tuple[Side, ...],
+) -> Rates:
+    """Rates and standard errors; see :meth:`outofcluster.Leakage.from_precision_recall` for the arguments."""
+    precision, recall = check_share("precision", precision), check_share("recall", recall, "(0, 1]")
+    sizes = None if groups is None else np.bincount(Clusters.of(groups, None).codes).astype(float)
+    if sizes is not None:
+        n_links = float((sizes * (sizes - 1) / 2).sum()) if n_links is None else n_links
+        n_records = int(sizes.sum()) if n_records is None else n_records
+    for name, count in (("n_links", n_links), ("n_records", n_records)):
+        if count is None:
+            raise InputError(f"{name} must be a number, or groups given, from which it is counted, got None for both.")
+    links = check_number("n_links", n_links, least=0)
+    n = check_integer("n_records", n_records, least=1, most=_MOST_RECORDS)
+    held_out = check_share("validation_share", validation_share, "(0, 1)")
+    missing = (1 - recall) / recall
+    missed = links * precision * missing
+    got = f"got {recall:g}, which with {links:g} links implies {missed:.6g} of them."
+    if missed > n * (n - 1) / 2:
+        raise InputError(f"recall must leave fewer missed pairs than the {n} records have, {got}")
+    rates: Rates = {}
+    for of in sides:
+        share = other_share(held_out, of)
+        mates_there = 1.0 if mates is None else check_number("mates", mates, least=1)
+        if mates is None and sizes is not None and missed > 0:
+            leaked = leaked_by_missed_pairs(sizes, missed, links * precision + missed, share)
+            # So few pairs that they round to none are those of single mates.
+            mates_there = 2 * share * missed / (n * leaked) if leaked > 0 else 1.0
+        scale = 2 * share / (mates_there * n) * links
+        rate = scale * precision * missing
+        if rate >= 1:
+            raise InputError(f"recall must leave fewer missed pairs than the {n} records can be part of, {got}")
+        std = None
+        if stds != (None, None):
+            by_precision = scale * missing * check_number("precision_std", stds[0] or 0.0, least=0)
+            by_recall = scale * precision / recall / recall * check_number("recall_std", stds[1] or 0.0, least=0)
+            std = math.hypot(by_precision, by_recall)
+            if not math.isfinite(std):
+                raise InputError(
+                    f"recall must leave a rate whose standard error is finite, got {recall:g} with "
+                    f"precision_std={short(stds[0])} and recall_std={short(stds[1])}."
+                )
+        rates[of] = rate, std
+    return rates
 
 
-def _check_records(name: str, rows: Any, count: int, n: int) -> Rows:
-    must = f"{name} must hold one row number for each of {count} pairs"
-    array = as_array(must, rows)
-    if array.dtype.kind not in "iu" or array.shape != (count,):
-        raise InputError(f"{must}, got {array.dtype} {array.shape}; for other names of records give ids=.")
-    if array.min() < 0 or array.max() >= n:
-        raise InputError(
-            f"{name} must hold rows between 0 and {n - 1}, got {array[(array < 0) | (array >= n)][0]}; "
-            "for other names of records give ids=."
-        )
-    return array.astype(np.int64)
+def leaked_by_missed_pairs(sizes: Array, missed: float, true_pairs: float, share: float) -> float:
+    """The share of the records that leak where so many true pairs of records are missed.
+
+    Examples
+    --------
+    Pairs of records, a tenth of which are missed: all their records leak if the other piece is on the other side.
+
+    >>> import numpy as np
+    >>> from outofcluster.leakage.linkage import Linkage, Pairs, read_pairs
+    >>> sizes = np.array([2] * 90 + [1] * 20)
+    >>> round(leaked_by_missed_pairs(sizes, 10, 100, 0.8), 3)
+    0.08
+    """
+    alone = 1 - math.sqrt(max(1 - missed / true_pairs, 0.0))
+    n = float(sizes.sum())
+    # Where all pairs are missed, no cluster has a pair, whatever the clusters say.
+    if alone >= 1 - 1e-9 or not (sizes > 1).any():
+        return min(2 * share * missed / n, 1 - 1e-9)
+    entities, count = _entities(sizes, alone)
+    others = entities - 1.0
+    safe = (1 - share * alone) ** others
+    all_alone = ((1 - share) * alone) ** others
+    leaks = (1 - alone) * (1 - safe) + alone * (1 - (1 - share) * (safe - all_alone) - all_alone)
+    return min(float(count @ (entities * leaks)) / n, 1 - 1e-9)
 
 
-def read_ids(ids: Any, n: int | None) -> dict[Any, int]:
-    """The row of every record by its name; names that are missing or occur twice are refused."""
-    names = _names("ids", ids, n)
-    if not names:
-        raise InputError("ids must name at least one record, got none.")
-    row_of = {name: row for row, name in enumerate(names)}
-    if len(row_of) < len(names):
-        twice = next(name for row, name in enumerate(names) if row_of[name] != row)
-        raise InputError(f"ids must name every record once, got {short(twice)} several times.")
-    return row_of
-
-
-def _names(name: str, values: Any, n: int | None) -> list[Any]:
-    """Names of records as Python values; tuples stay tuples."""
-    names = listed(name, values)
-    if any(isinstance(value, tuple | list) for value in names):
-        if n is not None and len(names) != n:
-            raise InputError(f"{name} must hold one label for each of the {n} records, got {len(names)}.")
-        return refuse_unhashable(name, [tuple(value) if isinstance(value, list) else value for value in names])
-    checked: list[Any] = check_labels(name, values, n).tolist()
-    return checked
-
-
-def _find(name: str, values: Any, count: int, row_of: dict[Any, int]) -> Rows:
-    """Rows of the records that are named."""
-    names = _names(name, values, None)
-    if len(names) != count:
-        raise InputError(f"{name} must name one record for each of {count} pairs, got {len(names)}.")
-    try:
-        return np.fromiter(map(row_of.__getitem__, names), dtype=np.int64, count=count)
-    except KeyError as error:
-        raise InputError(f"{name} must name records of ids, got {short(error.args[0])}, which is not one.") from None
+def _entities(sizes: Array, alone: float) -> tuple[Array, Array]:
+    """Sizes of two or more that entities have, and how many have them, if their records are lost one by one."""
+    seen, clusters = np.unique(sizes[sizes > 1], return_counts=True)
+    count, pieces = np.zeros((2, len(seen)))
+    # From the largest size down: what larger entities leave is taken off.
+    for i in range(len(seen) - 1, -1, -1):
+        count[i] = max(clusters[i] - pieces[i], 0.0) / max((1 - alone) ** seen[i], 1e-6)
+        pieces += count[i] * binom.pmf(seen, seen[i], 1 - alone)
+    # Sizes do not fit exactly, so the number follows from all records in clusters of two or more.
+    one_or_none = binom.pmf(1, seen, 1 - alone)
+    kept = float(count @ ((1 - alone) * seen - one_or_none))
+    return seen, count * (float(seen @ clusters) / kept)

@@ -30,9 +30,8 @@ from outofcluster._base.text import element, fragment, table
 from outofcluster.evidence.laws import PieceLaw
 from outofcluster.leakage.audited import LinkageErrors, rates_of_audited_records
 from outofcluster.leakage.data import rate_of_data
-from outofcluster.leakage.linkage import read_dedupe, read_recordlinkage, read_splink
-from outofcluster.leakage.pairs import Linkage, rates_of_pairs
-from outofcluster.leakage.precision_recall import rates_of_missed_pairs
+from outofcluster.leakage.linkage import Linkage, read_dedupe, read_recordlinkage, read_splink
+from outofcluster.leakage.pairs import rates_of_missed_pairs, rates_of_pairs
 from outofcluster.leakage.review import rate_of_review
 from outofcluster.leakage.splits import Rates, Side, check_side, read_sides
 
@@ -125,25 +124,22 @@ class Leakage(PlainData, what="a Leakage"):
         return None if alone is None else replace(alone, other=None, pieces=None, linkage_errors=self.linkage_errors)
 
     @classmethod
-    def _of_sides(cls, rates: Rates, *, at_least: bool = False, **more: Any) -> Leakage:
-        """One side or both, the primary one first."""
-        (of, primary), *rest = rates.items()
-        others = [cls(*rate, side, at_least=at_least) for side, rate in rest]
-        return cls(*primary, of, at_least=at_least, other=others[0] if others else None, **more)
+    def _of_sides(cls, rates: Rates, argument: str, *, at_least: bool = False, **more: Any) -> Leakage:
+        """One side or both, the primary one first; ``argument`` is what says so where every record leaks."""
+        worst = max(rate for rate, _ in rates.values())
+        if worst > 1 - 1e-12:
+            raise InputError(f"{argument} must leave records that do not leak, got a leakage of {worst:g}.")
+        primary, *rest = [cls(*rate, side, at_least=at_least) for side, rate in rates.items()]
+        return replace(primary, other=rest[0] if rest else None, **more)
 
     @classmethod
-    def _of_pairs(cls, linkage: Linkage, blocking_recall: Any, cv: Any, of: Side | None, reviewed: Any) -> Leakage:
-        """What a linkage says, with a recall of blocking that replaces its own if there is one."""
+    def _of_linkage(cls, linkage: Linkage, blocking_recall: Any, cv: Any, of: Side | None, reviewed: Any) -> Leakage:
+        """What a linkage says, with a recall of blocking that replaces the linkage's if there is one."""
         if blocking_recall is not None:
             linkage = replace(linkage, blocking_recall=blocking_recall)
         rates = rates_of_pairs(linkage, cv, read_sides(of), reviewed)
-        return cls._of_sides(rates, at_least=linkage.blocking_recall is None)
-
-    @classmethod
-    def _of_tool(cls, linkage: Linkage, *choices: Any) -> Leakage:
-        """The same for a linkage tool, whose clusters are kept as groups."""
-        leakage = cls._of_pairs(linkage, *choices)
-        object.__setattr__(leakage, "_groups", linkage.groups)
+        leakage = cls._of_sides(rates, "probability", at_least=linkage.blocking_recall is None)
+        object.__setattr__(leakage, "_groups", linkage.groups if linkage.by_tool else None)
         return leakage
 
     def __plain__(self) -> dict[str, Any]:
@@ -153,12 +149,9 @@ class Leakage(PlainData, what="a Leakage"):
         return {name: value for name, value in values.items() if name in always or value not in (None, False)}
 
     def __repr__(self) -> str:
-        text = f"rate={self.rate!r}, std={self.std!r}, of={self.of!r}, bound={self.bound!r}"
-        if self.at_least:
-            text += ", at_least=True"
-        if self.other is not None:
-            text += f", other={self.other!r}"
-        return f"Leakage({text})"
+        counted = ("pieces", "linkage_errors")
+        shown = [f"{name}={value!r}" for name, value in self.__plain__().items() if name not in counted]
+        return f"Leakage({', '.join(shown)})"
 
     @property
     def upper(self) -> float | None:
@@ -223,19 +216,18 @@ class Leakage(PlainData, what="a Leakage"):
         rows = []
         for side in self._known_sides:
             low, high = (math.nan, math.nan) if side.std is None else side.interval(confidence_level)
-            std, bound = (math.nan if known is None else known for known in (side.std, side.bound))
-            rows.append((side.rate, std, side.of, low, high, bound))
-        names = ("rate", "std", "of", "low", "high", "bound")
-        return data_frame(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+            rate = {"rate": side.rate, "std": side.std, "of": side.of}
+            rows.append({**rate, "low": low, "high": high, "bound": side.bound})
+        return data_frame(rows).astype({"std": float, "bound": float})
 
     def __str__(self) -> str:
-        sides = self._known_sides
-        return "\n".join(f"{side._rate_in_words} {side._records} leak{side._certainty}" for side in sides)
+        sides = [side._in_words for side in self._known_sides]
+        return "\n".join(f"{rate} {records} leak{certainty}" for records, rate, certainty in sides)
 
     def _repr_html_(self) -> str:
         if self.other is None:
             return fragment(element("p", str(self)))
-        rows = [(side._records, side._rate_in_words, side._certainty.strip(" ,()")) for side in self._known_sides]
+        rows = [tuple(words.strip(" ,()") for words in side._in_words) for side in self._known_sides]
         shown = [table(("what leaks", "rate", "how certain"), rows)]
         if self.pieces is not None:
             cut, audited = f"{self.pieces.n_split:.3g}", f"{self.pieces.n_entities:.4g}"
@@ -248,26 +240,17 @@ class Leakage(PlainData, what="a Leakage"):
         return (self,) if self.other is None else (self, self.other)
 
     @property
-    def _records(self) -> str:
-        return f"of the {'training' if self.of == 'train' else 'validation'} records"
-
-    @property
-    def _rate_in_words(self) -> str:
-        """The rate with its standard error, such as "at least 8% ± 1%"."""
-        spread = "" if self.std is None else f" ± {100 * self.std:.3g}%"
-        return f"{'at least ' if self.at_least else ''}{100 * self.rate:.3g}%{spread}"
-
-    @property
-    def _certainty(self) -> str:
-        """What is known about the uncertainty of the rate, to stand behind it."""
-        low, high = (math.nan, math.nan) if self.std is None else self.interval()
-        if self.at_least:
-            return "" if self.std is None else f" (95% lower bound {100 * low:.3g}%)"
-        if self.bound is not None:
-            return f", at most {100 * self.bound:.3g}% (95% bound)"
-        return (
-            " (uncertainty unknown)" if self.std is None else f" (95% interval {100 * low:.3g}% to {100 * high:.3g}%)"
-        )
+    def _in_words(self) -> tuple[str, str, str]:
+        """Which records leak, the rate with its standard error, and what else is known about its uncertainty."""
+        spread, certainty = "", "" if self.at_least else " (uncertainty unknown)"
+        if self.std is not None:
+            low, high = (f"{100 * end:.3g}%" for end in self.interval())
+            spread = f" ± {100 * self.std:.3g}%"
+            certainty = f" (95% lower bound {low})" if self.at_least else f" (95% interval {low} to {high})"
+        if self.bound is not None and not self.at_least:
+            certainty = f", at most {100 * self.bound:.3g}% (95% bound)"
+        records = f"of the {'training' if self.of == 'train' else 'validation'} records"
+        return records, f"{'at least ' if self.at_least else ''}{100 * self.rate:.3g}%{spread}", certainty
 
     @classmethod
     def from_true_groups(
@@ -341,9 +324,8 @@ class Leakage(PlainData, what="a Leakage"):
         >>> print(ooc.Leakage.from_true_groups(patient, linked, of="train", drawn="records", sampled=drawn))
         6.67% ± 6.67% of the training records leak (95% interval 0.867% to 31.3%)
         """
-        audited = rates_of_audited_records(true_groups, groups, cv, drawn, sampled, read_sides(of))
-        rates, at_least, pieces, errors = audited
-        return cls._of_sides(rates, at_least=at_least, pieces=pieces, linkage_errors=errors)
+        rates, more = rates_of_audited_records(true_groups, groups, cv, drawn, sampled, read_sides(of))
+        return cls._of_sides(rates, "true_groups", **more)
 
     @classmethod
     def from_data(
@@ -403,7 +385,7 @@ class Leakage(PlainData, what="a Leakage"):
         (True, True)
         """
         rate = rate_of_data(X, y, groups, cv, error_model, discriminator, random_state)
-        return cls(rate.rate, rate.std, "train", rate.upper)
+        return cls(rate.rate, rate.std, bound=rate.upper)
 
     @classmethod
     def from_review(
@@ -508,7 +490,8 @@ class Leakage(PlainData, what="a Leakage"):
         >>> print(ooc.Leakage.from_pair_probabilities(*pairs, **linked, of="train"))
         at least 24.4% ± 24% of the training records leak (95% lower bound 3.66%)
         """
-        return cls._of_pairs(Linkage(left, right, probability, groups, ids), blocking_recall, cv, of, reviewed)
+        linkage = Linkage(left, right, probability, groups, ids, by_tool=False)
+        return cls._of_linkage(linkage, blocking_recall, cv, of, reviewed)
 
     @classmethod
     def from_splink(
@@ -566,7 +549,7 @@ class Leakage(PlainData, what="a Leakage"):
         0.2
         """
         linkage = read_splink(predictions, clusters, ids, blocking_rules)
-        return cls._of_tool(linkage, blocking_recall, cv, of, reviewed)
+        return cls._of_linkage(linkage, blocking_recall, cv, of, reviewed)
 
     @classmethod
     def from_recordlinkage(
@@ -621,7 +604,7 @@ class Leakage(PlainData, what="a Leakage"):
         array([0, 1, 1])
         """
         linkage = read_recordlinkage(probabilities, clusters, ids, threshold)
-        return cls._of_tool(linkage, blocking_recall, cv, of, reviewed)
+        return cls._of_linkage(linkage, blocking_recall, cv, of, reviewed)
 
     @classmethod
     def from_dedupe(
@@ -669,7 +652,7 @@ class Leakage(PlainData, what="a Leakage"):
         >>> leakage.groups
         array([0, 1, 1])
         """
-        return cls._of_tool(read_dedupe(scores, clusters, ids), blocking_recall, cv, of, reviewed)
+        return cls._of_linkage(read_dedupe(scores, clusters, ids), blocking_recall, cv, of, reviewed)
 
     @classmethod
     def from_precision_recall(
@@ -726,7 +709,7 @@ class Leakage(PlainData, what="a Leakage"):
         5.3% of the training records leak (uncertainty unknown)
         """
         known = (precision, recall, validation_share, groups, n_links, n_records, mates)
-        return cls._of_sides(rates_of_missed_pairs(*known, (precision_std, recall_std), read_sides(of)))
+        return cls._of_sides(rates_of_missed_pairs(*known, (precision_std, recall_std), read_sides(of)), "recall")
 
 
 def _interval(rate: float, std: float, confidence_level: float) -> tuple[float, float]:

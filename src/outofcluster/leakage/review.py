@@ -47,6 +47,7 @@ from outofcluster._base.arguments import (
     check_choice,
     check_integer,
     check_vector,
+    is_missing,
     listed,
     refuse_unhashable,
     short,
@@ -91,10 +92,8 @@ def recalibrate(log_odds: Array, leaked: Array) -> tuple[Array, Array]:
     theta = _PRIOR_MEAN.copy()
 
     def value(theta: Array) -> float:
-        eta = columns @ theta
-        return float(
-            np.logaddexp(0, eta).sum() - leaked @ eta + 0.5 * (((theta - _PRIOR_MEAN) / _PRIOR_STD) ** 2).sum()
-        )
+        eta, away = columns @ theta, (theta - _PRIOR_MEAN) / _PRIOR_STD
+        return float(np.logaddexp(0, eta).sum() - leaked @ eta + 0.5 * (away**2).sum())
 
     for _ in range(50):  # Newton's method, with steps halved until they help: the objective is strictly convex.
         p = expit(columns @ theta)
@@ -199,8 +198,3 @@ def check_answer(answer: Any, unit: str, name: str) -> bool:
     if not isinstance(answer, bool | np.bool_):
         raise InputError(f"reviewed must say True or False for each {unit}, got {short(answer)} for {name}.")
     return bool(answer)
-
-
-def is_missing(answer: Any) -> bool:
-    """Whether nobody looked."""
-    return answer is None or type(answer).__name__ == "NAType" or (isinstance(answer, float) and answer != answer)

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from outofcluster._base.arguments import check_choice, check_integer, short
+from outofcluster._base.arguments import check_choice, check_integer, listed, refuse_unhashable, short
 from outofcluster._base.exceptions import InputError, described
-from outofcluster.problem.folds import DEFAULT_FOLDS, Clusters, Fold, Rows, is_splitter, read_folds
+from outofcluster.problem.folds import DEFAULT_FOLDS, Clusters, Fold, Rows, check_labels, is_splitter, read_folds
 
 Side = Literal["train", "validation"]
 # Rate and standard error of each side that is asked for, the primary one first.
@@ -70,13 +70,25 @@ def read_split(cv: Any, clusters: Clusters) -> Split:
         ) from error
 
 
+def other_share(split: Split, of: Side) -> float:
+    """The share of the records that are on the side that is not counted, a mean over the splits that are fixed."""
+    if isinstance(split, float):
+        return split if of == "train" else 1 - split
+    sides = [counted_and_other(fold, of) for fold in split]
+    return float(np.mean([len(other) / (len(counted) + len(other)) for counted, other in sides]))
+
+
 def counted_and_other(fold: Fold, of: Side) -> tuple[Rows, Rows]:
     """The rows whose leakage is counted, and those on the other side."""
     return (fold.train, fold.validation) if of == "train" else (fold.validation, fold.train)
 
 
-def below_one(rate: float, name: str) -> float:
-    """The rate, unless every record leaks; ``name`` is the argument that says so."""
-    if rate > 1 - 1e-12:
-        raise InputError(f"{name} must leave records that do not leak, got a leakage of {rate:g}.")
-    return rate
+def read_names(name: str, values: Any, n: int | None) -> list[Any]:
+    """Names of records as Python values; tuples stay tuples."""
+    names = listed(name, values)
+    if not any(isinstance(value, tuple | list) for value in names):
+        checked: list[Any] = check_labels(name, values, n).tolist()
+        return checked
+    if n is not None and len(names) != n:
+        raise InputError(f"{name} must hold one label for each of the {n} records, got {len(names)}.")
+    return refuse_unhashable(name, [tuple(value) if isinstance(value, list) else value for value in names])

@@ -4,7 +4,7 @@ Nothing outside this room asks what kind of metric it has. Everything is a *loss
 metric is better. There are two families behind `Metric`: means of losses of single records
 (:mod:`outofcluster.metrics.means`), and metrics of a set of records, which are no mean: of sums over records
 (:mod:`outofcluster.metrics.sums`), of an order (:mod:`outofcluster.metrics.ranking`), and functions of which nothing
-is known, computed anew without each unit (:mod:`outofcluster.metrics.recomputed`).
+is known, computed anew without each unit.
 
 *From a metric without each unit to what each unit adds to it.* Let L be the loss of N scored records, of which unit
 k, a cluster or a record, has N_k; and L_{-k} the loss without this unit. With
@@ -23,21 +23,30 @@ class under AUC, average precision, calibration and concordance; a resample whos
 again, as one whose training records have a single class is. Some metrics, such as the calibration slope, are not
 defined for some predictions either; that is known only after a fit, is raised as a `NotDefinedError`, and is treated in
 the same way.
+
+*Functions of which nothing is known* take one call per unit, so only one replicate of every block is done, and stands
+for the others; and of more than 40 units a random 40 are left out in turn, each counted for as many as there are. Both
+are unbiased for the influences, which are means over replicates, and add to their Monte-Carlo noise. The metric of the
+user's own models, which is computed once, leaves out up to 2000 units.
 """
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.arguments import LARGEST, Array
+from outofcluster._base.arguments import LARGEST, Array, short
 from outofcluster._base.exceptions import InputError
+from outofcluster._base.rows import take_rows
 from outofcluster.metrics.facts import MetricFacts
 from outofcluster.metrics.predictions import Predictions, single_column
 
@@ -63,6 +72,10 @@ class Partition:
         """Whether no unit has more than one scored record."""
         return bool(self.sizes.max() <= 1)
 
+    def of_rows(self, rows: NDArray[Any]) -> Partition:
+        """The units of some of the records."""
+        return Partition(self.of[rows], self.count)
+
     def sums(self, values: Array) -> Array:
         """The sum over the records of each unit."""
         return np.asarray(np.bincount(self.of, values, self.count), dtype=float)
@@ -70,8 +83,8 @@ class Partition:
 
 # A loss of all records, and the effects of the units on it, one array per partition.
 Effects = tuple[float, list[Array]]
-# A metric of all records in its own sign, and the metric without each unit, one array per partition.
-LeftOut = tuple[float, list[Array]]
+# A metric of all records in its own sign, and what gives the metric without each unit of a partition.
+LeftOut = tuple[float, Callable[[Partition], Array]]
 # Units of several kinds, by the name of the kind.
 Partitions = Mapping[str, Partition]
 
@@ -134,9 +147,9 @@ class Metric(ABC):
         """Whether a model is asked for probabilities anyway."""
         return self.uses == "probabilities"
 
-    @abstractmethod
     def undefined(self, target: Any) -> str:
         """Why there is no loss of records with these targets; empty where there is one."""
+        return ""
 
     @abstractmethod
     def score(self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]) -> Effects:
@@ -181,11 +194,16 @@ class SetMetric(Metric):
         return "its records all have the same target" if self.needs_two else "it has no records"
 
     @abstractmethod
-    def leave_out(self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]) -> LeftOut:
-        """The metric in its own sign, and for every partition the metric without each unit.
+    def evaluate(self, predictions: Predictions, weight: Array | None) -> LeftOut:
+        """The metric in its own sign, and what gives the metric without each unit of a partition.
 
         Predictions for which the metric has no value raise a `NotDefinedError`.
         """
+
+    def leave_out(self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]) -> Effects:
+        """The metric in its own sign, and for every partition the metric without each unit."""
+        value, without = self.evaluate(predictions, weight)
+        return value, [without(part) for part in partitions]
 
     def thorough(self) -> SetMetric:
         """The metric as it is computed once, for all records, rather than in every resample."""
@@ -203,10 +221,11 @@ class SetMetric(Metric):
     def losses(self, predictions: Predictions, weight: Array | None, partitions: Partitions) -> dict[str, Array]:
         """The pseudo loss of every record, whose mean is the loss."""
         value, effects = self.thorough().score(predictions, weight, list(partitions.values()))
-        return {
-            kind: _pseudo_losses(value, of_units, part)
-            for (kind, part), of_units in zip(partitions.items(), effects, strict=True)
-        }
+        losses: dict[str, Array] = {}
+        for (kind, part), of_units in zip(partitions.items(), effects, strict=True):
+            per_record = of_units * (len(part.of) / np.maximum(part.sizes, 1))
+            losses[kind] = value + per_record[part.of]
+        return losses
 
     def value(self, predictions: Predictions, weight: Array | None = None) -> float:
         """The metric as a loss."""
@@ -216,18 +235,17 @@ class SetMetric(Metric):
             raise InputError(f"{self.facts.name} is not defined for some records, since {error}.") from None
 
 
+def quotients(above: Array, below: Array, otherwise: float, least: float = 0.0) -> Array:
+    """Above / below, and another value where what is below is not greater than the least that counts."""
+    defined = below > least
+    return np.asarray(np.where(defined, above / np.where(defined, below, 1.0), otherwise))
+
+
 def _unit_effects(loss: float, without: Array, partition: Partition) -> Array:
     """E: what each unit adds to the loss."""
-    sizes = partition.sizes
-    n = len(partition.of)
+    sizes, n = partition.sizes, len(partition.of)
     moved = (n - sizes) * (loss - without)
-    effects: Array = (moved - sizes * (moved.sum() / n)) / n
-    return effects
-
-
-def _pseudo_losses(loss: float, effects: Array, partition: Partition) -> Array:
-    per_record = effects * (len(partition.of) / np.maximum(partition.sizes, 1))
-    return np.asarray(loss + per_record[partition.of])
+    return np.asarray((moved - sizes * (moved.sum() / n)) / n)
 
 
 def shared_predictions(metrics: Sequence[Metric], model: Any, X: Any, y: Any, *, salt: int = 0) -> Predictions:
@@ -235,3 +253,107 @@ def shared_predictions(metrics: Sequence[Metric], model: Any, X: Any, y: Any, *,
     classes = next((metric.classes for metric in metrics if metric.classes is not None), None)
     probable = any(metric.needs_probabilities for metric in metrics)
     return Predictions(model, X, y, classes, salt=salt, probable=probable)
+
+
+# Units that are left out in turn where the metric is computed once.
+_MOST_UNITS = 2000
+
+
+@dataclass(frozen=True)
+class Recomputed(SetMetric):
+    """A function that gives one number for all records, with at most so many units left out in turn."""
+
+    function: Callable[..., Any]
+    most_units: int = field(default=40, kw_only=True)
+
+    costly: ClassVar[bool] = True
+    recomputed: ClassVar[bool] = True
+
+    def thorough(self) -> SetMetric:
+        """The same function, with many units left out."""
+        return replace(self, most_units=_MOST_UNITS)
+
+    @abstractmethod
+    def number(self, predictions: Predictions, weight: Array | None, rows: Any) -> Any:
+        """What the function says of some rows: an array of them, or a slice for all."""
+
+    def evaluate(self, predictions: Predictions, weight: Array | None) -> LeftOut:
+        """The metric, and the metric without each unit."""
+        value = self._checked_number(predictions, weight, slice(None))
+
+        def without(part: Partition) -> Array:
+            units, scale = np.flatnonzero(part.sizes), 1.0
+            if len(units) > self.most_units:
+                scale = len(units) / self.most_units
+                units = np.sort(np.random.default_rng(predictions.salt).choice(units, self.most_units, replace=False))
+            rest = np.full(part.count, value)
+            for unit in units if len(units) > 1 and np.isfinite(value) else ():
+                # A unit without which there is no number leaves the metric as it is.
+                with suppress(ValueError, ZeroDivisionError):
+                    moved = self._checked_number(predictions, weight, np.flatnonzero(part.of != unit))
+                    rest[unit] = value + scale * (moved - value) if np.isfinite(moved) else value
+            return rest
+
+        return value, without
+
+    def _checked_number(self, predictions: Predictions, weight: Array | None, rows: Any) -> float:
+        value = self.number(predictions, weight, rows)
+        if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+            raise InputError(f"scoring must give one number for all records, got {short(value)} from {self.name}.")
+        return float(value)
+
+
+@dataclass(frozen=True)
+class OfPredictions(Recomputed):
+    """A function of (y_true, y_pred) and options, as scikit-learn's metrics are.
+
+    It takes the probabilities or scores of the positive class or, where that is None, the predictions as they are.
+    """
+
+    uses: str = "values"
+    positive: int | None = None
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def number(self, predictions: Predictions, weight: Array | None, rows: Any) -> Any:
+        """The function of some rows of the predictions."""
+        weights = {} if weight is None else {"sample_weight": weight[rows]}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            predicted = self._predicted(predictions)[rows]
+            return self.function(predictions.target[rows], predicted, **dict(self.options), **weights)
+
+    def _predicted(self, predictions: Predictions) -> NDArray[Any]:
+        if self.uses == "classes":
+            assert predictions.all_classes is not None
+            return np.asarray(predictions.all_classes[predictions.classes])
+        if self.uses == "probabilities" and self.positive is not None:
+            return predictions.probabilities[:, self.positive]
+        predicted: NDArray[Any] = getattr(predictions, self.uses)
+        return -predicted if self.uses == "scores" and self.positive == 0 else predicted
+
+
+@dataclass(frozen=True)
+class OfModel(Recomputed):
+    """A function of (estimator, X, y)."""
+
+    uses: ClassVar[None] = None
+
+    def weighted(self) -> Metric:
+        """Refused, since the function takes no weights."""
+        raise InputError(f"score_weight needs a metric that takes weights, got {self.facts.name}.")
+
+    def pooled(self, pool: str) -> Self:
+        """By folds only, since the records of all folds have several models."""
+        if pool == "records":
+            raise InputError(
+                f"pool must be 'folds' for {self.facts.name}, a function of the model, got 'records'; "
+                "pass make_scorer of a function of predictions."
+            )
+        return super().pooled(pool)
+
+    def number(self, predictions: Predictions, weight: Array | None, rows: Any) -> Any:
+        """The function of the model and some of its records."""
+        X, y = predictions.X, predictions.y
+        if not isinstance(rows, slice):
+            X, y = take_rows(X, rows), take_rows(y, rows)
+        return self.function(predictions.model, X, y)

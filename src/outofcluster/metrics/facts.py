@@ -143,15 +143,6 @@ _KNOWN: dict[str, tuple[str, bool, tuple[float, float], str]] = {
     "neg_median_absolute_error": ("median absolute error", False, _POSITIVE, "folds"),
     "neg_root_mean_squared_error": ("root mean squared error", False, _POSITIVE, "folds"),
     "neg_root_mean_squared_log_error": ("root mean squared log error", False, _POSITIVE, "folds"),
-    "adjusted_mutual_info_score": ("adjusted mutual information", True, _UP_TO_ONE, "folds"),
-    "adjusted_rand_score": ("adjusted Rand index", True, _SIGNED, "folds"),
-    "completeness_score": ("completeness", True, _UNIT, "folds"),
-    "fowlkes_mallows_score": ("Fowlkes-Mallows index", True, _UNIT, "folds"),
-    "homogeneity_score": ("homogeneity", True, _UNIT, "folds"),
-    "mutual_info_score": ("mutual information", True, _POSITIVE, "folds"),
-    "normalized_mutual_info_score": ("normalised mutual information", True, _UNIT, "folds"),
-    "rand_score": ("Rand index", True, _UNIT, "folds"),
-    "v_measure_score": ("V-measure", True, _UNIT, "folds"),
     # Metrics of this package.
     "sensitivity": ("sensitivity", True, _UNIT, "folds"),
     "specificity": ("specificity", True, _UNIT, "folds"),
@@ -159,11 +150,6 @@ _KNOWN: dict[str, tuple[str, bool, tuple[float, float], str]] = {
     "calibration_slope": ("calibration slope", True, _ANY, "folds"),
     "calibration_intercept": ("absolute calibration intercept", False, _POSITIVE, "folds"),
 }
-
-
-def known_names() -> tuple[str, ...]:
-    """The names of all losses and metrics that have one."""
-    return tuple(_KNOWN)
 
 
 def known_facts(name: str) -> MetricFacts | None:

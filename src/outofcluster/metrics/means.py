@@ -18,21 +18,19 @@ of unit k without this unit.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from numbers import Real
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.arguments import LARGEST, Array, short
+from outofcluster._base.arguments import LARGEST, Array
 from outofcluster._base.exceptions import InputError
-from outofcluster.metrics.base import Effects, LeftOut, Metric, Partition, Partitions, SetMetric
-from outofcluster.metrics.facts import MetricFacts, known_facts
-from outofcluster.metrics.predictions import Predictions, check_same_kind, single_column
+from outofcluster.metrics.base import Effects, LeftOut, Metric, Partition, Partitions, SetMetric, quotients
+from outofcluster.metrics.predictions import Predictions, check_same_kind, check_table, single_column
 
 _EPSILON = float(np.finfo(float).eps)
-_POSITIVE = (0.0, np.inf)
 
 
 @dataclass(frozen=True)
@@ -49,10 +47,6 @@ class Mean(Metric):
     shift: float = 0.0
 
     is_mean: ClassVar[bool] = True
-
-    def undefined(self, target: Any) -> str:
-        """Always defined."""
-        return ""
 
     def score(self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]) -> Effects:
         """The mean, and the share of it that the records of each unit have."""
@@ -79,28 +73,23 @@ class Mean(Metric):
         return losses + self.shift if self.shift else losses
 
     def _unshifted(self, predictions: Predictions) -> Array:
-        target, model = predictions.target, type(predictions.model).__name__
+        target, model, n = predictions.target, type(predictions.model).__name__, len(predictions.target)
         if self.needs_probabilities:
             classes = getattr(predictions.model, "classes_", None)
             if classes is None:
-                raise InputError(
-                    f"estimator must have classes_ once fitted for loss {self.name!r}, got {model} without."
-                )
+                needs = f"classes_ once fitted for loss {self.name!r}"
+                raise InputError(f"estimator must have {needs}, got {model} without.")
             probability = np.asarray(predictions.ask("predict_proba"), dtype=float)
-            if probability.shape != (len(target), len(classes)):
-                raise InputError(
-                    f"estimator must give one probability per record and class, got shape {probability.shape}."
-                )
+            check_table(probability, n, len(classes))
             check_same_kind(target, np.asarray(classes))
-            return _check_losses(self.name, self.function(target, probability, np.asarray(classes)), len(target))
+            return _check_losses(self.name, self.function(target, probability, np.asarray(classes)), n)
         prediction = single_column(np.asarray(predictions.ask("predict")))
         if not self.custom and target.shape != prediction.shape:
-            raise InputError(
-                f"estimator must predict values of the shape of y, {target.shape}, got {prediction.shape} from {model}."
-            )
+            must = f"estimator must predict values of the shape of y, {target.shape}"
+            raise InputError(f"{must}, got {prediction.shape} from {model}.")
         with np.errstate(over="ignore", invalid="ignore"):
             # What overflows is refused in words.
-            return _check_losses(self.name, self.function(target, prediction), len(target))
+            return _check_losses(self.name, self.function(target, prediction), n)
 
 
 @dataclass(frozen=True)
@@ -119,7 +108,7 @@ class WeightedMean(SetMetric):
         """Whether the losses take probabilities."""
         return self.mean.needs_probabilities
 
-    def leave_out(self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]) -> LeftOut:
+    def evaluate(self, predictions: Predictions, weight: Array | None) -> LeftOut:
         """The mean, and the mean without each unit."""
         # A set of stored predictions holds the losses already.
         losses = vars(predictions).get(self.uses)
@@ -128,53 +117,11 @@ class WeightedMean(SetMetric):
         w = np.ones(len(losses)) if weight is None else weight
         above, below = float(w @ losses), float(w.sum())
         value = above / below
-        without = []
-        for part in partitions:
-            left = below - part.sums(w)
-            defined = left > 1e-12 * below
-            rest = (above - part.sums(w * losses)) / np.where(defined, left, 1.0)
-            without.append(np.where(defined, rest, value))
+
+        def without(part: Partition) -> Array:
+            return quotients(above - part.sums(w * losses), below - part.sums(w), value, 1e-12 * below)
+
         return value, without
-
-
-def named_mean(name: str, estimator: Any, target: NDArray[Any]) -> Mean:
-    """The mean loss of one of the names in `LOSSES`, checked against the estimator and the targets."""
-    if name in ("squared_error", "absolute_error"):
-        if not is_numeric(target):
-            raise InputError(f"y must hold numbers for loss {name!r}, got y[0] = {short(target.ravel()[0])}.")
-    else:
-        check_labels(f"loss {name!r}", target)
-    of_probabilities = name in ("log_loss", "brier")
-    if of_probabilities and not hasattr(estimator, "predict_proba"):
-        raise InputError(
-            f"estimator must have predict_proba for loss {name!r}, got {type(estimator).__name__} without."
-        )
-    if of_probabilities and target.ndim > 1:
-        raise InputError(f"y must hold one label per record for loss {name!r}, got shape {target.shape}.")
-    function, bounds = _FUNCTIONS[name]
-    if name == "brier" and len(set(target.tolist())) > 2:
-        function, bounds = _brier, (0.0, 2.0)
-    facts = known_facts(name)
-    assert facts is not None
-    return Mean(name, replace(facts, range=bounds), function, "probabilities" if of_probabilities else None)
-
-
-def custom_mean(name: str, function: Callable[..., Any]) -> Mean:
-    """The mean of the losses that a user's function of (y_true, y_pred) gives."""
-    return Mean(name, MetricFacts(name, name), function, custom=True)
-
-
-def check_labels(name: str, target: NDArray[Any]) -> None:
-    """Refuse targets with fractions, which are no class labels."""
-    if target.dtype.kind == "f" and (between := target != np.floor(target)).any():
-        raise InputError(f"y must hold class labels for {name}, got numbers such as {target[between][0]:g}.")
-
-
-def is_numeric(target: NDArray[Any]) -> bool:
-    """Whether targets are numbers."""
-    if target.dtype.kind == "O":
-        return all(isinstance(value, Real | np.bool_) for value in target.ravel())
-    return target.dtype.kind in "biuf"
 
 
 def wrong_shape(name: str, wanted: tuple[int, ...], got: tuple[int, ...]) -> str:
@@ -191,33 +138,22 @@ def _check_losses(name: str, losses: Any, n: int) -> Array:
         raise InputError(f"loss must give numbers, got {type(losses).__name__} from {name}.") from None
     if values.shape != (n,):
         raise InputError(wrong_shape(name, (n,), values.shape))
-    wrong = ~(np.abs(values) <= LARGEST)
-    if wrong.any():
-        raise InputError(
-            f"loss must give one finite value per record, at most {LARGEST:g}, got {values[wrong][0]:g} from {name}."
-        )
+    if (wrong := ~(np.abs(values) <= LARGEST)).any():
+        must = f"loss must give one finite value per record, at most {LARGEST:g}"
+        raise InputError(f"{must}, got {values[wrong][0]:g} from {name}.")
     return values
 
 
 def _zero_one(y: NDArray[Any], prediction: NDArray[Any]) -> Array:
     check_same_kind(y, prediction)
     if prediction.dtype.kind == "f" and (between := prediction != np.floor(prediction)).any():
-        raise InputError(
-            f"estimator must predict class labels for loss 'zero_one', got numbers such as {prediction[between][0]:g}."
-        )
-    wrong = np.asarray(y != prediction).reshape(len(y), -1).any(axis=1)
-    return np.asarray(wrong, dtype=float)
+        got = f"numbers such as {prediction[between][0]:g}"
+        raise InputError(f"estimator must predict class labels for loss 'zero_one', got {got}.")
+    return np.asarray(y != prediction).reshape(len(y), -1).any(axis=1).astype(float)
 
 
-def _squared_error(y: NDArray[Any], prediction: NDArray[Any]) -> Array:
-    return _outputs_mean((y.astype(float) - prediction.astype(float)) ** 2)
-
-
-def _absolute_error(y: NDArray[Any], prediction: NDArray[Any]) -> Array:
-    return _outputs_mean(np.abs(y.astype(float) - prediction.astype(float)))
-
-
-def _outputs_mean(errors: Array) -> Array:
+def _error(y: NDArray[Any], prediction: NDArray[Any], power: int) -> Array:
+    errors = np.abs(y.astype(float) - prediction.astype(float)) ** power
     return errors if errors.ndim == 1 else np.asarray(errors.mean(axis=1))
 
 
@@ -232,7 +168,8 @@ def _brier_of_two(y: NDArray[Any], probability: Array, classes: NDArray[Any]) ->
     return np.asarray((probability[:, -1] - (y == classes[-1])) ** 2)
 
 
-def _brier(y: NDArray[Any], probability: Array, classes: NDArray[Any]) -> Array:
+def brier(y: NDArray[Any], probability: Array, classes: NDArray[Any]) -> Array:
+    """Brier's score of several classes."""
     is_target = y[:, None] == classes
     unseen = ~is_target.any(axis=1)
     return np.asarray(((probability - is_target) ** 2).sum(axis=1) + unseen)
@@ -248,13 +185,13 @@ def _squared_log(y: NDArray[Any], prediction: NDArray[Any]) -> Array:
     return np.asarray((np.log1p(y) - np.log1p(prediction)) ** 2)
 
 
-# Losses of single records by name, and their smallest and largest value.
-_FUNCTIONS: dict[str, tuple[Callable[..., Array], tuple[float, float]]] = {
-    "zero_one": (_zero_one, (0.0, 1.0)),
-    "squared_error": (_squared_error, _POSITIVE),
-    "absolute_error": (_absolute_error, _POSITIVE),
-    "log_loss": (_log_loss, _POSITIVE),
-    "brier": (_brier_of_two, (0.0, 1.0)),
+# Losses of single records by name; Brier's for two classes.
+LOSS_FUNCTIONS: dict[str, Callable[..., Array]] = {
+    "zero_one": _zero_one,
+    "squared_error": partial(_error, power=2),
+    "absolute_error": partial(_error, power=1),
+    "log_loss": _log_loss,
+    "brier": _brier_of_two,
 }
 # Functions of scikit-learn that are means of the losses of this package.
 SKLEARN_MEANS = {

@@ -12,6 +12,7 @@ regression it is, so where a metric needs probabilities anyway, they are its sco
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -27,33 +28,27 @@ from outofcluster._base.rows import n_rows
 _ROUNDING = 1e-6
 
 
+@dataclass(eq=False)
 class Predictions:
     """A fitted model that answers for one set of records only, and remembers what it has said.
 
-    ``classes`` are the sorted classes of all targets; ``salt`` is another number in every replicate, for metrics that
-    draw units at random; and ``probable`` says whether some metric needs probabilities.
+    ``all_classes`` are the sorted classes of all targets; ``salt`` is another number in every replicate, for metrics
+    that draw units at random; and ``probable`` says whether some metric needs probabilities.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        X: Any,
-        y: Any,
-        classes: NDArray[Any] | None = None,
-        *,
-        salt: int = 0,
-        probable: bool = False,
-    ) -> None:
-        self.model, self.X, self.y, self.salt = model, X, y, salt
-        self.all_classes = classes
-        self._probable = probable
-        self._asked: dict[str, Any] = {}
+    model: Any
+    X: Any
+    y: Any
+    all_classes: NDArray[Any] | None = None
+    salt: int = 0
+    probable: bool = False
+    _answers: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     def ask(self, method: str) -> Any:
         """What a method of the model says about the records."""
-        if method not in self._asked:
-            self._asked[method] = self._checked(method, getattr(self.model, method)(self.X))
-        return self._asked[method]
+        if method not in self._answers:
+            self._answers[method] = self._checked(method, getattr(self.model, method)(self.X))
+        return self._answers[method]
 
     def _checked(self, method: str, answer: Any) -> Any:
         """An answer with one entry per record, none of them missing: nothing else may become a loss."""
@@ -67,10 +62,9 @@ class Predictions:
         if row is not None or np.ma.is_masked(answer):
             raise InputError(f"{must}, got {'masked values' if row is None else short(array[row])}.")
         if method == "predict_proba" and array.dtype.kind == "f":
-            low, high = array.min(), array.max()
-            if not -_ROUNDING <= low <= high <= 1 + _ROUNDING:
-                wrong = low if low < -_ROUNDING else high
-                raise InputError(f"estimator must give probabilities between 0 and 1, got {wrong:g}.")
+            wrong = [end for end in (array.min(), array.max()) if not -_ROUNDING <= end <= 1 + _ROUNDING]
+            if wrong:
+                raise InputError(f"estimator must give probabilities between 0 and 1, got {wrong[0]:g}.")
         return answer
 
     @cached_property
@@ -96,14 +90,10 @@ class Predictions:
     @cached_property
     def scores(self) -> Array:
         """Decision values or probabilities of the last of two classes."""
-        if self._probable and _is_logistic(self.model):
-            return self.probabilities[:, -1]
-        if hasattr(self.model, "decision_function"):
+        if hasattr(self.model, "decision_function") and not (self.probable and _is_logistic(self.model)):
             raw = single_column(np.asarray(self.ask("decision_function"), dtype=float))
             return raw if raw.ndim == 1 else raw[:, -1] - raw[:, 0]
-        if hasattr(self.model, "predict_proba"):
-            return self.probabilities[:, -1]
-        return self.values
+        return self.probabilities[:, -1] if hasattr(self.model, "predict_proba") else self.values
 
     @cached_property
     def order(self) -> NDArray[np.int64]:
@@ -117,8 +107,7 @@ class Predictions:
         seen = np.asarray(self.model.classes_)
         assert self.all_classes is not None
         check_same_kind(self.all_classes, seen)
-        if raw.ndim != 2 or raw.shape[1] != len(seen):
-            raise InputError(f"estimator must give one probability per record and class, got shape {raw.shape}.")
+        check_table(raw, len(raw), len(seen))
         if len(seen) == len(self.all_classes):
             return raw
         aligned = np.zeros((len(raw), len(self.all_classes)))
@@ -136,8 +125,7 @@ class Predictions:
 
     def stored(self, kinds: Sequence[str]) -> StoredPredictions:
         """The predictions of some kinds without the model and the records."""
-        arrays = {kind: getattr(self, kind) for kind in kinds}
-        return StoredPredictions(self.target, self.all_classes, arrays)
+        return StoredPredictions(self.target, self.all_classes, {kind: getattr(self, kind) for kind in kinds})
 
 
 class StoredPredictions(Predictions):
@@ -173,13 +161,17 @@ def single_column(values: NDArray[Any]) -> NDArray[Any]:
     return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
 
+def check_table(probability: Array, n_records: int, n_classes: int) -> None:
+    """Refuse probabilities of another shape than records times classes."""
+    if probability.shape != (n_records, n_classes):
+        raise InputError(f"estimator must give one probability per record and class, got shape {probability.shape}.")
+
+
 def check_same_kind(y: NDArray[Any], predicted: NDArray[Any]) -> None:
     """Refuse predicted labels that can equal no target, such as the number 1 for the string "1"."""
     if y.size and predicted.size and _kind(y) != _kind(predicted):
-        raise InputError(
-            f"estimator must predict labels of the type of y, such as {short(y.flat[0])}, "
-            f"got {short(predicted.flat[0])}."
-        )
+        must = f"estimator must predict labels of the type of y, such as {short(y.flat[0])}"
+        raise InputError(f"{must}, got {short(predicted.flat[0])}.")
 
 
 def _kind(labels: NDArray[Any]) -> str:

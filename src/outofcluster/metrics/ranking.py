@@ -24,7 +24,7 @@ half. For binary targets it is AUC. All pairs are compared, so it takes time tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, ClassVar
@@ -32,9 +32,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.arguments import Array
+from outofcluster._base.arguments import Array, Codes
 from outofcluster._base.rows import order_of_codes
-from outofcluster.metrics.base import LeftOut, Partition, SetMetric
+from outofcluster.metrics.base import LeftOut, Partition, SetMetric, quotients
 from outofcluster.metrics.predictions import Predictions
 
 _GUESSING = 0.5
@@ -43,7 +43,6 @@ _CELLS = 2_000_000
 # Weight below which nothing is left but rounding.
 _LEAST = 1e-9
 
-Codes = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
@@ -68,54 +67,46 @@ class _OfTwoClasses(SetMetric):
 class RocAuc(_OfTwoClasses):
     """The area under the ROC curve of two classes."""
 
-    def leave_out(self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]) -> LeftOut:
+    def evaluate(self, predictions: Predictions, weight: Array | None) -> LeftOut:
         """AUC, and AUC without each unit."""
         is_positive, scores, order = self.by_score(predictions)
-        return _auc(is_positive, scores, weight, partitions, order)
+        return _auc(is_positive, scores, order, weight)
 
 
 @dataclass(frozen=True)
 class RocAucOfSeveral(SetMetric):
     """The mean of the areas of pairs of classes, or of each class against the rest; equally or by share of records."""
 
-    n_classes: int
     pairs: bool = False
     by_share: bool = False
 
     uses: ClassVar[str] = "probabilities"
     needs_two: ClassVar[str] = "classes"
 
-    def leave_out(self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]) -> LeftOut:
+    def evaluate(self, predictions: Predictions, weight: Array | None) -> LeftOut:
         """AUC, and AUC without each unit."""
         codes, table = predictions.codes, predictions.probabilities
         w = np.ones(len(codes)) if weight is None else weight
-        present = np.flatnonzero(np.bincount(codes, minlength=self.n_classes))
-        areas: list[LeftOut] = []
-        shares: list[Array] = []
+        present = np.unique(codes)
+        # For each area its records, the records by whose weight it counts, its value, and that without units.
+        areas: list[tuple[Codes, Array, float, Callable[[Partition], Array]]] = []
         for classes in combinations(present, 2) if self.pairs else ((one,) for one in present):
             of_classes = np.isin(codes, classes)
             rows = np.flatnonzero(of_classes) if self.pairs else np.arange(len(codes))
-            parts = [Partition(part.of[rows], part.count) for part in partitions]
-            each = [_auc(codes[rows] == one, table[rows, one], w[rows], parts) for one in classes]
-            areas.append(_mean_of(each))
-            shares.append(np.where(of_classes, w, 0.0))
-        if not self.by_share:
-            return _mean_of(areas)
-        totals = np.array([share.sum() for share in shares])
-        value = float(np.average([value for value, _ in areas], weights=totals))
-        without: list[Array] = []
-        for k, part in enumerate(partitions):
-            left = totals[:, None] - np.stack([part.sums(share) for share in shares])
-            of_units = np.stack([of_parts[k] for _, of_parts in areas])
-            total = left.sum(axis=0)
-            without.append(np.where(total > 0, (left * of_units).sum(axis=0) / np.where(total > 0, total, 1), value))
+            for one in classes:
+                scores = table[rows, one]
+                area = _auc(codes[rows] == one, scores, np.argsort(scores, kind="stable"), w[rows])
+                areas.append((rows, np.where(of_classes, w, 0.0), *area))
+        totals = [counted.sum() if self.by_share else 1.0 for _, counted, _, _ in areas]
+        value = float(np.average([each for _, _, each, _ in areas], weights=totals))
+
+        def without(part: Partition) -> Array:
+            lost = [part.sums(counted) if self.by_share else np.zeros(part.count) for _, counted, _, _ in areas]
+            left = np.array(totals)[:, None] - lost
+            each = left * [of_units(part.of_rows(rows)) for rows, _, _, of_units in areas]
+            return quotients(each.sum(axis=0), left.sum(axis=0), value)
+
         return value, without
-
-
-def _mean_of(areas: Sequence[LeftOut]) -> LeftOut:
-    """The mean of several areas, and that without each unit."""
-    values, without = zip(*areas, strict=True)
-    return float(np.mean(values)), [np.mean(arrays, axis=0) for arrays in zip(*without, strict=True)]
 
 
 def _starts(*columns: NDArray[Any]) -> Bools:
@@ -127,16 +118,8 @@ def _starts(*columns: NDArray[Any]) -> Bools:
     return first
 
 
-def _auc(
-    positive: Bools,
-    scores: Array,
-    weight: Array | None,
-    partitions: Sequence[Partition],
-    order: Codes | None = None,
-) -> tuple[float, list[Array]]:
+def _auc(positive: Bools, scores: Array, order: Codes, weight: Array | None) -> LeftOut:
     """The area of positive against negative records, and that without each unit."""
-    if order is None:
-        order = np.argsort(scores, kind="stable")
     rank = np.cumsum(_starts(scores[order])) - 1
     w1 = positive.astype(float) if weight is None else np.where(positive, weight, 0.0)
     w0 = 1.0 - w1 if weight is None else weight - w1
@@ -147,20 +130,17 @@ def _auc(
     total1, total0 = float(pos_at.sum()), float(neg_at.sum())
     area = float(pos_at @ neg_below)
     value = area / (total1 * total0)
-    if not partitions:
-        return value, []
-    pos_above = total1 - np.cumsum(pos_at) + 0.5 * pos_at
-    placed = np.empty(len(order))
-    placed[order] = (up * neg_below[rank]) + (down * pos_above[rank])
-    without = []
-    for part in partitions:
+
+    def without(part: Partition) -> Array:
+        pos_above = total1 - np.cumsum(pos_at) + 0.5 * pos_at
+        placed = np.empty(len(order))
+        placed[order] = (up * neg_below[rank]) + (down * pos_above[rank])
         lost = part.sums(placed)
         if not part.single:
             lost -= _within(part, order, rank, up, down)
         left = (total1 - part.sums(w1)) * (total0 - part.sums(w0))
-        defined = left > 1e-12 * total1 * total0
-        rest = np.where(defined, (area - lost) / np.where(defined, left, 1.0), _GUESSING)
-        without.append(np.where(part.sizes > 0, rest, value))
+        return np.where(part.sizes > 0, quotients(area - lost, left, _GUESSING, 1e-12 * total1 * total0), value)
+
     return value, without
 
 
@@ -182,23 +162,21 @@ def _within(part: Partition, order: Codes, rank: Codes, up: Array, down: Array) 
 class AveragePrecision(_OfTwoClasses):
     """Average precision of two classes."""
 
-    def leave_out(self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]) -> LeftOut:
+    def evaluate(self, predictions: Predictions, weight: Array | None) -> LeftOut:
         """Average precision, and that without each unit."""
         is_positive, scores, rising = self.by_score(predictions)
         order = rising[::-1]
         last = np.roll(_starts(scores[order]), -1)
-        up = is_positive[order].astype(float)
         w = np.ones(len(order)) if weight is None else weight[order]
-        if weight is not None:
-            up *= w
-        true = np.cumsum(up)[last]
-        every = np.cumsum(w)[last] if weight is not None else np.flatnonzero(last) + 1.0
+        up = is_positive[order] * w
+        true, every = np.cumsum(up)[last], np.cumsum(w)[last]
         falling = _Falling(order, np.cumsum(last) - last, up, w, np.diff(true, prepend=0.0), true, every)
         value = float(falling.precise.sum() / true[-1])
-        without = [
-            falling.each_record(part, value) if part.single and weight is None else falling.each_unit(part, value)
-            for part in partitions
-        ]
+
+        def without(part: Partition) -> Array:
+            one_by_one = part.single and weight is None
+            return falling.each_record(part, value) if one_by_one else falling.each_unit(part, value)
+
         return value, without
 
 
@@ -262,10 +240,7 @@ class _Falling:
             hits /= np.maximum(left, _LEAST)
             lost = np.bincount(of, hit_weight * hits.ravel()[cell], width)
             positives = true[-1] - np.bincount(of, hit_weight, width)
-            defined = positives > _LEAST
-            rest[start : start + width] = np.where(
-                defined, (fresh @ hits - lost) / np.where(defined, positives, 1.0), value
-            )
+            rest[start : start + width] = quotients(fresh @ hits - lost, positives, value, _LEAST)
         # A unit without scored records takes nothing away, up to rounding.
         rest[part.sizes == 0] = value
         return rest
@@ -279,31 +254,35 @@ class Concordance(SetMetric):
     needs_two: ClassVar[str] = "targets"
     costly: ClassVar[bool] = True
 
-    def leave_out(self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]) -> LeftOut:
+    def evaluate(self, predictions: Predictions, weight: Array | None) -> LeftOut:
         """Concordance, and that without each unit."""
         target, values = predictions.target.astype(float), predictions.values
         w = np.ones(len(target)) if weight is None else weight
-        agreed, compared = np.zeros(len(target)), np.zeros(len(target))
-        within = [np.zeros((2, part.count)) for part in partitions]
-        step = max(1, _CELLS // len(target))
-        for start in range(0, len(target), step):
-            rows = slice(start, start + step)
-            signs = np.sign(target[rows, None] - target) * w
-            both = signs * np.sign(values[rows, None] - values)
-            different = np.abs(signs)
-            right = 0.5 * (different + both)
-            agreed[rows], compared[rows] = w[rows] * right.sum(axis=1), w[rows] * different.sum(axis=1)
-            for part, inside in zip(partitions, within, strict=True):
-                if not part.single:
-                    same = part.of[rows, None] == part.of
-                    for i, pairs in enumerate((right, different)):
-                        inside[i] += np.bincount(part.of[rows], w[rows] * (pairs * same).sum(axis=1), part.count)
-        value = float(agreed.sum() / compared.sum())
-        without = []
-        for part, inside in zip(partitions, within, strict=True):
-            # Both orders of a pair are counted, so that a unit takes its pairs away twice.
-            left = compared.sum() - 2 * part.sums(compared) + inside[1]
-            defined = left > 1e-9
-            rest = (agreed.sum() - 2 * part.sums(agreed) + inside[0]) / np.where(defined, left, 1.0)
-            without.append(np.where(part.sizes > 0, np.where(defined, rest, _GUESSING), value))
+        pairs = _pairs(target, values, w)
+        agreed, compared = pairs.sum(axis=1)
+        value = float(agreed / compared)
+
+        def without(part: Partition) -> Array:
+            # Both orders of a pair are counted, so that a unit takes its pairs away twice, and those within it once.
+            right, different = (
+                total - 2 * part.sums(sums) for total, sums in zip((agreed, compared), pairs, strict=True)
+            )
+            for unit in np.flatnonzero(part.sizes > 1):
+                rows = np.flatnonzero(part.of == unit)
+                inside = _pairs(target[rows], values[rows], w[rows]).sum(axis=1)
+                right[unit], different[unit] = right[unit] + inside[0], different[unit] + inside[1]
+            return np.where(part.sizes > 0, quotients(right, different, _GUESSING, _LEAST), value)
+
         return value, without
+
+
+def _pairs(target: Array, values: Array, w: Array) -> Array:
+    """The weight of the pairs of every record that are ordered alike, ties counted half, and of those compared."""
+    sums, step = np.zeros((2, len(target))), max(1, _CELLS // len(target))
+    for start in range(0, len(target), step):
+        rows = slice(start, start + step)
+        signs = np.sign(target[rows, None] - target) * w
+        both = signs * np.sign(values[rows, None] - values)
+        different = np.abs(signs).sum(axis=1)
+        sums[:, rows] = w[rows] * np.stack([0.5 * (different + both.sum(axis=1)), different])
+    return sums

@@ -4,7 +4,7 @@ A metric is given by a name of scikit-learn or of this package, by a scorer, or 
 several of them by a list or a dict. Functions of scikit-learn that are means over records become the losses that
 ``loss=`` knows (:mod:`outofcluster.metrics.means`); for others there is a closed form without each unit where one is
 known (:mod:`outofcluster.metrics.ranking`, :mod:`outofcluster.metrics.sums`), and they are recomputed where none is
-(:mod:`outofcluster.metrics.recomputed`).
+(:mod:`outofcluster.metrics.base`).
 
 Decisions. Of two classes the last one in sorted order is the positive one, unless the scorer or the caller has
 ``pos_label``: "yes" of "no" and "yes". scikit-learn takes the label 1 instead for F1, precision, recall and Jaccard,
@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from numbers import Number
+from numbers import Number, Real
 from typing import Any
 
 import numpy as np
@@ -29,25 +29,16 @@ from numpy.typing import NDArray
 from outofcluster._base.arguments import Array, check_choice, check_numbers, first_missing, short, shown
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import target_array
-from outofcluster.metrics.base import Metric
+from outofcluster.metrics.base import Metric, OfModel, OfPredictions
 from outofcluster.metrics.facts import LOSSES, MetricFacts, known_facts
-from outofcluster.metrics.means import (
-    SKLEARN_MEANS,
-    SKLEARN_RECORDS,
-    Mean,
-    check_labels,
-    custom_mean,
-    is_numeric,
-    named_mean,
-    wrong_shape,
-)
+from outofcluster.metrics.means import LOSS_FUNCTIONS, SKLEARN_MEANS, SKLEARN_RECORDS, Mean, brier, wrong_shape
 from outofcluster.metrics.predictions import single_column
 from outofcluster.metrics.ranking import AveragePrecision, Concordance, RocAuc, RocAucOfSeveral
-from outofcluster.metrics.recomputed import OfModel, OfPredictions
 from outofcluster.metrics.sums import CONFUSION, MOMENTS, Calibration, Confusion, Moments
 
+# What makes the metric of a scorer, or None where the scorer's options are not known.
+ClosedForm = Callable[["_Scorer"], Metric | None]
 _OWN = ("sensitivity", "specificity", "concordance", "calibration_slope", "calibration_intercept")
-_SCORES = ("decision_function", "predict_proba")
 
 
 def resolve_loss(loss: Any, estimator: Any, y: Any) -> Metric:
@@ -64,31 +55,26 @@ def resolve_loss(loss: Any, estimator: Any, y: Any) -> Metric:
     >>> resolve_loss(get_scorer("neg_median_absolute_error"), Ridge(), y).facts.label
     'median absolute error'
     """
-    problem = _Problem.of(estimator, y)
+    problem = _problem(estimator, y)
     if not hasattr(estimator, "predict"):
         raise InputError(f"estimator must have a method predict, got {type(estimator).__name__} without.")
     if loss is None:
-        loss = _default(estimator)
+        defaults = {"classifier": "zero_one", "regressor": "squared_error"}
+        loss = next((name for what, name in defaults.items() if is_a(what, estimator)), None)
+        if loss is None:
+            what = type(estimator).__name__
+            raise InputError(f"loss must be given for {what}, which is neither classifier nor regressor, got None.")
     names = ", ".join(map(repr, LOSSES))
     if isinstance(loss, str):
         if loss not in LOSSES:
             hint = f"; for scikit-learn's scorer pass scoring={loss!r}" if loss in _scorers() else ""
             raise InputError(f"loss must be one of {names}, a function or a scorer, got {short(loss)}{hint}.")
-        return named_mean(loss, estimator, problem.target)
+        return _named_mean(loss, problem)
     if _is_scorer(loss):
         return _of_scorer(loss, problem, "")
     if not callable(loss) or isinstance(loss, type):
         raise InputError(f"loss must be one of {names}, a function of (y_true, y_pred) or a scorer, got {short(loss)}.")
     return _of_function(loss, problem.target)
-
-
-def _default(estimator: Any) -> str:
-    if is_a("classifier", estimator):
-        return "zero_one"
-    if is_a("regressor", estimator):
-        return "squared_error"
-    name = type(estimator).__name__
-    raise InputError(f"loss must be given for {name}, which is neither classifier nor regressor, got None.")
 
 
 def is_a(what: str, estimator: Any) -> bool:
@@ -115,7 +101,26 @@ def _of_function(function: Callable[..., Any], target: NDArray[Any]) -> Mean:
             shape = (len(some),)
     if shape != (len(some),):
         raise InputError(wrong_shape(name, (len(some),), shape))
-    return custom_mean(_shown_name(function, "loss"), function)
+    name = _function_name(function, "loss")
+    return Mean(name, MetricFacts(name, name), function, custom=True)
+
+
+def _named_mean(name: str, problem: _Problem) -> Mean:
+    """The mean loss of one of the names in `LOSSES`, checked against the estimator and the targets."""
+    target, of_probabilities = problem.target, name in ("log_loss", "brier")
+    if name not in ("squared_error", "absolute_error"):
+        problem.check_labels(f"loss {name!r}")
+    elif not problem.is_numeric:
+        raise InputError(f"y must hold numbers for loss {name!r}, got y[0] = {short(target.ravel()[0])}.")
+    if of_probabilities:
+        problem.need(("predict_proba",), f"loss {name!r}")
+        problem.check_vector(f"loss {name!r}")
+    facts = known_facts(name)
+    assert facts is not None
+    mean = Mean(name, facts, LOSS_FUNCTIONS[name], "probabilities" if of_probabilities else None)
+    if name == "brier" and len(set(target.tolist())) > 2:
+        return replace(mean, facts=replace(facts, range=(0.0, 2.0)), function=brier)
+    return mean
 
 
 def resolve_scoring(
@@ -139,16 +144,13 @@ def resolve_scoring(
         wanted = [("", scoring)]
     if not wanted:
         raise InputError("scoring must hold at least one metric, got none.")
-    problem = _Problem.of(estimator, y, pos_label)
+    problem = _problem(estimator, y, pos_label)
     resolved = [(name, _resolve(each, problem)) for name, each in wanted]
     metrics = [metric.shown_as(name=name) if name else metric for name, metric in resolved]
     chosen = weighted_and_pooled(metrics, pool=pool, has_weight=has_weight)
     names = [metric.facts.name for metric in chosen]
-    repeated = [name for name in names if names.count(name) > 1]
-    if repeated:
-        raise InputError(
-            f"scoring must hold each metric once, got {short(repeated[0])} more than once; name them by a dict."
-        )
+    if repeated := [short(name) for name in names if names.count(name) > 1]:
+        raise InputError(f"scoring must hold each metric once, got {repeated[0]} more than once; name them by a dict.")
     return chosen
 
 
@@ -167,9 +169,8 @@ def check_weight(weight: Any, n_records: int) -> Array | None:
         return None
     values = check_numbers("score_weight", weight)
     if values.shape != (n_records,):
-        raise InputError(
-            f"score_weight must have one weight for each of the {n_records} records, got shape {values.shape}."
-        )
+        must = f"score_weight must have one weight for each of the {n_records} records"
+        raise InputError(f"{must}, got shape {values.shape}.")
     if not np.isfinite(values).all() or (values < 0).any() or not values.any():
         raise InputError("score_weight must hold finite weights of at least 0, some of them above 0.")
     return values
@@ -183,17 +184,32 @@ class _Problem:
     target: NDArray[Any]
     pos_label: Any
 
-    @classmethod
-    def of(cls, estimator: Any, y: Any, pos_label: Any = None) -> _Problem:
-        if isinstance(estimator, type):
-            raise InputError(f"estimator must be an instance such as {estimator.__name__}(), got the class itself.")
-        return cls(estimator, _check_targets(y), pos_label)
+    @property
+    def is_vector(self) -> bool:
+        """Whether there is one target per record."""
+        return self.target.ndim == 1
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether targets are numbers."""
+        if self.target.dtype.kind == "O":
+            return all(isinstance(value, Real | np.bool_) for value in self.target.ravel())
+        return self.target.dtype.kind in "biuf"
+
+    def check_vector(self, name: str) -> None:
+        """Refuse several targets per record."""
+        if not self.is_vector:
+            raise InputError(f"y must hold one label per record for {name}, got shape {self.target.shape}.")
+
+    def check_labels(self, name: str) -> None:
+        """Refuse targets with fractions, which are no class labels."""
+        if self.target.dtype.kind == "f" and (between := self.target != np.floor(self.target)).any():
+            raise InputError(f"y must hold class labels for {name}, got numbers such as {self.target[between][0]:g}.")
 
     def classes(self, name: str) -> NDArray[Any]:
         """The sorted classes of the targets, which must be labels."""
-        if self.target.ndim > 1:
-            raise InputError(f"y must hold one label per record for {name}, got shape {self.target.shape}.")
-        check_labels(name, self.target)
+        self.check_vector(name)
+        self.check_labels(name)
         try:
             return np.unique(self.target)
         except TypeError:
@@ -208,35 +224,32 @@ class _Problem:
 
     def positive(self, classes: NDArray[Any], pos_label: Any = None) -> int:
         """Number of the positive one of two classes."""
-        label = self.pos_label if pos_label is None else pos_label
+        label, labels = self.pos_label if pos_label is None else pos_label, classes.tolist()
         if label is None:
             return 1
-        equal = [i for i, each in enumerate(classes.tolist()) if each == label]
-        if not equal:
-            raise InputError(f"pos_label must be one of the classes [{shown(classes.tolist())}], got {short(label)}.")
-        return equal[0]
+        if label not in labels:
+            raise InputError(f"pos_label must be one of the classes [{shown(labels)}], got {short(label)}.")
+        return int(labels.index(label))
 
     def need(self, methods: tuple[str, ...], name: str) -> None:
         """Refuse an estimator that has none of some methods."""
-        if any(hasattr(self.estimator, method) for method in methods):
-            return
-        if "decision_function" in methods and is_a("regressor", self.estimator):
-            return
-        raise InputError(
-            f"estimator must have {' or '.join(methods)} for {name}, got {type(self.estimator).__name__} without."
-        )
+        has_scores = "decision_function" in methods and is_a("regressor", self.estimator)
+        if not has_scores and not any(hasattr(self.estimator, method) for method in methods):
+            model = type(self.estimator).__name__
+            raise InputError(f"estimator must have {' or '.join(methods)} for {name}, got {model} without.")
 
 
-def _check_targets(y: Any) -> NDArray[Any]:
-    """Targets as an array of one type, without missing or infinite values."""
+def _problem(estimator: Any, y: Any, pos_label: Any = None) -> _Problem:
+    """An estimator and its targets, an array of one type without missing or infinite values."""
+    if isinstance(estimator, type):
+        raise InputError(f"estimator must be an instance such as {estimator.__name__}(), got the class itself.")
     if y is None:
         raise InputError("y must hold the targets, got None.")
     target = target_array(y)
-    row = first_missing(y)
     # In a list, a number next to a string would become a string.
     if not hasattr(y, "dtype") and target.dtype.kind in "US":
         target = np.asarray(y, dtype=object)
-    if row is not None:
+    if (row := first_missing(y)) is not None:
         raise InputError(f"y must not have missing values, got y[{row}] = {target[row]}.")
     if target.dtype.kind == "f" and np.isinf(target).any():
         raise InputError(f"y must be finite, got {target[np.isinf(target)][0]}.")
@@ -244,7 +257,7 @@ def _check_targets(y: Any) -> NDArray[Any]:
         kinds = sorted({"number" if isinstance(each, Number) else type(each).__name__ for each in target.flat})
         if len(kinds) > 1:
             raise InputError(f"y must hold values of one type, got {' and '.join(kinds)}.")
-    return single_column(target)
+    return _Problem(estimator, single_column(target), pos_label)
 
 
 def _resolve(metric: Any, problem: _Problem) -> Metric:
@@ -257,21 +270,19 @@ def _resolve(metric: Any, problem: _Problem) -> Metric:
     name = _function_name(metric)
     for known in sorted(_scorers(), key=len):
         if getattr(_scorers()[known], "_score_func", None) is metric:
-            raise InputError(
-                f"scoring must be a name, a scorer or a function of (estimator, X, y), got {name}; use {known!r}."
-            )
+            must = "scoring must be a name, a scorer or a function of (estimator, X, y)"
+            raise InputError(f"{must}, got {name}; use {known!r}.")
     if not _takes(metric, 3):
         raise InputError(
             f"scoring must be a function of (estimator, X, y), got {name} with other arguments; "
             "for a function of (y_true, y_pred) pass make_scorer of it."
         )
-    name = _shown_name(metric, "score")
-    return OfModel(name, MetricFacts(name, name.replace("_", " "), greater_is_better=True, pool="folds"), metric)
+    return _of_model(_function_name(metric, "score"), metric)
 
 
 def _of_name(name: str, problem: _Problem) -> Metric:
     if name in LOSSES:
-        return named_mean(name, problem.estimator, problem.target)
+        return _named_mean(name, problem)
     if name in _OWN:
         return _own(name, problem)
     if name not in _scorers():
@@ -290,11 +301,11 @@ def _own(name: str, problem: _Problem) -> Metric:
     facts = known_facts(name)
     assert facts is not None
     if name == "concordance":
-        if problem.target.dtype.kind not in "biuf" or problem.target.ndim > 1:
+        if problem.target.dtype.kind not in "biuf" or not problem.is_vector:
             raise InputError(f"y must hold one number per record for {name}, got dtype {problem.target.dtype}.")
         values = np.unique(problem.target)
         if len(values) == 2 and is_a("classifier", problem.estimator):
-            problem.need(_SCORES, name)
+            problem.need(("decision_function", "predict_proba"), name)
             return RocAuc(name, facts, problem.positive(values), classes=values)
         problem.need(("predict",), name)
         return Concordance(name, facts)
@@ -319,48 +330,43 @@ class _Scorer:
     methods: tuple[str, ...]
     options: dict[str, Any]
 
-    @property
-    def pos_label(self) -> Any:
-        return self.options.get("pos_label")
 
-    @property
-    def is_vector(self) -> bool:
-        """Whether there is one target per record."""
-        return self.problem.target.ndim == 1
+def _of_model(name: str, function: Callable[..., Any]) -> Metric:
+    """A function of (estimator, X, y), of which a greater value is better."""
+    return OfModel(name, MetricFacts(name, name.replace("_", " "), greater_is_better=True, pool="folds"), function)
 
 
 def _of_scorer(whole: Any, problem: _Problem, name: str) -> Metric:
     function = getattr(whole, "_score_func", None)
     if function is None:
-        return OfModel("score", MetricFacts("score", "score", greater_is_better=True, pool="folds"), whole)
+        return _of_model("score", whole)
     name = name or _name_of(whole)
     module = getattr(function, "__module__", "") or ""
     known = _function_name(function) if module.startswith("sklearn.") else ""
     options = {key: each for key, each in whole._kwargs.items() if key != "pos_label" or each is not None}
     scorer = _Scorer(problem, whole, name, _facts_of(whole, name, known), known, _methods(whole), options)
     problem.need(scorer.methods, name)
-    if module == "sklearn.metrics._regression" and not is_numeric(problem.target):
-        label = problem.target.ravel()[:1].tolist()[0]
-        raise InputError(
-            f"scoring must be a metric of classes for labels such as {short(label)}, got {name!r}, which takes numbers."
-        )
-    metric = _CLOSED_FORMS.get(known, _recomputed)(scorer)
+    if module == "sklearn.metrics._regression" and not problem.is_numeric:
+        got = f"labels such as {short(problem.target.ravel()[:1].tolist()[0])}, got {name!r}, which takes numbers"
+        raise InputError(f"scoring must be a metric of classes for {got}.")
+    closed_form, known_options = _CLOSED_FORMS.get(known, (None, ()))
+    metric = None if closed_form is None or set(options) - set(known_options) else closed_form(scorer)
     return _recomputed(scorer) if metric is None else metric
 
 
-def _mean(scorer: _Scorer) -> Metric | None:
-    if set(scorer.options) - {"pos_label"}:
-        return None
-    mean = named_mean(SKLEARN_MEANS[scorer.known], scorer.problem.estimator, scorer.problem.target)
+def _mean(scorer: _Scorer) -> Metric:
+    mean = _named_mean(SKLEARN_MEANS[scorer.known], scorer.problem)
     # The accuracy is 1 less the error rate; as a loss it is the error rate less 1.
     shift = -1.0 if mean.name == "zero_one" else 0.0
     low, high = mean.range
     return replace(mean, facts=_within(scorer.facts, low + shift, high + shift), shift=shift)
 
 
-def _record_mean(scorer: _Scorer) -> Metric | None:
-    if scorer.options or not scorer.is_vector:
+def _of_numbers(scorer: _Scorer) -> Metric | None:
+    if not scorer.problem.is_vector:
         return None
+    if scorer.known in MOMENTS:
+        return Moments(scorer.name, scorer.facts, *MOMENTS[scorer.known])
     return Mean(scorer.known, _within(scorer.facts, 0.0, np.inf), SKLEARN_RECORDS[scorer.known])
 
 
@@ -371,8 +377,6 @@ def _within(facts: MetricFacts, low: float, high: float) -> MetricFacts:
 
 def _roc_auc(scorer: _Scorer) -> Metric | None:
     problem, options = scorer.problem, scorer.options
-    if set(options) - {"multi_class", "average", "labels"}:
-        return None
     classes = problem.classes(scorer.name)
     if len(classes) == 2:
         return RocAuc(scorer.name, scorer.facts, problem.positive(classes), classes=classes)
@@ -381,66 +385,53 @@ def _roc_auc(scorer: _Scorer) -> Metric | None:
         problem.two_classes(scorer.name, "; use 'roc_auc_ovr' or 'roc_auc_ovo'")
     if average not in ("macro", "weighted") or "labels" in options:
         return None
-    by_share = average == "weighted"
-    return RocAucOfSeveral(scorer.name, scorer.facts, len(classes), several == "ovo", by_share, classes=classes)
+    pairs, by_share = several == "ovo", average == "weighted"
+    return RocAucOfSeveral(scorer.name, scorer.facts, pairs, by_share, classes=classes)
 
 
-def _average_precision(scorer: _Scorer) -> Metric | None:
-    if set(scorer.options) - {"pos_label"}:
-        return None
+def _average_precision(scorer: _Scorer) -> Metric:
     classes = scorer.problem.two_classes(scorer.name)
-    positive = scorer.problem.positive(classes, scorer.pos_label)
+    positive = scorer.problem.positive(classes, scorer.options.get("pos_label"))
     return AveragePrecision(scorer.name, scorer.facts, positive, classes=classes)
 
 
 def _confusion(scorer: _Scorer) -> Metric | None:
     problem, name = scorer.problem, scorer.name
-    function, taken = CONFUSION[scorer.known]
-    options = {key: each for key, each in scorer.options.items() if key != "zero_division" or each not in ("warn", 0)}
-    average = options.get("average", "binary")
-    if scorer.methods != ("predict",) or not scorer.is_vector or set(options) - set(taken):
+    function, known_options = CONFUSION[scorer.known]
+    options = {key: each for key, each in scorer.options.items() if key not in ("pos_label", "zero_division")}
+    average, if_zero = options.get("average", "binary"), scorer.options.get("zero_division", 0)
+    if scorer.methods != ("predict",) or not problem.is_vector or if_zero not in ("warn", 0):
         return None
     if average not in ("binary", "micro", "macro", "weighted"):
         return None
     classes = problem.classes(name)
-    chosen = {key: each for key, each in options.items() if key != "pos_label"}
-    if "pos_label" in taken and average == "binary":
+    if "pos_label" in known_options and average == "binary":
         hint = f"; use '{name}_macro' or '{name}_weighted'" if known_facts(f"{name}_macro") else ""
-        chosen["positive"] = problem.positive(problem.two_classes(name, hint), scorer.pos_label)
-    return Confusion(name, scorer.facts, function, len(classes), tuple(chosen.items()), classes=classes)
+        options["positive"] = problem.positive(problem.two_classes(name, hint), scorer.options.get("pos_label"))
+    return Confusion(name, scorer.facts, function, len(classes), tuple(options.items()), classes=classes)
 
 
-def _moments(scorer: _Scorer) -> Metric | None:
-    if scorer.options or not scorer.is_vector:
-        return None
-    return Moments(scorer.name, scorer.facts, *MOMENTS[scorer.known])
-
-
-# What makes the metric of a function of scikit-learn, or None where its options are not known.
-_CLOSED_FORMS: dict[str, Callable[[_Scorer], Metric | None]] = {
-    **dict.fromkeys(SKLEARN_MEANS, _mean),
-    **dict.fromkeys(SKLEARN_RECORDS, _record_mean),
-    "roc_auc_score": _roc_auc,
-    "average_precision_score": _average_precision,
-    **dict.fromkeys(CONFUSION, _confusion),
-    **dict.fromkeys(MOMENTS, _moments),
+# The closed forms of functions of scikit-learn, and the options with which they have one.
+_CLOSED_FORMS: dict[str, tuple[ClosedForm, tuple[str, ...]]] = {
+    **dict.fromkeys(SKLEARN_MEANS, (_mean, ("pos_label",))),
+    **dict.fromkeys((*SKLEARN_RECORDS, *MOMENTS), (_of_numbers, ())),
+    "roc_auc_score": (_roc_auc, ("multi_class", "average", "labels")),
+    "average_precision_score": (_average_precision, ("pos_label",)),
+    **{known: (_confusion, ("zero_division", *options)) for known, (_, options) in CONFUSION.items()},
 }
 
 
 def _recomputed(scorer: _Scorer) -> Metric:
     """A metric of which only the function is known."""
     problem, methods = scorer.problem, scorer.methods
-    of_classes = is_a("classifier", problem.estimator) and scorer.is_vector
+    of_classes = is_a("classifier", problem.estimator) and problem.is_vector
     classes = problem.classes(scorer.name) if of_classes else None
+    kinds = {"predict": "classes" if of_classes else "values", "predict_proba": "probabilities"}
+    uses = kinds.get(" ".join(methods), "scores")
     positive = None
-    if methods == ("predict",) and scorer.is_vector:
-        uses = "classes" if of_classes else "values"
-    elif methods != ("predict",) and classes is not None and len(classes) == 2:
-        positive = problem.positive(classes, scorer.pos_label)
-        uses = "probabilities" if methods == ("predict_proba",) else "scores"
-    elif methods == ("predict_proba",) and classes is not None:
-        uses = "probabilities"
-    else:
+    if classes is not None and len(classes) == 2 and methods != ("predict",):
+        positive = problem.positive(classes, scorer.options.get("pos_label"))
+    elif not problem.is_vector or uses == "scores" or (uses == "probabilities" and classes is None):
         # The records of all folds together have no single model.
         return OfModel(scorer.name, replace(scorer.facts, pool="folds"), partial(_unsigned, scorer.whole))
     options = tuple(scorer.options.items())
@@ -454,14 +445,10 @@ def _unsigned(whole: Any, estimator: Any, X: Any, y: Any) -> Any:
 
 def _facts_of(whole: Any, name: str, known: str) -> MetricFacts:
     """How a scorer is shown: by the label of its name where it has one."""
-    facts = known_facts(name)
-    if facts is not None:
-        return facts
-    label = name.removeprefix("neg_").replace("_", " ")
-    facts = MetricFacts(name, label, greater_is_better=whole._sign > 0, pool="folds")
-    if known not in CONFUSION:
-        return facts
-    return replace(facts, range=(-1.0, 1.0) if known == "cohen_kappa_score" else (0.0, 1.0))
+    label, bounds = name.removeprefix("neg_").replace("_", " "), (-np.inf, np.inf)
+    if known in CONFUSION:
+        bounds = (-1.0, 1.0) if known == "cohen_kappa_score" else (0.0, 1.0)
+    return known_facts(name) or MetricFacts(name, label, whole._sign > 0, bounds, "folds")
 
 
 def _name_of(whole: Any) -> str:
@@ -473,7 +460,7 @@ def _name_of(whole: Any) -> str:
     for name, scorer in _scorers().items():
         if key(scorer) == key(whole):
             return name
-    return _shown_name(whole._score_func, "score")
+    return _function_name(whole._score_func, "score")
 
 
 def _methods(scorer: Any) -> tuple[str, ...]:
@@ -509,13 +496,8 @@ def _takes(function: Any, count: int) -> bool:
     return True
 
 
-def _function_name(function: Any) -> str:
-    """The name of a function, or of what a partial function calls."""
+def _function_name(function: Any, of_lambda: str = "<lambda>") -> str:
+    """The name of a function, or of what a partial function calls; another word may stand for a lambda."""
     inner = getattr(function, "func", function)
-    return str(getattr(inner, "__name__", type(inner).__name__))
-
-
-def _shown_name(function: Any, otherwise: str) -> str:
-    """The name by which a function is shown: a plain word where it has none, as a lambda."""
-    name = _function_name(function)
-    return otherwise if name == "<lambda>" else name
+    name = str(getattr(inner, "__name__", type(inner).__name__))
+    return of_lambda if name == "<lambda>" else name

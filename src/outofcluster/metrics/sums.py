@@ -26,8 +26,9 @@ moves some of them by more than 0.05 are fitted until they converge.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,7 +36,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from outofcluster._base.arguments import Array
-from outofcluster.metrics.base import LeftOut, NotDefinedError, Partition, SetMetric
+from outofcluster.metrics.base import LeftOut, NotDefinedError, Partition, SetMetric, quotients
 from outofcluster.metrics.predictions import Predictions
 
 # Smallest probability, and the difference of log odds up to which they are the same but for rounding.
@@ -60,67 +61,51 @@ class Confusion(SetMetric):
 
     uses: ClassVar[str] = "classes"
 
-    def leave_out(self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]) -> LeftOut:
+    def evaluate(self, predictions: Predictions, weight: Array | None) -> LeftOut:
         """The metric, and the metric without each unit."""
-        n, options = self.n_classes, dict(self.options)
+        n, function = self.n_classes, partial(self.function, **dict(self.options))
         cell = predictions.codes * n + predictions.classes
         total = np.bincount(cell, weight, n * n).astype(float)
-        value = float(self.function(total.reshape(n, n), **options))
-        without = []
-        for part in partitions:
+        value = float(function(total.reshape(n, n)))
+
+        def without(part: Partition) -> Array:
             if part.single and weight is None:
                 # Only the cell of a record matters.
-                fewer = np.maximum(total - np.eye(n * n), 0.0).reshape(-1, n, n)
                 rest = np.full(part.count, value)
-                rest[part.of] = self.function(fewer, **options)[cell]
-            else:
-                own = np.bincount(part.of * (n * n) + cell, weight, part.count * n * n).reshape(part.count, n * n)
-                fewer = np.maximum(total - own, 0.0).reshape(-1, n, n)
-                rest = np.where(fewer.any(axis=(1, 2)), self.function(fewer, **options), value)
-            without.append(rest)
+                rest[part.of] = function(np.maximum(total - np.eye(n * n), 0.0).reshape(-1, n, n))[cell]
+                return rest
+            of_units = np.bincount(part.of * (n * n) + cell, weight, part.count * n * n).reshape(-1, n * n)
+            fewer = np.maximum(total - of_units, 0.0).reshape(-1, n, n)
+            return np.where(fewer.any(axis=(1, 2)), function(fewer), value)
+
         return value, without
 
 
-def _ratio(above: Array, below: Array) -> Array:
-    """Above / below, and 0 where that is not defined."""
-    positive = below > 0
-    return np.asarray(np.where(positive, above / np.where(positive, below, 1.0), 0.0))
-
-
 def _counts(C: Array) -> tuple[Array, Array, Array]:
-    """Records of each class that are called so, that are of it, and that are called so rightly or not."""
+    """Records of each class that are rightly called so, that are of it, and that are called so rightly or not."""
     return np.diagonal(C, axis1=-2, axis2=-1), C.sum(axis=-1), C.sum(axis=-2)
 
 
-def _over_classes(above: Array, below: Array, C: Array, average: str, positive: int | None) -> Array:
-    """Ratios of classes, averaged as scikit-learn does."""
-    _, true, called = _counts(C)
+def _share(C: Array, parts: tuple[float, float, float], average: str = "binary", positive: int = 1) -> Array:
+    """Records rightly called so among parts of those of a class, those called so, and both; averaged over classes.
+
+    The parts (0, 1, 0) give the precision, (1, 0, 0) the recall, (β², 1, 0) F and (1, 1, -1) Jaccard's index.
+    """
+    right, true, called = _counts(C)
+    above, below = sum(parts) * right, parts[0] * true + parts[1] * called + parts[2] * right
     if average == "binary":
-        return _ratio(above[..., positive], below[..., positive])
+        return quotients(above[..., positive], below[..., positive], 0.0)
     if average == "micro":
-        return _ratio(above.sum(axis=-1), below.sum(axis=-1))
+        return quotients(above.sum(axis=-1), below.sum(axis=-1), 0.0)
     weights = true if average == "weighted" else ((true + called) > 0).astype(float)
-    return _ratio((_ratio(above, below) * weights).sum(axis=-1), weights.sum(axis=-1))
+    return quotients((quotients(above, below, 0.0) * weights).sum(axis=-1), weights.sum(axis=-1), 0.0)
 
 
-def _precision(C: Array, average: str = "binary", positive: int | None = 1) -> Array:
-    right, _, called = _counts(C)
-    return _over_classes(right, called, C, average, positive)
+_precision, _recall, _jaccard = (partial(_share, parts=parts) for parts in ((0, 1, 0), (1, 0, 0), (1, 1, -1)))
 
 
-def _recall(C: Array, average: str = "binary", positive: int | None = 1) -> Array:
-    right, true, _ = _counts(C)
-    return _over_classes(right, true, C, average, positive)
-
-
-def _fbeta(C: Array, average: str = "binary", positive: int | None = 1, beta: float = 1.0) -> Array:
-    right, true, called = _counts(C)
-    return _over_classes((1 + beta**2) * right, beta**2 * true + called, C, average, positive)
-
-
-def _jaccard(C: Array, average: str = "binary", positive: int | None = 1) -> Array:
-    right, true, called = _counts(C)
-    return _over_classes(right, true + called - right, C, average, positive)
+def _fbeta(C: Array, beta: float = 1.0, **options: Any) -> Array:
+    return _share(C, (beta**2, 1.0, 0.0), **options)
 
 
 def _specificity(C: Array, positive: int = 1) -> Array:
@@ -130,11 +115,11 @@ def _specificity(C: Array, positive: int = 1) -> Array:
 def _balanced_accuracy(C: Array, adjusted: bool = False) -> Array:
     right, true, _ = _counts(C)
     present = (true > 0).sum(axis=-1)
-    score = _ratio(_ratio(right, true).sum(axis=-1), present.astype(float))
+    score = quotients(quotients(right, true, 0.0).sum(axis=-1), present.astype(float), 0.0)
     if not adjusted:
         return score
     chance = 1 / np.maximum(present, 1)
-    return _ratio(score - chance, 1 - chance)
+    return quotients(score - chance, 1 - chance, 0.0)
 
 
 def _matthews(C: Array) -> Array:
@@ -142,14 +127,14 @@ def _matthews(C: Array) -> Array:
     n = C.sum(axis=(-2, -1))
     both = right.sum(axis=-1) * n - (true * called).sum(axis=-1)
     spread = (n**2 - (true**2).sum(axis=-1)) * (n**2 - (called**2).sum(axis=-1))
-    return _ratio(both, np.sqrt(np.maximum(spread, 0.0)))
+    return quotients(both, np.sqrt(np.maximum(spread, 0.0)), 0.0)
 
 
 def _kappa(C: Array) -> Array:
     right, true, called = _counts(C)
     n = C.sum(axis=(-2, -1))
-    expected = _ratio((true * called).sum(axis=-1), n)
-    return _ratio(right.sum(axis=-1) - expected, n - expected)
+    expected = quotients((true * called).sum(axis=-1), n, 0.0)
+    return quotients(right.sum(axis=-1) - expected, n - expected, 0.0)
 
 
 # Functions of scikit-learn by name, as functions of confusion matrices, and the options that these take.
@@ -177,7 +162,7 @@ class Moments(SetMetric):
 
     uses: ClassVar[str] = "values"
 
-    def leave_out(self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]) -> LeftOut:
+    def evaluate(self, predictions: Predictions, weight: Array | None) -> LeftOut:
         """The metric, and the metric without each unit."""
         y, values = predictions.target.astype(float), predictions.values
         if self.logs:
@@ -190,10 +175,11 @@ class Moments(SetMetric):
             columns = [weight * column for column in columns]
         total = np.array([column.sum() for column in columns])
         value = float(self.function(total))
-        without = []
-        for part in partitions:
+
+        def without(part: Partition) -> Array:
             rest = self.function(total - np.stack([part.sums(column) for column in columns], axis=-1))
-            without.append(np.where(np.isfinite(rest) & (part.sizes > 0), rest, value))
+            return np.where(np.isfinite(rest) & (part.sizes > 0), rest, value)
+
         return value, without
 
 
@@ -203,14 +189,11 @@ def _spread(S: Array, first: int) -> Array:
     return np.asarray(S[..., first + 1] - S[..., first] ** 2 / weight)
 
 
-def _r2(S: Array) -> Array:
+def _explained(S: Array, about_mean: bool) -> Array:
+    """The share of the targets' spread that the errors leave, about their mean or about 0, taken from 1."""
     spread = _spread(S, 1)
-    return 1 - S[..., 4] / np.where(spread > 1e-14 * S[..., 2] + 1e-300, spread, np.nan)
-
-
-def _explained_variance(S: Array) -> Array:
-    spread = _spread(S, 1)
-    return 1 - _spread(S, 3) / np.where(spread > 1e-14 * S[..., 2] + 1e-300, spread, np.nan)
+    errors = _spread(S, 3) if about_mean else S[..., 4]
+    return 1 - errors / np.where(spread > 1e-14 * S[..., 2] + 1e-300, spread, np.nan)
 
 
 def _root_mean_square(S: Array) -> Array:
@@ -219,8 +202,8 @@ def _root_mean_square(S: Array) -> Array:
 
 # Functions of scikit-learn by name, as functions of moments, with what their records must hold two of, and logs.
 MOMENTS: dict[str, tuple[Callable[[Array], Array], str, bool]] = {
-    "r2_score": (_r2, "targets", False),
-    "explained_variance_score": (_explained_variance, "targets", False),
+    "r2_score": (partial(_explained, about_mean=False), "targets", False),
+    "explained_variance_score": (partial(_explained, about_mean=True), "targets", False),
     "root_mean_squared_error": (_root_mean_square, "", False),
     "root_mean_squared_log_error": (_root_mean_square, "", True),
 }
@@ -243,7 +226,7 @@ class Calibration(SetMetric):
             return "the predictions are all the same or separate the classes"
         return "the records that count hold a single class"
 
-    def leave_out(self, predictions: Predictions, weight: Array | None, partitions: Sequence[Partition]) -> LeftOut:
+    def evaluate(self, predictions: Predictions, weight: Array | None) -> LeftOut:
         """The metric, and the metric without each unit."""
         is_positive = predictions.codes == self.positive
         odds = logit(np.clip(predictions.probabilities[:, self.positive], _CLIP, 1 - _CLIP))
@@ -258,21 +241,20 @@ class Calibration(SetMetric):
         columns = np.stack([np.ones(len(odds)), centred] if self.slope else [np.ones(len(odds))], axis=1)
         fit = _Logistic(columns, np.zeros(len(odds)) if self.slope else odds, is_positive.astype(float))
         theta, converged = fit.solve(w[None], np.zeros((1, columns.shape[1])))
-        if not converged[0]:
-            # A number that is not finite is refused by name.
-            return float("nan"), []
-        value = self._of(theta, spread)[0]
-        without = []
-        for part in partitions:
-            moved, found = fit.without_units(w, theta[0], part, self._exists(odds, is_positive, w, part))
-            without.append(np.where(found, self._of(moved, spread), value))
-        return float(value), without
+        # A number that is not finite is refused by name.
+        value = float(self._of(theta, spread)[0]) if converged[0] else np.nan
+
+        def without(part: Partition) -> Array:
+            moved, exists = fit.without_units(w, theta[0], part, self._exists(odds, is_positive, w, part))
+            return np.where(exists, self._of(moved, spread), value)
+
+        return value, without
 
     def _exists(self, odds: Array, is_positive: NDArray[np.bool_], weight: Array, part: Partition) -> NDArray[np.bool_]:
         """Whether the estimate exists without each unit."""
         counted = weight > 0
         (low, high), (low_positive, high_positive) = (
-            _extremes_without(odds[rows], Partition(part.of[rows], part.count))
+            _extremes_without(odds[rows], part.of_rows(rows))
             for rows in (counted & ~is_positive, counted & is_positive)
         )
         if not self.slope:
@@ -312,7 +294,6 @@ class _Logistic:
     def solve(self, weight: Array, start: Array, enough: float = _CONVERGED) -> tuple[Array, NDArray[np.bool_]]:
         """The estimates for each row of weights, and whether they converged."""
         theta, converged = start.copy(), np.zeros(len(start), dtype=bool)
-        squares = self._squares()
         odds, loss = self._losses(theta, weight)
         for _ in range(_STEPS):
             left = np.flatnonzero(~converged)
@@ -320,7 +301,7 @@ class _Logistic:
                 break
             own, chance = weight[left], expit(odds[left])
             gradient = (own * (self.y - chance)) @ self.columns
-            step = _solved((own * chance * (1 - chance)) @ squares, gradient)
+            step = _solved((own * chance * (1 - chance)) @ self._squares, gradient)
             promised = (gradient * step).sum(axis=1)
             share = np.ones(len(left))
             for _ in range(_HALVINGS):
@@ -343,7 +324,7 @@ class _Logistic:
         self, weight: Array, theta: Array, part: Partition, exists: NDArray[np.bool_]
     ) -> tuple[Array, NDArray[np.bool_]]:
         """The estimates without each unit that has records, and whether there are such."""
-        width, squares = self.columns.shape[1], self._squares()
+        width, squares = self.columns.shape[1], self._squares
         chance = expit(self.columns @ theta + self.offset)
         curvature = weight * chance * (1 - chance)
         scores = (weight * (self.y - chance))[:, None] * self.columns
@@ -363,6 +344,7 @@ class _Logistic:
             moved[units], found[units] = self.solve(left, np.tile(theta, (len(units), 1)), _CONVERGED_WITHOUT)
         return moved, found
 
+    @cached_property
     def _squares(self) -> Array:
         """The products of all pairs of columns, flat."""
         return np.asarray((self.columns[:, :, None] * self.columns[:, None, :]).reshape(len(self.columns), -1))

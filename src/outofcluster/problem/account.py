@@ -12,6 +12,8 @@ copy of the target if the converse holds as well, or if both are numbers that ri
 exception.
 
 Columns are looked at only as long as they may still be one of these, so that a large table costs little.
+
+*Models* are called "logistic regression" in the place of the line of code that made it.
 """
 
 from __future__ import annotations
@@ -129,14 +131,8 @@ class TableAccount:
             # Values that cannot be compared with each other are no slip that could be named.
             with suppress(TypeError, ValueError):
                 about |= _slips(X, target, groups, clusters)
-        return cls(
-            n_records=len(target),
-            n_clusters=len(sizes),
-            n_single=int((sizes == 1).sum()),
-            typical=int(np.median(sizes)),
-            largest=int(sizes.max()),
-            **about,
-        )
+        single, typical, largest = (sizes == 1).sum(), np.median(sizes), sizes.max()
+        return cls(len(target), len(sizes), int(single), int(typical), int(largest), **about)
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -189,17 +185,12 @@ def id_like(name: str, values: NDArray[Any], n_clusters: int) -> bool:
     kind, named, first = values.dtype.kind, bool(_ID_NAME.search(name)), values[:_FIRST]
     if kind not in "iuOUST" or len(values) < _LEAST_RECORDS:
         return False
-    as_words = kind not in "iu"
-    if as_words and not all(isinstance(value, str) and _is_word(value) for value in first.tolist()):
+    if kind not in "iu" and not all(isinstance(value, str) and _is_word(value) for value in first.tolist()):
         return False
-    if not named and _n_different(first, as_words=as_words) < len(first):
+    if not named and len(np.unique(_sortable(first))) < len(first):
         return False
-    different = _n_different(values, as_words=as_words)
+    different = len(np.unique(_sortable(values)))
     return different == len(values) or (named and different >= n_clusters / 2)
-
-
-def _n_different(values: NDArray[Any], *, as_words: bool) -> int:
-    return len(np.unique(values.astype(str) if as_words else values))
 
 
 def looks_like_dates(values: NDArray[Any]) -> bool:
@@ -207,18 +198,12 @@ def looks_like_dates(values: NDArray[Any]) -> bool:
     if values.dtype.kind in "mM":
         return True
     words = [value for value in values[:_FIRST].tolist() if value is not None and value == value]
-    return bool(words) and all(
-        hasattr(word, "isoformat") or (isinstance(word, str) and _DATE.match(word) is not None) for word in words
-    )
+    return bool(words) and all(hasattr(word, "isoformat") or bool(_DATE.match(str(word))) for word in words)
 
 
 def _is_word(value: str) -> bool:
-    return (
-        0 < len(value) <= _LONGEST_ID
-        and not any(c.isspace() for c in value)
-        and _DATE.match(value) is None
-        and _NUMBER.match(value) is None
-    )
+    is_short = 0 < len(value) <= _LONGEST_ID and not any(character.isspace() for character in value)
+    return is_short and not _DATE.match(value) and not _NUMBER.match(value)
 
 
 def _slips(X: Any, target: NDArray[Any], groups: Any, clusters: NDArray[np.int64]) -> dict[str, Any]:
@@ -229,7 +214,7 @@ def _slips(X: Any, target: NDArray[Any], groups: Any, clusters: NDArray[np.int64
     for name, values, missing in _columns(X):
         if missing:
             slips["gaps"].append((name, missing))
-        if frame and _equal(values[:_FIRST], labels[:_FIRST]) and _equal(values, labels):
+        if frame and all(np.array_equal(values[:most].astype(str), labels[:most]) for most in (_FIRST, None)):
             slips["like_groups"].append(name)
         elif frame and not missing and id_like(name, values, n_clusters):
             slips["ids"].append(name)
@@ -240,14 +225,12 @@ def _slips(X: Any, target: NDArray[Any], groups: Any, clusters: NDArray[np.int64
 
 def _gives_away(values: NDArray[Any], target: NDArray[Any], codes: NDArray[np.int64], n_clusters: int) -> str:
     """Whether a feature is a copy of the target, or determines it; an empty word if it does neither."""
-    if len(values) < _LEAST_RECORDS:
-        return ""
     numeric, n_targets = values.dtype.kind in "biuf", int(codes.max()) + 1
-    if n_targets < 2:
+    if len(values) < _LEAST_RECORDS or n_targets < 2:
         return ""
     if numeric and n_targets == 2 and _separates(values, codes):
         return "copies" if len(np.unique(values)) == 2 else "determining"
-    first = slice(None, _FIRST)
+    first = slice(_FIRST)
     if numeric and target.dtype.kind in "iuf" and n_targets > 2 and _monotone(values[first], target[first]):
         return "copies" if _monotone(values, target) else ""
     if not _determines(_codes(values[first]), codes[first]):
@@ -278,7 +261,7 @@ def _monotone(values: NDArray[Any], target: NDArray[Any]) -> bool:
 def _determines(value_codes: NDArray[np.int64], codes: NDArray[np.int64]) -> bool:
     """Whether every value goes along with a single value of the target, and not every record has its own."""
     n_values = int(value_codes.max()) + 1
-    last = np.full(n_values, -1)
+    last = np.empty(n_values, dtype=np.int64)
     last[value_codes] = codes
     return n_values < len(codes) and bool((last[value_codes] == codes).all())
 
@@ -301,7 +284,7 @@ def _gaps(X: NDArray[Any]) -> list[int]:
     gaps = np.zeros(X.shape[1], dtype=np.int64)
     for start in range(0, len(X), _ROWS_AT_ONCE):
         gaps += np.isnan(X[start : start + _ROWS_AT_ONCE]).sum(axis=0)
-    return [int(count) for count in gaps]
+    return list(map(int, gaps))
 
 
 def _missing(values: NDArray[Any]) -> int:
@@ -310,10 +293,6 @@ def _missing(values: NDArray[Any]) -> int:
     if values.dtype.kind == "O":
         return sum(value is None or value != value for value in values.tolist())
     return 0
-
-
-def _equal(values: NDArray[Any], labels: NDArray[Any]) -> bool:
-    return bool(np.array_equal(values.astype(str), labels))
 
 
 def _codes(values: NDArray[Any]) -> NDArray[np.int64]:
@@ -330,3 +309,70 @@ def _count(number: int, what: str, several: str = "") -> str:
 
 def _share(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
+
+
+# Names that are not the words of the class; endings such as CV and Classifier may be left out.
+_NAMES = {
+    "LogisticRegression": "logistic regression",
+    "Ridge": "ridge regression",
+    "RidgeClassifier": "ridge classifier",
+    "Lasso": "lasso",
+    "ElasticNet": "elastic net",
+    "LinearSVC": "linear support vector machine",
+    "LinearSVR": "linear support vector regression",
+    "SVC": "support vector machine",
+    "SVR": "support vector regression",
+    "SGDClassifier": "linear classifier by stochastic gradient descent",
+    "SGDRegressor": "linear regression by stochastic gradient descent",
+    "ExtraTrees": "extremely randomised trees",
+    "HistGradientBoosting": "gradient boosting",
+    "XGB": "gradient boosting (XGBoost)",
+    "LGBM": "gradient boosting (LightGBM)",
+    "CatBoost": "gradient boosting (CatBoost)",
+    "MLP": "neural network",
+    **dict.fromkeys(("GaussianNB", "BernoulliNB", "MultinomialNB"), "naive Bayes"),
+    "GaussianProcess": "Gaussian process",
+    "Dummy": "constant prediction",
+    "VotingClassifier": "vote of several models",
+    "VotingRegressor": "mean of several models",
+    "Stacking": "stacked models",
+}
+
+
+def estimator_in_words(printed: str) -> str:
+    """What a model is called, from the way in which scikit-learn prints it, as files of samples keep it.
+
+    Examples
+    --------
+    >>> from outofcluster.problem.account import estimator_in_words
+    >>> estimator_in_words("LogisticRegression(max_iter=1000)")
+    'logistic regression'
+    >>> estimator_in_words("KNeighborsClassifier(n_neighbors=3)")
+    '3 nearest neighbours'
+    >>> estimator_in_words("Pipeline(steps=[('scale', StandardScaler()), ('fit', MyOwnForest(depth=3))])")
+    'my own forest'
+    """
+    name, bracket, inside = printed.partition("(")
+    if not bracket or not re.fullmatch(r"[A-Za-z_]\w*", name):
+        return printed
+    if name == "Pipeline":
+        steps = re.findall(r"\('[^']*', ?([A-Za-z_]\w*\(.*?)(?=, ?\('[^']*', ?[A-Za-z_]\w*\(|\]\)?,? ?\w*|$)", inside)
+        return estimator_in_words(steps[-1]) if steps else "pipeline"
+    if name.endswith("SearchCV"):
+        tuned = re.search(r"estimator=([A-Za-z_]\w*\(.*)", inside)
+        return f"tuned {estimator_in_words(tuned.group(1))}" if tuned else "tuned model"
+    if name.startswith("KNeighbors"):
+        number = re.search(r"n_neighbors=(\d+)", inside)
+        count = int(number.group(1)) if number else 5
+        return "nearest neighbour" if count == 1 else f"{count} nearest neighbours"
+    bare = name.removesuffix("CV")
+    return _NAMES.get(bare) or _NAMES.get(re.sub("(Classifier|Regressor)$", "", bare)) or _words_of(name)
+
+
+def _words_of(name: str) -> str:
+    """The words of a name in capitals: MyOwnForest, or HTTPModel."""
+    words = re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z]+", name.strip("_"))
+    kept = [word if word.isupper() and len(word) > 1 else word.lower() for word in words]
+    if len(kept) > 1 and kept[-1] in ("classifier", "regressor"):
+        kept = kept[:-1]
+    return " ".join(kept) or name

@@ -46,17 +46,16 @@ class Fold:
     index : int
         Place among the folds, from 0.
     train, validation : array of int
-        Rows of T̂ and of V̂. Where T̂ is everything else, it is listed when it is asked for and not kept, so that
-        thousands of folds of a large table fit into memory.
+        Rows of T̂ and of V̂. Where T̂ is everything else of n records, the fold is made of n in the place of its rows;
+        they are listed when they are asked for and not kept, so that thousands of folds of a large table fit into
+        memory.
     """
 
     def __init__(self, index: int, train: Any, validation: Rows) -> None:
-        self.index = index
-        self.validation = validation
-        self._train = train
+        self.index, self.validation, self._train = index, validation, train
         self._kept: dict[str, Any] = {}
 
-    def once(self, name: str, compute: Callable[[], T]) -> T:
+    def shared(self, name: str, compute: Callable[[], T]) -> T:
         """What is computed once for the fold and shared by everything that samples it."""
         if name not in self._kept:
             self._kept[name] = compute()
@@ -70,27 +69,17 @@ class Fold:
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_kept": {}}
 
-    @classmethod
-    def holding_out(cls, index: int, validation: Rows, n: int) -> Fold:
-        """The fold that trains on all of n records but those that it holds out."""
-        return cls(index, n, validation)
-
     def without(self, left_out: NDArray[np.bool_]) -> Fold:
         """The same fold without some of its training records."""
         if isinstance(self._train, int):
-            trains = ~left_out
-            trains[self.validation] = False
-            return Fold(self.index, trains, self.validation)
-        rows = self.train
-        return Fold(self.index, rows[~left_out[rows]], self.validation)
+            return Fold(self.index, ~left_out & ~_marked(self.validation, self._train), self.validation)
+        return Fold(self.index, self.train[~left_out[self.train]], self.validation)
 
     @property
     def train(self) -> Rows:
         """Rows of T̂."""
         if isinstance(self._train, int):
-            trains = np.ones(self._train, dtype=bool)
-            trains[self.validation] = False
-            return np.flatnonzero(trains)
+            return np.flatnonzero(~_marked(self.validation, self._train))
         rows: Rows = np.flatnonzero(self._train) if self._train.dtype == bool else self._train
         return rows
 
@@ -119,8 +108,10 @@ def make_folds(X: Any, y: Any, groups: Any, cv: Any = None) -> tuple[Fold, ...]:
 
 def read_folds(X: Any, y: Any, clusters: Clusters, cv: Any) -> tuple[Fold, ...]:
     """Checked folds of clusters that are known already; X and y may be None where ``cv`` holds pairs of rows."""
-    if (each_cluster := _one_cluster_each(clusters, cv)) is not None:
-        return each_cluster
+    if type(cv).__name__ == "LeaveOneGroupOut" and type(cv).__module__.startswith("sklearn."):
+        # One sort of the clusters gives all folds.
+        order, ends = order_of_codes(clusters.codes), np.cumsum(np.bincount(clusters.codes))
+        return tuple(Fold(i, len(order), rows) for i, rows in enumerate(np.split(order, ends[:-1])))
     with warnings.catch_warnings():
         # A splitter that ignores groups is refused, with the cluster named, if it splits one.
         warnings.filterwarnings("ignore", message="The groups parameter is ignored")
@@ -128,15 +119,6 @@ def read_folds(X: Any, y: Any, clusters: Clusters, cv: Any) -> tuple[Fold, ...]:
     if not folds:
         raise InputError("cv must give at least one pair of train and test rows, got none.")
     return folds
-
-
-def _one_cluster_each(clusters: Clusters, cv: Any) -> tuple[Fold, ...] | None:
-    """The folds of scikit-learn's ``LeaveOneGroupOut``, from one sort of the clusters; None for any other splitter."""
-    if type(cv).__name__ != "LeaveOneGroupOut" or not type(cv).__module__.startswith("sklearn."):
-        return None
-    order, ends = order_of_codes(clusters.codes), np.cumsum(np.bincount(clusters.codes))
-    parts = np.split(order, ends[:-1])
-    return tuple(Fold.holding_out(i, rows, len(order)) for i, rows in enumerate(parts))
 
 
 def is_splitter(cv: Any) -> bool:
@@ -149,8 +131,7 @@ def looks_linked(clusters_by_fold: Sequence[Rows]) -> bool:
 
     They do if every V̂ has at least ten clusters that could be cut, and their median size is twenty records or fewer.
     """
-    counts = [np.bincount(clusters) for clusters in clusters_by_fold]
-    cuttable = [sizes[sizes > 1] for sizes in counts]
+    cuttable = [sizes[sizes > 1] for sizes in map(np.bincount, clusters_by_fold)]
     many = min(map(len, cuttable)) >= _MANY_CLUSTERS
     return many and float(np.median(np.concatenate(cuttable))) <= _SMALL_CLUSTER
 
@@ -195,13 +176,11 @@ def _check_fold(i: int, pair: Any, clusters: Clusters) -> Fold:
     trains, held_out = (_marked(clusters.codes[rows], len(clusters.names)) for rows in (train, validation))
     shared = np.flatnonzero(trains & held_out)
     if len(shared):
-        raise InputError(
-            f"cv must keep every cluster on one side, got records of cluster {short(clusters.names[shared[0]])} on "
-            f"both sides of fold {i}; use a splitter for groups such as GroupKFold."
-        )
-    if len(train) + len(validation) == n and (n < 2 or (train[1:] > train[:-1]).all()):
-        return Fold.holding_out(i, validation, n)
-    return Fold(i, train, validation)
+        got = f"records of cluster {short(clusters.names[shared[0]])} on both sides of fold {i}"
+        hint = "use a splitter for groups such as GroupKFold"
+        raise InputError(f"cv must keep every cluster on one side, got {got}; {hint}.")
+    is_the_rest = len(train) + len(validation) == n and (n < 2 or (train[1:] > train[:-1]).all())
+    return Fold(i, n if is_the_rest else train, validation)
 
 
 def _marked(codes: Rows, n: int) -> NDArray[np.bool_]:
@@ -283,8 +262,7 @@ def some_records(rows: Rows, codes: Rows, most: int, rng: np.random.Generator) -
     if most * np.count_nonzero(sizes) < _WHOLE_CLUSTERS * len(rows):
         return np.sort(rng.choice(rows, most, replace=False))
     order = rng.permutation(np.flatnonzero(sizes))
-    kept = np.zeros(len(sizes), dtype=bool)
-    kept[order[np.cumsum(sizes[order]) <= most]] = True
+    kept = _marked(order[np.cumsum(sizes[order]) <= most], len(sizes))
     chosen: Rows = rows[kept[codes[rows]]]
     return chosen
 
@@ -306,21 +284,16 @@ def check_labels(name: str, labels: Any, n: int | None) -> NDArray[Any]:
     try:
         array = np.asarray(labels)
     except Exception:
-        raise InputError(
-            f"{name} must hold one label per record, got {type(labels).__name__} of uneven parts."
-        ) from None
+        got = f"{type(labels).__name__} of uneven parts"
+        raise InputError(f"{name} must hold one label per record, got {got}.") from None
     # In a list, a number or NaN next to a string would become a string, and be taken for a label.
-    if (
-        not hasattr(labels, "dtype")
-        and array.dtype.kind in "US"
-        and not all(isinstance(x, str | bytes) for x in labels)
-    ):
+    became_strings = not hasattr(labels, "dtype") and array.dtype.kind in "US"
+    if became_strings and not all(isinstance(label, str | bytes) for label in labels):
         array = np.asarray(labels, dtype=object)
     if array.ndim != 1 or (n is not None and len(array) != n):
         wanted = "one label per record" if n is None else f"one label for each of the {n} records"
         raise InputError(f"{name} must hold {wanted}, got shape {array.shape}.")
-    row = first_missing(array)
-    if row is not None:
+    if (row := first_missing(array)) is not None:
         raise InputError(f"{name} must not have missing labels, got {name}[{row}] = {array[row]}.")
     if array.dtype.kind == "O":
         refuse_unhashable(name, array.tolist())

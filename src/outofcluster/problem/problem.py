@@ -2,26 +2,32 @@
 
 A `Task` is shared by everything that fits models of one audit (the user's own folds, random folds, the test for a
 cluster effect, and the resamples of every fold and size), so that data are checked once and digests are made once.
+
+Targets and clusters may be given as names of columns, and clusters at several thresholds of a linkage. With a higher
+threshold there are fewer links, so clusters can only fall apart: the clustering at the higher threshold is a refinement
+of that at the lower one. Where this does not hold, the records are in another order, or the thresholds are mixed up.
 """
 
 from __future__ import annotations
 
+import difflib
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.arguments import Array, short
+from outofcluster._base.arguments import Array, Codes, short, shown
 from outofcluster._base.exceptions import InputError, described
 from outofcluster._base.rows import check_records, check_same_order, n_rows, refuse_masked, take_rows
 from outofcluster.metrics.base import Metric
-from outofcluster.metrics.resolve import check_weight, resolve_loss, resolve_scoring, weighted_and_pooled
-from outofcluster.problem.folds import Clusters
-
-Codes = NDArray[np.int64]
+from outofcluster.metrics.resolve import check_weight, is_a, resolve_loss, resolve_scoring, weighted_and_pooled
+from outofcluster.problem.folds import Clusters, check_labels, label_codes
 
 # Workers on one machine; larger numbers are mistakes, and would end in errors of the system.
 _MOST_WORKERS = 10_000
@@ -41,12 +47,10 @@ class Task:
         Records and targets.
     clusters : array of int or None
         Number of the observed cluster of every record, where clusters are known.
-    loss : Metric
-        How fitted models are scored.
+    metrics : tuple of Metric
+        How fitted models are scored; the first decides how fits are spent.
     params : dict
         Parameters of ``fit``.
-    more_losses : tuple of Metric
-        Further metrics that are scored from the same fits.
     score_weight : array or None
         Weight of every record in scoring.
     cluster_names : tuple of str
@@ -57,9 +61,8 @@ class Task:
     X: Any
     y: Any
     clusters: Codes | None
-    loss: Metric
+    metrics: tuple[Metric, ...]
     params: dict[str, Any]
-    more_losses: tuple[Metric, ...] = ()
     score_weight: Array | None = None
     cluster_names: tuple[str, ...] = ()
 
@@ -104,16 +107,13 @@ class Task:
         weight = check_weight(score_weight, n_records)
         codes = None if clusters is None else clusters.codes
         names = () if clusters is None else tuple(map(str, clusters.names))
-        return cls(estimator, X, y, codes, scored[0], dict(params or {}), scored[1:], weight, names)
-
-    @property
-    def losses(self) -> tuple[Metric, ...]:
-        """All metrics, the first of which decides how fits are spent."""
-        return (self.loss, *self.more_losses)
+        return cls(estimator, X, y, codes, scored, dict(params or {}), weight, names)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Workers compute what they need from the data themselves, so that no second copy is sent to them.
-        return {name: value for name, value in vars(self).items() if name not in ("dense", "description")}
+        # Workers compute what they need from the data themselves, so that no second copy is sent to them. They need
+        # no names.
+        sent = {name: value for name, value in vars(self).items() if name not in ("dense", "description")}
+        return sent | {"cluster_names": ()}
 
     @property
     def n_records(self) -> int:
@@ -123,9 +123,12 @@ class Task:
     @cached_property
     def classifier(self) -> bool:
         """Whether the estimator predicts classes."""
-        from sklearn.base import is_classifier
+        return is_a("classifier", self.estimator)
 
-        return bool(is_classifier(self.estimator))
+    @property
+    def printed(self) -> str:
+        """The estimator as scikit-learn prints it, in one line."""
+        return " ".join(repr(self.estimator).split())
 
     @cached_property
     def description(self) -> dict[str, Any]:
@@ -134,9 +137,9 @@ class Task:
             "X": digest(self.X),
             "y": digest(self.y),
             "groups": digest(self.clusters),
-            "estimator": " ".join(repr(self.estimator).split()),
+            "estimator": self.printed,
             "parameters": digest(self.estimator),
-            "loss": ", ".join(loss.name for loss in self.losses),
+            "loss": ", ".join(loss.name for loss in self.metrics),
             "params": digest(self.params),
         }
         return about if self.score_weight is None else about | {"score_weight": digest(self.score_weight)}
@@ -157,15 +160,136 @@ class Task:
 
     def numbers(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Some of the records as a matrix, where they are one."""
-        part = take_rows(self.X, rows)
-        return np.ascontiguousarray(part.to_numpy() if hasattr(part, "to_numpy") else part, dtype=float)
+        return _matrix(take_rows(self.X, rows))
 
     @cached_property
     def dense(self) -> NDArray[np.float64] | None:
         """The records as a matrix of finite numbers, such as a compiled kernel needs; None where they are not."""
-        if not self.is_matrix:
-            return None
-        return np.ascontiguousarray(self.X.to_numpy() if hasattr(self.X, "to_numpy") else self.X, dtype=float)
+        return _matrix(self.X) if self.is_matrix else None
+
+
+def _matrix(X: Any) -> NDArray[np.float64]:
+    return np.ascontiguousarray(X.to_numpy() if hasattr(X, "to_numpy") else X, dtype=float)
+
+
+def named_columns(X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any]:
+    """Records, targets and clusters, of which the last two may be given as names of columns of the records.
+
+    A column that is named is no feature any more.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from outofcluster.problem.problem import named_columns
+    >>> frame = pd.DataFrame({"age": [31, 60], "ill": [0, 1], "patient": ["a", "b"]})
+    >>> X, y, groups = named_columns(frame, "ill", "patient")
+    >>> list(X.columns), y.tolist(), groups.tolist()
+    (['age'], [0, 1], ['a', 'b'])
+    """
+    named = {argument: name for argument, name in (("y", y), ("groups", groups)) if isinstance(name, str)}
+    for argument, name in named.items():
+        _check_column(argument, name, X)
+    if not named:
+        return X, y, groups
+    if len(named) == 2 and y == groups:
+        raise InputError(f"y and groups must name different columns, got {short(y)} for both.")
+    left = [name for name in X.columns if name not in named.values()]
+    if not left:
+        raise InputError(f"X must have columns besides {' and '.join(map(short, named.values()))}, got none.")
+    return X[left], X[y] if "y" in named else y, X[groups] if "groups" in named else groups
+
+
+def named_groups(X: Any, clusterings: Any) -> tuple[Any, Any]:
+    """Records, and clusters by threshold, of which some may be given as names of columns of the records."""
+    named = [name for name in clusterings.values() if isinstance(name, str)] if isinstance(clusterings, Mapping) else []
+    if not named:
+        return X, clusterings
+    for name in named:
+        _check_column("groups_by_threshold", name, X)
+    read = {key: X[value] if isinstance(value, str) else value for key, value in clusterings.items()}
+    return X[[name for name in X.columns if name not in named]], read
+
+
+def _check_column(argument: str, name: str, X: Any) -> None:
+    if not hasattr(X, "columns"):
+        must = f"{argument} must be an array, or the name of a column where X is a data frame"
+        raise InputError(f"{must}, got {short(name)} and X of type {type(X).__name__}.")
+    columns = [str(column) for column in X.columns]
+    count = sum(column == name for column in X.columns)
+    if count == 1:
+        return
+    if count > 1:
+        raise InputError(f"{argument} must name one column of X, got {short(name)}, which {count} columns are called.")
+    near = difflib.get_close_matches(name, columns, n=1, cutoff=0.5)
+    near = near or [other for other in columns if other.lower() == name.lower()]
+    hint = f"; did you mean {short(near[0])}?" if near else f"; there are {shown(columns)}."
+    raise InputError(f"{argument} must be a column of X, got {short(name)}{hint}")
+
+
+# A number, or a column of splink that ends with one: cluster_p_0_95 is the clustering at 0.95.
+_NAME = re.compile(r"(?:[A-Za-z]+_)*(-?\d+(?:[._]\d+)?)")
+
+
+def read_clusterings(groups_by_threshold: Any, n: int | None) -> dict[float, NDArray[Any]]:
+    """The groups by threshold, from the lowest to the highest.
+
+    Examples
+    --------
+    >>> from outofcluster.problem.problem import read_clusterings
+    >>> sorted(read_clusterings({"0.9": ["a", "b"], 0.5: ["a", "a"]}, 2))
+    [0.5, 0.9]
+    """
+    named = groups_by_threshold
+    if hasattr(named, "columns") and hasattr(named, "__getitem__"):
+        named = {name: named[name] for name in named.columns}
+    if not isinstance(named, Mapping) or not named:
+        got = "none" if isinstance(named, Mapping) else type(named).__name__
+        must = "a dict of groups by threshold, or a data frame whose columns are thresholds"
+        raise InputError(f"groups_by_threshold must be {must}, got {got}.")
+    read = by_threshold("groups_by_threshold", named)
+    checked = {at: check_labels(f"groups_by_threshold[{at:g}]", read[at], n) for at in sorted(read)}
+    for (low, loose), (high, tight) in pairwise(checked.items()):
+        if len(loose) != len(tight):
+            got = f"{len(loose)} at {low:g} and {len(tight)} at {high:g}"
+            raise InputError(f"groups_by_threshold must hold as many labels at every threshold, got {got}.")
+        _check_nested(low, loose, high, tight)
+    return checked
+
+
+def by_threshold(name: str, values: Mapping[Any, Any]) -> dict[float, Any]:
+    """The values of a mapping whose keys are thresholds, each threshold once."""
+    read = dict[float, Any]()
+    for key, value in values.items():
+        threshold = _number(name, key)
+        if threshold in read:
+            raise InputError(f"{name} must hold every threshold once, got {threshold:g} more than once.")
+        read[threshold] = value
+    return read
+
+
+def _number(name: str, key: Any) -> float:
+    threshold = math.nan
+    if isinstance(key, str):
+        match = _NAME.fullmatch(key.strip())
+        threshold = float(match[1].replace("_", ".")) if match else math.nan
+    elif isinstance(key, int | float | np.number) and not isinstance(key, bool):
+        threshold = float(key)
+    if not math.isfinite(threshold):
+        raise InputError(f"{name} must have thresholds as keys, numbers such as 0.9, got {short(key)}.")
+    return threshold
+
+
+def _check_nested(low: float, loose: NDArray[Any], high: float, tight: NDArray[Any]) -> None:
+    """Refuse two records that are together at the higher threshold and apart at the lower one."""
+    outer, inner = label_codes(loose)[0], label_codes(tight)[0]
+    first = np.zeros(inner.max() + 1, dtype=np.int64)
+    first[inner[::-1]] = np.arange(len(inner))[::-1]  # The first record of each cluster, which is written last.
+    apart = np.flatnonzero(outer != outer[first[inner]])
+    if len(apart):
+        one, other = int(first[inner[apart[0]]]), int(apart[0])
+        got = f"records {one} and {other} are in one cluster at threshold {high:g} and in two at {low:g}"
+        why = "although a higher threshold can only split clusters"
+        raise InputError(f"groups_by_threshold must be nested, but {got}, {why}.")
 
 
 def check_cloneable(name: str, estimator: Any) -> None:
@@ -175,9 +299,8 @@ def check_cloneable(name: str, estimator: Any) -> None:
     try:
         clone(estimator)
     except Exception as error:
-        raise InputError(
-            f"{name} must be one that scikit-learn can clone, got {type(estimator).__name__}: {described(error)}"
-        ) from None
+        got = f"{type(estimator).__name__}: {described(error)}"
+        raise InputError(f"{name} must be one that scikit-learn can clone, got {got}") from None
 
 
 def check_n_jobs(n_jobs: Any) -> None:

@@ -113,9 +113,8 @@ def simulate_leakage(
         raise InputError(f"groups must hold finite numbers or other labels, got {infinite[0]}.")
     held_out = _held_out(clusters, validation_groups)
     if of not in ("moved", direction.removeprefix("to_")):
-        raise InputError(
-            f"of must be {direction.removeprefix('to_')!r} or 'moved' for direction {direction!r}, got {of!r}."
-        )
+        side = direction.removeprefix("to_")
+        raise InputError(f"of must be {side!r} or 'moved' for direction {direction!r}, got {of!r}.")
     rng = np.random.default_rng(seed_of(random_state))
 
     gives = held_out if direction == "to_train" else ~held_out
@@ -137,9 +136,8 @@ def simulate_leakage(
         moved = codes != clusters.codes
         names = names + _new_names(names, np.flatnonzero(cut), clusters.labels.dtype.kind)
     if moved.sum() == giving.sum():
-        raise InputError(
-            f"rate must leave records on the giving side, got {rate:g}, at which all {most:g} of them moved."
-        )
+        got = f"{rate:g}, at which all {most:g} of them moved"
+        raise InputError(f"rate must leave records on the giving side, got {got}.")
 
     trains = ~held_out[clusters.codes] ^ moved
     train, validation = np.flatnonzero(trains), np.flatnonzero(~trains)
@@ -181,9 +179,8 @@ def _probability(rate: float, of: str, most: float, receiving: int) -> float:
     wanted = check_number("rate", rate, least=0)
     largest = most / (receiving + most)
     if wanted > largest:
-        raise InputError(
-            f"rate must be at most {largest:.6g}, the share when everything moves that can, got {wanted:g}."
-        )
+        must = f"rate must be at most {largest:.6g}, the share when everything moves that can"
+        raise InputError(f"{must}, got {wanted:g}.")
     return min(1.0, wanted * receiving / ((1 - wanted) * most))
 
 
@@ -197,15 +194,12 @@ def _held_out(clusters: Clusters, validation_groups: Any) -> NDArray[np.bool_]:
     wanted = [validation_groups] if single else listed("validation_groups", several)
     for name in refuse_unhashable("validation_groups", wanted):
         if name not in number_of:
-            raise InputError(
-                f"validation_groups must hold clusters of groups, got {short(name)}, which is not one of them."
-            )
+            got = f"{short(name)}, which is not one of them"
+            raise InputError(f"validation_groups must hold clusters of groups, got {got}.")
         held_out[number_of[name]] = True
     if not held_out.any() or held_out.all():
-        count = f"{int(held_out.sum())} of {len(number_of)}"
-        raise InputError(
-            f"validation_groups must leave clusters for validation and for training, got {count} clusters."
-        )
+        got = f"{int(held_out.sum())} of {len(number_of)} clusters"
+        raise InputError(f"validation_groups must leave clusters for validation and for training, got {got}.")
     return held_out
 
 

@@ -263,14 +263,12 @@ class FoldSamples:
         return replace(
             self,
             own_losses=averaged(self.own_losses, other.own_losses),
-            pseudo={name: averaged(self.pseudo[name], other.pseudo[name]) for name in _shared(self, other, "pseudo")},
-            runs={role: self.runs[role].merge(other.runs[role]) for role in _shared(self, other, "runs")},
+            pseudo={
+                name: averaged(self.pseudo[name], other.pseudo[name]) for name in self.pseudo if name in other.pseudo
+            },
+            runs={role: run.merge(other.runs[role]) for role, run in self.runs.items() if role in other.runs},
             train_losses=None if other.train_losses is None else trained,
         )
-
-
-def _shared(first: FoldSamples, second: FoldSamples, name: str) -> list[str]:
-    return [key for key in getattr(first, name) if key in getattr(second, name)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -339,11 +337,10 @@ class AuditSamples:
     @property
     def versions(self) -> dict[str, str]:
         """Version of each package, several where runs of different dates were merged."""
-        versions: dict[str, list[str]] = {}
+        versions: dict[str, dict[str, None]] = {}
         for fold in self.folds:
             for name, version in fold.main.versions.items():
-                if version not in versions.setdefault(name, []):
-                    versions[name].append(version)
+                versions.setdefault(name, {})[version] = None
         return {name: ", ".join(several) for name, several in versions.items()}
 
     @cached_property
@@ -380,10 +377,9 @@ class AuditSamples:
             )
         folds = tuple(mine.merge(theirs) for mine, theirs in zip(self.folds, other.folds, strict=True))
         weights = [len(run.folds[0].main.seeds) for run in (self, other)]
-        order = [np.argsort(run.random_folds.rows) for run in (self, other)]
-        random = [run.random_folds.losses[rows] for run, rows in zip((self, other), order, strict=True)]
-        rows = self.random_folds.rows[order[0]]
-        return replace(self, folds=folds, random_folds=RandomFolds(rows, np.average(random, axis=0, weights=weights)))
+        random = [run.random_folds.losses[np.argsort(run.random_folds.rows)] for run in (self, other)]
+        joined = RandomFolds(np.sort(self.random_folds.rows), np.average(random, axis=0, weights=weights))
+        return replace(self, folds=folds, random_folds=joined)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a file, a zip of arrays and JSON without pickles, which is complete or not there at all."""

@@ -23,17 +23,17 @@ import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import BrokenExecutor
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Protocol, TypeVar
 
 from outofcluster._base.rows import is_plain_array
 
+# Bytes from which on an array is sent by itself.
 _LARGE = 1_000_000
-"""Bytes from which on an array is sent by itself."""
+# How often workers may die, without any result in between, until the run is given up.
 _TRIES = 2
-"""How often workers may die, without any result in between, until the run is given up."""
+# Items per worker that are on their way, so that no worker waits for this process.
 _AHEAD = 3
-"""Items per worker that are on their way, so that no worker waits for this process."""
 
 T = TypeVar("T")
 Work = Callable[[Any, Any], T]
@@ -66,18 +66,6 @@ def in_order(
     else:
         sender: _Sender = _ToDask(backend.client) if cluster == "dask" else _ToRay()
         yield from _by_cluster(sender, work, shared, iter(items), _AHEAD * workers)
-
-
-def all_calls(
-    function: Callable[..., Any], shared: Any, calls: Iterable[tuple[Any, ...]], *, n_jobs: int | None
-) -> list[Any]:
-    """``function(shared, *call)`` for every call."""
-    return list(in_order(_call, shared, ((function, call) for call in calls), n_jobs=n_jobs))
-
-
-def _call(shared: Any, item: tuple[Callable[..., Any], tuple[Any, ...]]) -> Any:
-    function, others = item
-    return function(shared, *others)
 
 
 def _backend(n_jobs: int | None, threads: bool) -> tuple[Any, int]:
@@ -142,13 +130,10 @@ def _given_up(error: BaseException) -> WorkersLost:
 class _Sender(Protocol):
     """How things get to a cluster and back."""
 
-    @property
-    def lost(self) -> tuple[type[BaseException], ...]:
-        """Errors that mean that a worker, or what it held, is gone."""
-
-    @property
-    def pickler(self) -> Any:
-        """The class by which the cluster pickles functions and classes that workers cannot import."""
+    # Errors that mean that a worker, or what it held, is gone.
+    lost: tuple[type[BaseException], ...]
+    # The class by which the cluster pickles functions and classes that workers cannot import.
+    pickler: Any
 
     def put(self, value: Any) -> Any:
         """Send a value to the workers, and get a reference to it."""
@@ -178,9 +163,9 @@ class _Packed:
         self.payload = sender.put(stream.getvalue())
 
 
+# For every large array that was sent, by its identity and the kind of cluster: a weak reference to it, and the
+# reference to its copy on the workers, which frees the copy when it goes.
 _references: dict[tuple[int, str], tuple[Any, Any]] = {}
-"""For every large array that was sent, by its identity and the kind of cluster: a weak reference to it, and the
-reference to its copy on the workers, which frees the copy when it goes."""
 
 
 def _reference(sender: _Sender, array: Any, *, again: bool) -> Any:
@@ -195,16 +180,16 @@ def _reference(sender: _Sender, array: Any, *, again: bool) -> Any:
 
 def _pickler(by_value: Any, stream: io.BytesIO, large: list[Any]) -> Any:
     """A pickler that leaves large arrays out and lists them; it pickles classes of notebooks by their code."""
-    places: dict[int, int] = {}
+    indices: dict[int, int] = {}
 
     class Pickler(by_value):  # type: ignore[misc]
         def persistent_id(self, value: Any) -> int | None:
             if not is_plain_array(value) or value.dtype.hasobject or value.nbytes < _LARGE:
                 return None
-            if id(value) not in places:
-                places[id(value)] = len(large)
+            if id(value) not in indices:
+                indices[id(value)] = len(large)
                 large.append(value)
-            return places[id(value)]
+            return indices[id(value)]
 
     return Pickler(stream, protocol=5)
 
@@ -214,12 +199,12 @@ class _Unpickler(pickle.Unpickler):
         super().__init__(stream)
         self._arrays = arrays
 
-    def persistent_load(self, place: Any) -> Any:
-        return self._arrays[place]
+    def persistent_load(self, index: Any) -> Any:
+        return self._arrays[index]
 
 
+# On a worker: the last few shared objects, so that they are put together once and not for every item.
 _unpacked: OrderedDict[str, Any] = OrderedDict()
-"""On a worker: the last few shared objects, so that they are put together once and not for every item."""
 _MOST_UNPACKED = 3
 
 
@@ -237,16 +222,11 @@ def _run(work: Work[T], token: str, payload: bytes, item: Any, *arrays: Any) -> 
 def _by_cluster(sender: _Sender, work: Work[T], shared: Any, items: Iterator[Any], ahead: int) -> Generator[T]:
     packed = _Packed(sender, shared)
     waiting: deque[tuple[Any, Any]] = deque()
-    tries, more = 0, True
+    tries = 0
     try:
         while True:
-            while more and len(waiting) < ahead:
-                try:
-                    item = next(items)
-                except StopIteration:
-                    more = False
-                else:
-                    waiting.append((item, sender.send(work, packed, item)))
+            for item in islice(items, ahead - len(waiting)):
+                waiting.append((item, sender.send(work, packed, item)))
             if not waiting:
                 return
             try:
@@ -267,7 +247,7 @@ def _by_cluster(sender: _Sender, work: Work[T], shared: Any, items: Iterator[Any
         sender.forget([ticket for _, ticket in waiting])
 
 
-class _ToDask:
+class _ToDask(_Sender):
     """A Dask cluster, by its client."""
 
     def __init__(self, client: Any) -> None:
@@ -277,9 +257,8 @@ class _ToDask:
         from distributed import KilledWorker
         from distributed.client import FutureCancelledError
 
-        self.client = client
-        self.pickler: Any = CloudPickler
-        self.lost: tuple[type[BaseException], ...] = (KilledWorker, CancelledError, FutureCancelledError)
+        self.client, self.pickler = client, CloudPickler
+        self.lost = (KilledWorker, CancelledError, FutureCancelledError)
 
     def put(self, value: Any) -> Any:
         # To all workers: the data outlive a worker that dies.
@@ -296,20 +275,16 @@ class _ToDask:
             self.client.cancel(tickets)
 
 
-class _ToRay:
+class _ToRay(_Sender):
     """A Ray cluster: the one that this process is connected to, or is told of by RAY_ADDRESS, else one of its own."""
 
     def __init__(self) -> None:
-        import ray
         from ray.cloudpickle import CloudPickler
         from ray.exceptions import ObjectLostError, OutOfMemoryError, RaySystemError, WorkerCrashedError
 
-        _connect_ray()
-        self._ray = ray
-        self.pickler: Any = CloudPickler
-        self._run = ray.remote(_run)
-        lost = (WorkerCrashedError, ObjectLostError, OutOfMemoryError, RaySystemError)
-        self.lost: tuple[type[BaseException], ...] = lost
+        self._ray, self.pickler = _connect_ray(), CloudPickler
+        self._run = self._ray.remote(_run)
+        self.lost = (WorkerCrashedError, ObjectLostError, OutOfMemoryError, RaySystemError)
 
     def put(self, value: Any) -> Any:
         return self._ray.put(value)

@@ -10,9 +10,8 @@ metric of predictions that several models made.
 *Pooled by folds*, the random folds' losses are moved so that their mean over all records is the mean over the folds:
 with n records, n_f of them in one of K folds, and L̄ the mean of the folds' losses, ℓ becomes L̄ + (ℓ - L̄) n/(K n_f).
 
-How much other training clusters would move the cross-validated loss: a delete-a-group jackknife with few fits.
-
-With fragments T̂ trains as it is in every resample, so that resamples do not show what other training clusters would
+*How much other training clusters would move the cross-validated loss* is a delete-a-group jackknife with few fits. With
+fragments T̂ trains as it is in every resample, so that resamples do not show what other training clusters would
 do. A cluster c moves the cross-validated loss through its own losses, by :math:`v_c` (its records' deviations from
 the mean, divided by their number), and through the models that it trains, by some :math:`τ_c`. The variance is
 :math:`\sum_c (v_c + τ_c)^2`, of which the evaluation alone gives :math:`\sum_c v_c^2`. The rest is :math:`\sum_c
@@ -33,14 +32,12 @@ together. All shares in between being equally likely beforehand, φ is the mean 
 :math:`R/\sum_c v_c^2` that is cut to that range. The variances between units of naive, corrected and optimism count
 1 + φ times. (Over data sets of 150 entities drawn anew, six metrics of 3 and 9 neighbours needed shares from 0.0 to
 1.2, 0.7 on average. With shares up to 1 alone, intervals of AUC and balanced accuracy covered too seldom.)
-"
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,20 +45,29 @@ from numpy.typing import NDArray
 from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import FitError, InputError
 from outofcluster._base.rows import take_rows
-from outofcluster._base.threads import one_thread
-from outofcluster.metrics.base import Metric, NotDefinedError, Partition, shared_predictions
+from outofcluster.metrics.base import Metric, NotDefinedError, Partition
 from outofcluster.metrics.predictions import Predictions, StoredPredictions
 from outofcluster.problem.folds import Fold, renumbered, some_records
 from outofcluster.problem.problem import Task
 from outofcluster.sampling.audit_samples import RandomFolds
-from outofcluster.sampling.backends import all_calls
-from outofcluster.sampling.fitting import fit_clone, lost_workers, returns_failures, succeeded
+from outofcluster.sampling.fitting import fit_clone, predict, run_calls
 
+# Parts in which T̂ is left out, for losses on training records.
 _PARTS_OF_TRAIN = 10
-"""Parts in which T̂ is left out, for losses on training records."""
+# Groups of clusters; each costs one fit per fold.
+_GROUPS = 8
+# Models of every fold that the losses without some training clusters and those on training records take.
+MODELS_PER_FOLD = {"training": _GROUPS, "train": _PARTS_OF_TRAIN}
+# The largest share φ that is taken to be possible.
+_LARGEST_SHARE = 2.0
+# Records that are fitted again, of clusters that are drawn at random where there are more: both parts of the share
+# shrink alike when clusters become more.
+_MOST_RECORDS = 200_000
 
+Rows = NDArray[np.int64]
+# Losses of the records of a fold: "own" and, where these are pseudo losses, those that `FoldSamples.pseudo` holds.
+# "own" is empty where the metric is not defined for the fold.
 Losses = dict[str, Array]
-"""Losses of the records of a fold: "own" and, where these are pseudo losses, those that `FoldSamples.pseudo` holds."""
 
 
 def random_fold_losses(
@@ -69,22 +75,23 @@ def random_fold_losses(
 ) -> tuple[RandomFolds, ...]:
     """Losses over folds of records at random, by every metric."""
     parts = np.array_split(np.random.default_rng(seed).permutation(task.n_records), n_folds)
-    folds = [Fold.holding_out(i, np.sort(part), task.n_records) for i, part in enumerate(parts)]
+    folds = [Fold(i, task.n_records, np.sort(part)) for i, part in enumerate(parts)]
     by_metric = fold_losses(task, folds, seed=seed.spawn(1)[0], n_jobs=n_jobs, kind="random fold")
-    return tuple(_random_folds(task, metric, folds, own) for metric, own in zip(task.losses, by_metric, strict=True))
+    return tuple(_join_folds(task, metric, folds, per) for metric, per in zip(task.metrics, by_metric, strict=True))
 
 
-def _random_folds(task: Task, metric: Metric, folds: Sequence[Fold], by_fold: Sequence[Losses]) -> RandomFolds:
-    kept = [(fold.validation, own) for fold, own in zip(folds, by_fold, strict=True) if len(own["own"])]
+def _join_folds(task: Task, metric: Metric, folds: Sequence[Fold], per_fold: Sequence[Losses]) -> RandomFolds:
+    """The losses of all random folds in which the metric is defined."""
+    kept = [(fold.validation, losses) for fold, losses in zip(folds, per_fold, strict=True) if len(losses["own"])]
     if not kept:
         why = metric.undefined(take_rows(task.y, folds[0].validation)) or metric.no_value
         raise FitError(f"{metric.facts.name} is not defined for any of the {len(folds)} random folds, since {why}.")
-    rows = np.concatenate([own_rows for own_rows, _ in kept])
+    rows = np.concatenate([validation for validation, _ in kept])
     if metric.facts.pool == "records":
-        return RandomFolds(rows, np.concatenate([own.get("pooled_records", own["own"]) for _, own in kept]))
-    losses = [own.get("records", own["own"]) for _, own in kept]
-    centre = float(np.mean([own.mean() for own in losses]))
-    moved = [centre + (own - centre) * (len(rows) / (len(kept) * len(own))) for own in losses]
+        return RandomFolds(rows, np.concatenate([each.get("pooled_records", each["own"]) for _, each in kept]))
+    values = [losses.get("records", losses["own"]) for _, losses in kept]
+    centre = float(np.mean([fold.mean() for fold in values]))
+    moved = [centre + (fold - centre) * (len(rows) / (len(kept) * len(fold))) for fold in values]
     return RandomFolds(rows, np.concatenate(moved))
 
 
@@ -93,20 +100,24 @@ def fold_losses(
     folds: Sequence[Fold],
     *,
     seed: np.random.SeedSequence,
-    parts: Mapping[int, NDArray[np.int64]] | None = None,
+    parts: Mapping[int, Rows] | None = None,
     n_jobs: int | None = None,
     kind: str = "fold",
 ) -> list[list[Losses]]:
     """Losses of the validation records of each fold, of a model fitted to all its training records."""
     seeds = seed.spawn(len(folds))
-    with lost_workers("the models of all folds were fitted"):
-        calls = ((fold, child, (parts or {}).get(fold.index)) for fold, child in zip(folds, seeds, strict=True))
-        results = all_calls(_one_fold, task, calls, n_jobs=n_jobs)
-    results = succeeded(results, [f"{kind} {fold.index}" for fold in folds])
-    by_metric = [[own[0][i] for own in results] for i in range(len(task.losses))]
-    for metric, by_fold in zip(task.losses, by_metric, strict=True):
+    results = run_calls(
+        _score_fold,
+        task,
+        [(fold, child, (parts or {}).get(fold.index)) for fold, child in zip(folds, seeds, strict=True)],
+        [f"{kind} {fold.index}" for fold in folds],
+        doing="the models of all folds were fitted",
+        n_jobs=n_jobs,
+    )
+    by_metric = [[losses[i] for losses, _ in results] for i in range(len(task.metrics))]
+    for metric, per_fold in zip(task.metrics, by_metric, strict=True):
         if metric.joins_folds:
-            _pool(task, metric, folds, by_fold, [own[1] for own in results])
+            _add_pooled(task, metric, folds, per_fold, [predictions for _, predictions in results])
     return by_metric
 
 
@@ -119,62 +130,54 @@ def train_losses(
     parts = [np.array_split(rng.permutation(len(fold.train)), min(_PARTS_OF_TRAIN, len(fold.train))) for fold in folds]
     within = [
         Fold(fold.index, np.delete(fold.train, part), fold.train[part])
-        for fold, of_fold in zip(folds, parts, strict=True)
-        for part in of_fold
+        for fold, several in zip(folds, parts, strict=True)
+        for part in several
     ]
     by_metric = list[list[Array]]()
-    for by_part in fold_losses(task, within, seed=fits, n_jobs=n_jobs):
-        losses = iter(by_part)
-        by_metric.append([_in_order(of_fold, [next(losses)["own"] for _ in of_fold]) for of_fold in parts])
+    for per_part in fold_losses(task, within, seed=fits, n_jobs=n_jobs):
+        losses = iter(per_part)
+        ordered: list[Array] = [np.empty(fold.n_train) for fold in folds]
+        for values, several in zip(ordered, parts, strict=True):
+            values[np.concatenate(several)] = np.concatenate([next(losses)["own"] for _ in several])
+        by_metric.append(ordered)
     return by_metric
 
 
-def _in_order(places: Sequence[NDArray[np.int64]], values: Sequence[Array]) -> Array:
-    ordered = np.empty(sum(map(len, places)))
-    ordered[np.concatenate(places)] = np.concatenate(values)
-    return ordered
-
-
-def _pool(
+def _add_pooled(
     task: Task,
     metric: Metric,
     folds: Sequence[Fold],
-    by_fold: Sequence[Losses],
+    per_fold: Sequence[Losses],
     predictions: Sequence[StoredPredictions | None],
 ) -> None:
     """Add the pseudo losses of one metric of the records of all folds, in which the metric is defined."""
-    places = [place for place, own in enumerate(by_fold) if len(own["own"])]
-    if not places:
+    defined = [index for index, losses in enumerate(per_fold) if len(losses["own"])]
+    if not defined:
         return
-    rows = np.concatenate([folds[place].validation for place in places])
-    joined = StoredPredictions.joined([part for place in places if (part := predictions[place]) is not None])
-    ends = np.cumsum([len(folds[place].validation) for place in places])[:-1]
-    for kind, losses in losses_by_units(task, metric, joined, rows).items():
-        for place, own in zip(places, np.split(losses, ends), strict=True):
-            by_fold[place][f"pooled_{kind}"] = own
+    rows = [folds[index].validation for index in defined]
+    joined = StoredPredictions.joined([part for index in defined if (part := predictions[index]) is not None])
+    ends = np.cumsum([len(validation) for validation in rows])[:-1]
+    for kind, losses in losses_by_units(task, metric, joined, np.concatenate(rows)).items():
+        for index, values in zip(defined, np.split(losses, ends), strict=True):
+            per_fold[index][f"pooled_{kind}"] = values
 
 
-@returns_failures
-@one_thread()
-def _one_fold(
-    task: Task, fold: Fold, seed: np.random.SeedSequence, parts: NDArray[np.int64] | None
+def _score_fold(
+    task: Task, fold: Fold, seed: np.random.SeedSequence, parts: Rows | None
 ) -> tuple[list[Losses], StoredPredictions | None]:
     """The losses by every metric, and the predictions of those that are pooled, if any."""
-    model = fit_clone(task.estimator, task.X, task.y, fold.train, task.params, np.random.default_rng(seed))
-    held_out, targets = take_rows(task.X, fold.validation), take_rows(task.y, fold.validation)
-    predictions = shared_predictions(task.losses, model, held_out, targets)
-    by_metric = [_own_losses(task, metric, predictions, fold.validation, parts) for metric in task.losses]
+    predictions = predict(task, fit_clone(task, fold.train, np.random.default_rng(seed)), fold.validation)
+    by_metric = [_own_losses(task, metric, predictions, fold.validation, parts) for metric in task.metrics]
     kinds = [
         metric.uses
-        for metric, losses in zip(task.losses, by_metric, strict=True)
+        for metric, losses in zip(task.metrics, by_metric, strict=True)
         if metric.joins_folds and metric.uses is not None and len(losses["own"])
     ]
     return by_metric, predictions.stored(kinds) if kinds else None
 
 
-def _own_losses(
-    task: Task, metric: Metric, predictions: Predictions, rows: NDArray[np.int64], parts: NDArray[np.int64] | None
-) -> Losses:
+def _own_losses(task: Task, metric: Metric, predictions: Predictions, rows: Rows, parts: Rows | None) -> Losses:
+    """The losses of a fold by one metric, and those of each of its parts."""
     if metric.undefined(predictions.target):
         return {"own": np.zeros(0)}
     try:
@@ -184,20 +187,20 @@ def _own_losses(
     if metric.is_mean:
         return {"own": losses["records"]}
     result = {"own": losses.get("clusters", losses["records"]), "records": losses["records"]}
-    places = [] if parts is None else [np.flatnonzero(parts == part) for part in np.unique(parts)]
-    if any(metric.undefined(predictions.target[own]) for own in places):
+    positions = [] if parts is None else [np.flatnonzero(parts == part) for part in np.unique(parts)]
+    if any(metric.undefined(predictions.target[part]) for part in positions):
         return result
     of_parts: Losses = {}
     try:
-        for own in places:
-            for kind, values in losses_by_units(task, metric, _some(metric, predictions, own), rows[own]).items():
-                of_parts.setdefault(f"parts_{kind}", np.zeros(len(rows)))[own] = values
+        for part in positions:
+            for kind, values in losses_by_units(task, metric, _some(metric, predictions, part), rows[part]).items():
+                of_parts.setdefault(f"parts_{kind}", np.zeros(len(rows)))[part] = values
     except NotDefinedError:
         return result
     return result | of_parts
 
 
-def _some(metric: Metric, predictions: Predictions, rows: NDArray[np.int64]) -> Predictions:
+def _some(metric: Metric, predictions: Predictions, rows: Rows) -> Predictions:
     """The predictions of some records."""
     if metric.uses is not None:
         return predictions.stored([metric.uses]).rows(rows)
@@ -206,26 +209,15 @@ def _some(metric: Metric, predictions: Predictions, rows: NDArray[np.int64]) -> 
 
 
 def losses_by_units(
-    task: Task, metric: Metric, predictions: Predictions, rows: NDArray[np.int64], kind: str | None = None
+    task: Task, metric: Metric, predictions: Predictions, rows: Rows, kind: str | None = None
 ) -> Losses:
     """Losses or pseudo losses of records, by the kind of units: one kind, or both."""
     partitions = {} if kind == "clusters" else {"records": Partition(np.arange(len(rows)), len(rows))}
     if task.clusters is not None and kind != "records":
-        numbers, of = renumbered(task.clusters[rows])
-        partitions["clusters"] = Partition(of, len(numbers))
+        numbers, codes = renumbered(task.clusters[rows])
+        partitions["clusters"] = Partition(codes, len(numbers))
     weight = None if task.score_weight is None else task.score_weight[rows]
     return metric.losses(predictions, weight, partitions)
-
-
-_GROUPS = 8
-"""Groups of clusters; each costs one fit per fold."""
-MODELS_PER_FOLD = {"training": _GROUPS, "train": _PARTS_OF_TRAIN}
-"""Models of every fold that the losses without some training clusters and those on training records take."""
-_LARGEST_SHARE = 2.0
-"""The largest share φ that is taken to be possible."""
-_MOST_RECORDS = 200_000
-"""Records that are fitted again, of clusters that are drawn at random where there are more: both parts of the share
-shrink alike when clusters become more."""
 
 
 def training_shares(
@@ -242,58 +234,50 @@ def training_shares(
     group_seed, fit_seed = seed.spawn(2)
     rng = np.random.default_rng(group_seed.spawn(1)[0])
     kept = some_records(np.arange(len(clusters)), clusters, _MOST_RECORDS, rng)
-    if len(kept) < len(clusters):
-        # Of very many records a part is fitted, with own models of the same size for comparison.
-        is_kept = np.zeros(len(clusters), dtype=bool)
-        is_kept[kept] = True
-        folds = [Fold(f.index, f.train[is_kept[f.train]], f.validation[is_kept[f.validation]]) for f in folds]
-        try:
-            own = fold_losses(task, folds, seed=fit_seed, n_jobs=n_jobs)
-        except (FitError, InputError):
-            return np.zeros(len(task.losses))
     group = np.random.default_rng(group_seed).permutation(int(clusters.max()) + 1) % _GROUPS
-    without = [fold.without(group[clusters] == deleted) for deleted in range(_GROUPS) for fold in folds]
     try:
+        if len(kept) < len(clusters):
+            # Of very many records a part is fitted, with own models of the same size for comparison.
+            is_kept = np.zeros(len(clusters), dtype=bool)
+            is_kept[kept] = True
+            folds = [Fold(f.index, f.train[is_kept[f.train]], f.validation[is_kept[f.validation]]) for f in folds]
+            own = fold_losses(task, folds, seed=fit_seed, n_jobs=n_jobs)
+        without = [fold.without(group[clusters] == deleted) for deleted in range(_GROUPS) for fold in folds]
         again = fold_losses(task, without, seed=fit_seed, n_jobs=n_jobs)
     except (FitError, InputError):
-        return np.zeros(len(task.losses))
-    shares = [
-        _share(clusters, group, folds, _by_row(task, folds, of_metric), _groups(task, folds, refitted))
-        for of_metric, refitted in zip(own, again, strict=True)
-    ]
-    return np.array(shares)
+        return np.zeros(len(task.metrics))
+
+    def by_row(per_fold: Sequence[Mapping[str, Array]]) -> Array:
+        """Mean loss of every record over the folds that score it; NaN where none does."""
+        total, count = np.zeros(task.n_records), np.zeros(task.n_records)
+        for fold, losses in zip(folds, per_fold, strict=True):
+            if len(losses["own"]):
+                total[fold.validation] += losses["own"]
+                count[fold.validation] += 1
+        return np.asarray(np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0))
+
+    starts = range(0, len(without), len(folds))
+    return np.array(
+        [
+            _share(clusters, group, folds, by_row(as_it_is), [by_row(left[i : i + len(folds)]) for i in starts])
+            for as_it_is, left in zip(own, again, strict=True)
+        ]
+    )
 
 
-def _by_row(task: Task, folds: Sequence[Fold], by_fold: Sequence[Mapping[str, Array]]) -> Array:
-    """Mean loss of every record over the folds that score it; NaN where none does."""
-    total, count = np.zeros(task.n_records), np.zeros(task.n_records)
-    for fold, losses in zip(folds, by_fold, strict=True):
-        if len(losses["own"]):
-            total[fold.validation] += losses["own"]
-            count[fold.validation] += 1
-    mean: Array = np.divide(total, count, out=np.full(task.n_records, np.nan), where=count > 0)
-    return mean
-
-
-def _groups(task: Task, folds: Sequence[Fold], by_fold: Sequence[Mapping[str, Any]]) -> Array:
-    """The same without each group."""
-    per_group = [by_fold[start : start + len(folds)] for start in range(0, len(by_fold), len(folds))]
-    return np.stack([_by_row(task, folds, of_group) for of_group in per_group])
-
-
-def _share(
-    clusters: NDArray[np.int64], group: NDArray[np.int64], folds: Sequence[Fold], losses: Array, without: Array
-) -> float:
+def _share(clusters: Rows, group: Rows, folds: Sequence[Fold], losses: Array, without: Sequence[Array]) -> float:
     """φ from the loss of every record, as it is and without each group."""
     known = np.isfinite(losses) & np.isfinite(without).all(axis=0)
-    scored, count = renumbered(clusters[known])
+    scored, codes = renumbered(clusters[known])
     K, G = len(scored), len(without)
     if K < 2:
         return 0.0
     n = int(known.sum())
-    v = np.bincount(count, losses[known] - losses[known].mean(), K) / n
+    v = np.bincount(codes, losses[known] - losses[known].mean(), K) / n
     evaluation = K / (K - 1) * float((v**2).sum())
-    moved = np.stack([np.bincount(count, own[known] - losses[known], K) / n for own in without])
+    if evaluation <= 0:
+        return 0.0
+    moved = np.stack([np.bincount(codes, left[known] - losses[known], K) / n for left in without])
     moved -= moved.mean(axis=0)
     tau = -(1 - 1 / G) * moved.sum(axis=1)
     spread = moved - moved.mean(axis=1, keepdims=True)
@@ -303,8 +287,6 @@ def _share(
         trains[clusters[fold.train]] = True
     V = np.bincount(group[scored], np.where(trains[scored], v, 0.0), G)
     terms = G / (G - 1) * (tau**2 - noise + 2 * V * tau)
-    if evaluation <= 0:
-        return 0.0
     return _mean_within_range(float(terms.sum()) / evaluation, math.sqrt(G) * float(terms.std(ddof=1)) / evaluation)
 
 

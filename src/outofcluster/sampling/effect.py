@@ -1,9 +1,9 @@
-r"""The fits behind the test for a cluster effect: pairs of models that know different clusters.
+r"""The fits behind the tests for a cluster effect: pairs of models that know different clusters, or disjoint folds.
 
-A *drawing* puts the held-out clusters in two arms of about as many records, at random, and cuts every cluster in two
-halves, at random. Model 1 trains on the first halves of arm 1, model 2 on those of arm 2, on equally many records, and
-both on the clusters that no fold holds out. Both score the second halves of all clusters. With
-:math:`u_v = ℓ_2(v) - ℓ_1(v)` the difference of the losses of record v, the effect is
+**Pairs of models.** A *drawing* puts the held-out clusters in two arms of about as many records, at random, and cuts
+every cluster in two halves, at random. Model 1 trains on the first halves of arm 1, model 2 on those of arm 2, on
+equally many records, and both on the clusters that no fold holds out. Both score the second halves of all clusters.
+With :math:`u_v = ℓ_2(v) - ℓ_1(v)` the difference of the losses of record v, the effect is
 
 .. math:: Δ = \tfrac12\Bigl(\operatorname*{mean}_{v \in \text{arm } 1} u_v - \operatorname*{mean}_{v \in \text{arm } 2}
           u_v\Bigr) ,
@@ -32,13 +32,10 @@ place of ℓ. Several metrics are scored from the same fits.
 
 *Large data.* At most 100,000 records are compared. Where there are more, clusters are drawn at random, or records where
 clusters are large; all of the above then holds for these.
-"
 
-The fits behind the paper's test for a cluster effect: models of T̂ and of V̂, each scored on its own fold.
-
-For a split T̂, V̂: m training folds of n' records from T̂ and m from V̂, each with a validation fold of its own of n_V
-records from V̂, all disjoint (the paper's Section 4). The test of their losses is described in
-:mod:`outofcluster.auditing.effect_test`.
+**Disjoint folds**, the paper's test: models of T̂ and of V̂, each scored on its own fold. For a split T̂, V̂: m
+training folds of n' records from T̂ and m from V̂, each with a validation fold of its own of n_V records from V̂, all
+disjoint (the paper's Section 4). The test of their losses is described in :mod:`outofcluster.auditing.effect_test`.
 
 Decisions. *One record, one role:* over all splits of a cross-validation no record is used twice. The V̂s of a k-fold are
 disjoint, and what one of them leaves unused trains models for the other splits. So without a cluster effect, when
@@ -54,7 +51,6 @@ a single class is drawn again as a whole.
 smaller folds gain little over that, and n' should be as close as possible to the size that a model is really trained
 on. The splits with the largest V̂ are used, at most 25 of them. Their number, n' and n_V are those that make K m n_V n'
 largest: records scored, times records trained on. Where nothing fits, m is lowered, down to 2.
-"
 """
 
 from __future__ import annotations
@@ -69,49 +65,60 @@ from numpy.typing import NDArray
 from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import in_increasing_order, order_of_codes, take_rows
-from outofcluster._base.threads import one_thread
-from outofcluster.metrics.base import NotDefinedError, shared_predictions
-from outofcluster.metrics.predictions import Predictions
+from outofcluster.metrics.base import NotDefinedError
 from outofcluster.problem.folds import Fold, some_records
 from outofcluster.problem.problem import Task
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
-from outofcluster.sampling.backends import all_calls
 from outofcluster.sampling.baselines import losses_by_units
-from outofcluster.sampling.fitting import fit_clone, lost_workers, returns_failures, succeeded
+from outofcluster.sampling.fitting import MAX_DRAWS, fit_clone, predict, run_calls
 
 Rows = NDArray[np.int64]
+Folds = tuple[Fold, ...]
 
+# Pairs of models.
 _DRAWINGS = 30
-"""Pairs of models."""
+# Effective number of held-out clusters from which on clusters are the units.
 _FEW = 10.0
-"""Effective number of held-out clusters from which on clusters are the units."""
+# Records that each arm, or each fold, must train on and have scored.
 _LEAST = 5
-"""Records that each arm must train on, and have scored."""
-_MAX_DRAWS = 100
+# Records that are compared, drawn at random where there are more (`some_records`): the effect of a cluster on its own
+# records does not become clearer by models that take ten times as long.
 _MOST_RECORDS = 100_000
-"""Records that are compared, drawn at random where there are more (`some_records`): the effect of a cluster on its own
-records does not become clearer by models that take ten times as long."""
+# Random arms of which the most balanced ones are taken.
 _BALANCED_OF = 10
-"""Random arms of which the most balanced ones are taken."""
+# Degrees of freedom that disjoint folds should have, and splits that they use at most.
+_DEGREES, _MOST_SPLITS = 10, 25
+# Shares of the records for which sizes are tried in turn, since splits may compete for the same records.
+_SHARES = (1.0, 0.97, 0.94, 0.9, 0.8, 0.7, 0.6, 0.5, 0.35, 0.25)
+_FITTING = "the models of the test for a cluster effect were fitted"
+
+
+def _labels(task: Task) -> Rows | None:
+    """The class of every record as a number, where there is one class per record."""
+    target = np.asarray(task.y)
+    if not task.classifier or (target.ndim > 1 and target.shape[1] > 1):
+        return None
+    return np.unique(target, return_inverse=True)[1].ravel()
 
 
 def sample_effect(
-    task: Task, folds: tuple[Fold, ...], *, seed: np.random.SeedSequence, n_jobs: int | None = None
+    task: Task, folds: Folds, *, seed: np.random.SeedSequence, n_jobs: int | None = None
 ) -> list[EffectLosses | str]:
-    """Draw arms and halves, fit the models and score them."""
+    """Draw arms and halves, fit the models and score them; the effect by every metric, or why there is none."""
     assert task.clusters is not None
     drawing_seed, *seeds = seed.spawn(1 + _DRAWINGS)
     rng = np.random.default_rng(drawing_seed)
-    design = _Design.of(task.clusters, folds, rng)
-    target, labels = np.asarray(task.y), None
-    if task.classifier and (target.ndim == 1 or target.shape[1] == 1):
-        labels = np.unique(target, return_inverse=True)[1].ravel()
+    design, labels = _Design.of(task.clusters, folds, rng), _labels(task)
     drawings = [_draw_usable(task, design, labels, rng) for _ in range(_DRAWINGS)]
-    with lost_workers("the models of the test for a cluster effect were fitted"):
-        calls = ((drawing, design.units, child) for drawing, child in zip(drawings, seeds, strict=True))
-        scored = all_calls(_fit_and_score, task, calls, n_jobs=n_jobs)
-    scored = succeeded(scored, [f"drawing {i} of the test for a cluster effect" for i in range(_DRAWINGS)])
-    return [_effect(design, drawings, [own[place] for own in scored]) for place in range(len(task.losses))]
+    scored = run_calls(
+        _score_drawing,
+        task,
+        [(drawing, design.units, child) for drawing, child in zip(drawings, seeds, strict=True)],
+        [f"drawing {i} of the test for a cluster effect" for i in range(_DRAWINGS)],
+        doing=_FITTING,
+        n_jobs=n_jobs,
+    )
+    return [_effect(design, drawings, list(of_metric)) for of_metric in zip(*scored, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +150,7 @@ class _Design:
     units: str
 
     @classmethod
-    def of(cls, clusters: Rows, folds: tuple[Fold, ...], rng: np.random.Generator) -> _Design:
+    def of(cls, clusters: Rows, folds: Folds, rng: np.random.Generator) -> _Design:
         """The design that the folds allow."""
         used, is_scored = np.zeros(len(clusters), dtype=bool), np.zeros(int(clusters.max()) + 1, dtype=bool)
         for fold in folds:
@@ -161,7 +168,6 @@ class _Design:
                 f"got {len(held_out)}."
             )
         common = rows[~is_scored[clusters[rows]]] if len(others) == 0 else rows[:0]
-        design = cls(clusters, rows, sizes, held_out, others, common, "records" if few else "clusters")
         arms = [held_out, others] if len(others) else [held_out]
         least = min(int(sizes[arm].sum()) for arm in arms) // (2 if len(others) else 4)
         if least < _LEAST:
@@ -169,7 +175,7 @@ class _Design:
                 f"cv must leave each model of the test for a cluster effect at least {_LEAST} records of held-out "
                 f"clusters with two records or more, got {least}; more records are needed."
             )
-        return design
+        return cls(clusters, rows, sizes, held_out, others, common, "records" if few else "clusters")
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,18 +206,18 @@ class _Scored:
 def _draw_usable(task: Task, design: _Design, labels: Rows | None, rng: np.random.Generator) -> _Drawing:
     """A drawing whose models see two classes, and whose scored records define every metric, if there is one."""
     usable = None
-    for _ in range(_MAX_DRAWS):
+    for _ in range(MAX_DRAWS):
         drawing = _draw(design, rng)
-        enough = min(int(drawing.first.sum()), int((~drawing.first).sum())) >= 2
+        enough = 2 <= drawing.first.sum() <= len(drawing.first) - 2
         mixed = labels is None or all(np.ptp(labels[rows]) > 0 for rows in drawing.training)
         if enough and mixed:
             usable = drawing
-            if not any(metric.undefined(take_rows(task.y, drawing.scored)) for metric in task.losses):
+            if not any(metric.undefined(take_rows(task.y, drawing.scored)) for metric in task.metrics):
                 return drawing
     if usable is None:
         raise InputError(
             "y must hold two classes in random halves of the held-out clusters for the test for a cluster effect, "
-            f"got none in {_MAX_DRAWS} draws."
+            f"got none in {MAX_DRAWS} draws."
         )
     return usable
 
@@ -222,18 +228,18 @@ def _draw(design: _Design, rng: np.random.Generator) -> _Drawing:
     trains = (sizes + rng.integers(0, 2, len(sizes))) // 2
     shuffled = rng.permutation(design.rows)
     shuffled = shuffled[order_of_codes(clusters[shuffled])]
-    place = np.arange(len(shuffled)) - (np.cumsum(sizes) - sizes)[clusters[shuffled]]
-    in_training = place < trains[clusters[shuffled]]
+    position = np.arange(len(shuffled)) - (np.cumsum(sizes) - sizes)[clusters[shuffled]]
+    in_training = position < trains[clusters[shuffled]]
     arm = np.zeros(len(sizes), dtype=np.int64)
     if len(design.others):
         arm[design.held_out], arm[design.others] = 1, 2
     else:
         arm[design.held_out] = _balanced(trains[design.held_out], rng)
-    own = arm[clusters[shuffled]]
-    sides = [rng.permutation(shuffled[in_training & (own == side)]) for side in (1, 2)]
+    arms = arm[clusters[shuffled]]
+    sides = [rng.permutation(shuffled[in_training & (arms == side)]) for side in (1, 2)]
     count = min(map(len, sides))
     first, second = (np.concatenate([side[:count], design.common]) for side in sides)
-    scored = in_increasing_order(shuffled[~in_training & (own > 0)])
+    scored = in_increasing_order(shuffled[~in_training & (arms > 0)])
     return _Drawing((first, second), scored, arm[clusters[scored]] == 1)
 
 
@@ -247,38 +253,34 @@ def _balanced(counts: Rows, rng: np.random.Generator) -> Rows:
     return arm
 
 
-@returns_failures
-@one_thread()
-def _fit_and_score(task: Task, drawing: _Drawing, units: str, seed: np.random.SeedSequence) -> list[_Scored | str]:
+def _score_drawing(task: Task, drawing: _Drawing, units: str, seed: np.random.SeedSequence) -> list[_Scored | str]:
     """The losses of the scored records by the two models compared, for every metric; or why a metric has none."""
-    X, y = take_rows(task.X, drawing.scored), take_rows(task.y, drawing.scored)
-    predictions = list[Predictions]()
-    for rows, child in zip(drawing.training, seed.spawn(2), strict=True):
-        model = fit_clone(task.estimator, task.X, task.y, rows, task.params, np.random.default_rng(child))
-        predictions.append(shared_predictions(task.losses, model, X, y))
+    predictions = [
+        predict(task, fit_clone(task, rows, np.random.default_rng(child)), drawing.scored)
+        for rows, child in zip(drawing.training, seed.spawn(2), strict=True)
+    ]
+    arms = drawing.first, ~drawing.first
     by_metric = list[_Scored | str]()
-    for metric in task.losses:
-        problem = metric.undefined(y)
-        if problem:
-            by_metric.append(problem)
-            continue
+    for metric in task.metrics:
         try:
-            first, second = (losses_by_units(task, metric, own, drawing.scored, units)[units] for own in predictions)
+            if why := metric.undefined(predictions[0].target):
+                raise NotDefinedError(why)
+            losses = [losses_by_units(task, metric, each, drawing.scored, units)[units] for each in predictions]
         except NotDefinedError as error:
             by_metric.append(str(error))
-            continue
-        arms = drawing.first, ~drawing.first
-        by_metric.append(_Scored(second - first, [[float(own[arm].mean()) for arm in arms] for own in (first, second)]))
+        else:
+            means = [[float(by_model[arm].mean()) for arm in arms] for by_model in losses]
+            by_metric.append(_Scored(losses[1] - losses[0], means))
     return by_metric
 
 
 def _effect(design: _Design, drawings: list[_Drawing], scored: list[_Scored | str]) -> EffectLosses | str:
     """The effect by one metric with its standard error, from what all drawings say."""
     gains, knowing, other = np.zeros(len(design.clusters)), list[list[float]](), list[list[float]]()
-    for drawing, own in zip(drawings, scored, strict=True):
-        if isinstance(own, str):
-            return f"The metric is not defined for some halves of the held-out clusters: {own}"
-        first, u, means = drawing.first, own.gain, own.means
+    for drawing, losses in zip(drawings, scored, strict=True):
+        if isinstance(losses, str):
+            return f"The metric is not defined for some halves of the held-out clusters: {losses}"
+        first, u, means = drawing.first, losses.gain, losses.means
         knowing.append([means[0][0], means[1][1]])
         other.append([means[1][0], means[0][1]])
         middle = (u[first].mean() + u[~first].mean()) / 2
@@ -296,50 +298,36 @@ def _effect(design: _Design, drawings: list[_Drawing], scored: list[_Scored | st
         factor, df = 2.0, len(rows) / 2 - 1
     left = of_units - difference * counts / counts.sum()
     error = float(np.sqrt(factor * (left**2).sum()))
-    sizes = FoldSizes(
-        2,
-        2,
-        int(np.median([len(drawing.training[0]) for drawing in drawings])),
-        int(np.median([len(drawing.scored) for drawing in drawings])) // 2,
-    )
+    n_train = int(np.median([len(drawing.training[0]) for drawing in drawings]))
+    n_scored = int(np.median([len(drawing.scored) for drawing in drawings])) // 2
     numbers = np.array([difference, error, df, len(of_units)], dtype=float)
-    return EffectLosses(np.array(other), np.array(knowing), sizes, numbers, design.units)
-
-
-Folds = tuple[Fold, ...]
-
-_LEAST_of_disjoint_folds, _DEGREES, _MOST_SPLITS, _MAX_DRAWS_of_disjoint_folds = 5, 10, 25, 100
-
-_SHARES = (1.0, 0.97, 0.94, 0.9, 0.8, 0.7, 0.6, 0.5, 0.35, 0.25)
-"""Shares of the records for which sizes are tried in turn, since splits may compete for the same records."""
+    return EffectLosses(np.array(other), np.array(knowing), FoldSizes(2, 2, n_train, n_scored), numbers, design.units)
 
 
 def sample_disjoint_folds(
     task: Task, folds: Folds, *, seed: np.random.SeedSequence, n_jobs: int | None = None
 ) -> EffectLosses:
     """Draw the folds, fit the models and score them."""
-    target, labels = np.asarray(task.y), None
-    if task.classifier and (target.ndim == 1 or target.shape[1] == 1):
-        labels = np.unique(target, return_inverse=True)[1].ravel()
     rng = np.random.default_rng(seed.spawn(1)[0])
-    sizes, pairs = _draw_of_disjoint_folds(folds, len(target), labels, not task.loss.is_mean, rng)
-    with lost_workers("the models of the test for a cluster effect were fitted"):
-        calls = ((train, scored, child) for (train, scored), child in zip(pairs, seed.spawn(len(pairs)), strict=True))
-        losses = all_calls(_fit_and_score_of_disjoint_folds, task, calls, n_jobs=n_jobs)
-    losses = succeeded(losses, [f"training fold {i}" for i in range(len(pairs))])
+    sizes, pairs = _draw_folds(folds, task.n_records, _labels(task), not task.metrics[0].is_mean, rng)
+    losses = run_calls(
+        _score_pair,
+        task,
+        [(train, scored, child) for (train, scored), child in zip(pairs, seed.spawn(len(pairs)), strict=True)],
+        [f"training fold {i}" for i in range(len(pairs))],
+        doing=_FITTING,
+        n_jobs=n_jobs,
+    )
     by_side = np.array(losses, dtype=float).reshape(-1, 2, sizes.n_train_folds)
     return EffectLosses(by_side[:, 0], by_side[:, 1], sizes)
 
 
-@returns_failures
-@one_thread()
-def _fit_and_score_of_disjoint_folds(task: Task, train: Rows, scored: Rows, seed: np.random.SeedSequence) -> float:
-    model = fit_clone(task.estimator, task.X, task.y, train, task.params, np.random.default_rng(seed))
-    X, y = take_rows(task.X, scored), take_rows(task.y, scored)
-    return task.loss.value(shared_predictions([task.loss], model, X, y))
+def _score_pair(task: Task, train: Rows, scored: Rows, seed: np.random.SeedSequence) -> float:
+    """The loss of a model of one fold on another one."""
+    return task.metrics[0].value(predict(task, fit_clone(task, train, np.random.default_rng(seed)), scored))
 
 
-def _draw_of_disjoint_folds(
+def _draw_folds(
     folds: Folds, n: int, labels: Rows | None, both: bool, rng: np.random.Generator
 ) -> tuple[FoldSizes, list[tuple[Rows, Rows]]]:
     """Sizes, and the rows of every training fold with those of its validation fold: by split, those from T̂ first."""
@@ -350,7 +338,7 @@ def _draw_of_disjoint_folds(
     folds = tuple(sorted(folds, key=lambda fold: -len(fold.validation)))[:_MOST_SPLITS]
     for lowered, share in product(range(_DEGREES // 2), _SHARES):
         k, sizes = _plan(folds, n, labels, both, lowered, share)
-        for _ in range(_MAX_DRAWS_of_disjoint_folds if k else 0):
+        for _ in range(MAX_DRAWS if k else 0):
             pairs = _deal(folds[:k], n, sizes, rng)
             if pairs is None:
                 break
@@ -359,10 +347,10 @@ def _draw_of_disjoint_folds(
             if labels is None or all(np.ptp(labels[rows]) > 0 for rows in mixed):
                 return sizes, pairs
     least = min(_least((fold,), 2, labels) for fold in folds)
-    needed = FoldSizes(2, 2, least, least if both else _LEAST_of_disjoint_folds)
+    smallest = FoldSizes(2, 2, least, least if both else _LEAST)
     raise InputError(
-        f"cv must leave at least {needed.from_validation} validation and {needed.from_train} training records per "
-        f"split (training folds of {needed.n_train} records, validation folds of {needed.n_scored}), got at most "
+        f"cv must leave at least {smallest.from_validation} validation and {smallest.from_train} training records per "
+        f"split (training folds of {smallest.n_train} records, validation folds of {smallest.n_scored}), got at most "
         f"{len(folds[0].validation)} and {max(len(fold.train) for fold in folds)}; use fewer folds or more records."
     )
 
@@ -380,7 +368,7 @@ def _plan(folds: Folds, n: int, labels: Rows | None, both: bool, lowered: int, s
         n_train = np.unique(np.geomspace(least, most, 300).astype(int))
         of_validation, of_all = int(share * len(last.validation)) // m, int(share * used.sum()) // (2 * k * m)
         scored = np.minimum((of_validation - n_train) // 2, of_all - n_train)
-        merit = np.where(scored >= (least if both else _LEAST_of_disjoint_folds), k * m * scored * n_train, 0)
+        merit = np.where(scored >= (least if both else _LEAST), k * m * scored * n_train, 0)
         i = int(merit.argmax())
         if merit[i] >= best:
             best, plan = int(merit[i]), (k, FoldSizes(m, m, int(n_train[i]), int(scored[i])))
@@ -389,7 +377,7 @@ def _plan(folds: Folds, n: int, labels: Rows | None, both: bool, lowered: int, s
 
 def _least(folds: Folds, m: int, labels: Rows | None) -> int:
     """Size of the smallest training folds with which every second draw or so has two classes in all of them."""
-    n_train = _LEAST_of_disjoint_folds
+    n_train = _LEAST
     if labels is not None:
         sides = [labels[rows] for fold in folds for rows in (fold.train, fold.validation)]
         shares = [np.bincount(side) / len(side) for side in sides]
@@ -405,11 +393,11 @@ def _deal(folds: Folds, n: int, sizes: FoldSizes, rng: np.random.Generator) -> l
     for i, fold in enumerate(folds):
         seen[fold.validation] += 1
         home[fold.validation[rng.random(len(fold.validation)) * seen[fold.validation] < 1]] = i
-    own = [rng.permutation(np.flatnonzero(home == i))[: sizes.from_validation] for i in range(len(folds))]
-    if min(map(len, own)) < sizes.from_validation:
+    held_out = [rng.permutation(np.flatnonzero(home == i))[: sizes.from_validation] for i in range(len(folds))]
+    if min(map(len, held_out)) < sizes.from_validation:
         return None
     free = np.ones(n, dtype=bool)
-    free[np.concatenate(own)] = False
+    free[np.concatenate(held_out)] = False
     # Training records are dealt in four rounds, each to the split with the fewest free records first, so that none is
     # left with nothing and each gets a sample of all its T̂.
     taken: list[Rows] = [np.zeros(0, dtype=np.int64) for _ in folds]
@@ -421,7 +409,7 @@ def _deal(folds: Folds, n: int, sizes: FoldSizes, rng: np.random.Generator) -> l
             taken[i] = np.concatenate([taken[i], rng.permutation(pool)[:share]])
             free[taken[i]] = False
     pairs: list[tuple[Rows, Rows]] = []
-    for from_train, from_validation in zip(taken, own, strict=True):
+    for from_train, from_validation in zip(taken, held_out, strict=True):
         inner, scored = np.split(from_validation, [sizes.n_validation_folds * sizes.n_train])
         training = np.concatenate([rng.permutation(from_train), inner]).reshape(-1, sizes.n_train)
         pairs.extend(zip(training, scored.reshape(-1, sizes.n_scored), strict=True))

@@ -9,38 +9,44 @@ the whole run: this is what checkpoints store, and what is left after an error.
 
 from __future__ import annotations
 
+import platform
 import time
 from collections import deque
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import FitError, described
 from outofcluster.sampling.backends import count_workers, in_order
 from outofcluster.sampling.fitting import (
-    MAX_DRAWS,
     Block,
     BlockLosses,
     Failure,
     Workload,
     add_sums,
+    is_nothing,
     lost_workers,
-    nothing,
     run_timed,
 )
 from outofcluster.sampling.levels import Plan
 from outofcluster.sampling.progress import Progress
-from outofcluster.sampling.samples import TRAIN_SUMS, VALIDATION_SUMS, LossSamples, UnitSums
+from outofcluster.sampling.samples import LossSamples, UnitSums
 from outofcluster.sampling.store import Batch, Checkpoint
 
 _BATCH_SECONDS = 0.25
 _FLUSH_SECONDS = 1.0
+# Replicates in a block. They fix the bits of the jackknife's sums, so they must not depend on the machine.
 _COMPILED_BLOCK, _FITTED_BLOCK = 64, 4
-"""Replicates in a block. They fix the bits of the jackknife's sums, so they must not depend on the machine."""
+
+Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -51,86 +57,50 @@ class Identity:
     ----------
     problem : dict
         What is sampled.
-    names : tuple of str
-        Name of every metric, in the order of the workload's; the losses of each are samples of their own.
-    units : dict
+    unit_numbers : dict
         For every kind of units that sums are kept for, the numbers of T̂'s and of V̂'s units.
     seed : int
         Entropy of the run.
-    versions : dict
-        Versions of the packages that it is made with.
     """
 
     problem: dict[str, Any]
-    names: tuple[str, ...]
-    units: dict[str, tuple[Any, Any]]
+    unit_numbers: dict[str, tuple[Rows, Rows]]
     seed: int
-    versions: dict[str, str]
+
+
+@cache
+def package_versions() -> dict[str, str]:
+    """Versions of Python and of the packages that decide the bits of a result."""
+    names = ("outofcluster", "numpy", "scipy", "scikit-learn", *(("numba",) if find_spec("numba") else ()))
+    return {"python": platform.python_version()} | {name: version(name) for name in names}
 
 
 @dataclass(frozen=True)
-class _State:
-    """How far a level is: the parts of its losses, replicates, redraws, and sums over them."""
+class _Level:
+    """What has come in at one level: losses in parts, one row per metric in each, redraws, and sums over all of it."""
 
-    parts: int
-    done: int
+    parts: tuple[Array, ...]
     redraws: int
     train_sums: tuple[Array, ...]
     validation_sums: tuple[Array, ...]
 
-
-class _Level:
-    """What has come in at one level, and how much of it a checkpoint holds."""
-
-    def __init__(self, train_sums: tuple[Array, ...], validation_sums: tuple[Array, ...]) -> None:
-        self.losses: list[Array] = []
-        self.state = self.stored = _State(0, 0, 0, train_sums, validation_sums)
-
     @property
-    def done(self) -> int:
+    def count(self) -> int:
         """Number of replicates."""
-        return self.state.done
-
-    def add(self, result: BlockLosses) -> None:
-        """Take a finished block."""
-        train_sums = add_sums(self.state.train_sums, result.train_sums)
-        validation_sums = add_sums(self.state.validation_sums, result.validation_sums)
-        self._advance(result.losses, result.redraws, train_sums, validation_sums)
-
-    def restore(self, batch: Batch) -> None:
-        """Take a batch that a checkpoint holds; its sums are those up to and including it."""
-        self._advance(batch.losses, batch.redraws, batch.train_sums, batch.validation_sums)
-        self.stored = self.state
-
-    def batch(self, level: int) -> Batch:
-        """What a checkpoint does not hold yet."""
-        last, state = self.stored, self.state
-        losses = np.concatenate(self.losses[last.parts : state.parts], axis=1)
-        return Batch(level, last.done, losses, state.redraws - last.redraws, state.train_sums, state.validation_sums)
-
-    def _advance(
-        self, losses: Array, redraws: int, train_sums: tuple[Array, ...], validation_sums: tuple[Array, ...]
-    ) -> None:
-        self.losses.append(losses)
-        # One assignment: a run that is stopped in between must not keep sums without their losses.
-        self.state = _State(
-            self.state.parts + 1,
-            self.state.done + losses.shape[1],
-            self.state.redraws + redraws,
-            train_sums,
-            validation_sums,
-        )
+        return sum(part.shape[1] for part in self.parts)
 
 
 class _Store:
-    """The levels in memory and, where there is a checkpoint, on disk: batches of one level, about one per second."""
+    """The levels in memory and, where there is a checkpoint, on disk: batches of one level, about one per second.
+
+    A level is replaced as a whole: a run that is stopped in between must not keep sums without their losses.
+    """
 
     def __init__(self, workload: Workload, n_levels: int, checkpoint: Checkpoint | None) -> None:
-        self._metrics = len(workload.losses)
-        train = tuple(nothing(units, TRAIN_SUMS) for units in workload.train_units) * self._metrics
-        validation = tuple(np.zeros((units.count, VALIDATION_SUMS)) for units in workload.validation_units)
-        validation *= self._metrics
-        self.levels = [_Level(train, validation) for _ in range(n_levels)]
+        self._no_losses = np.zeros((len(workload.task.metrics), 0))
+        self.levels = [_Level((), 0, *workload.no_sums())] * n_levels
+        # What the checkpoint holds of each level.
+        self._stored = list(self.levels)
         self._checkpoint = checkpoint
         self._level = 0
         self._flushed = time.monotonic()
@@ -140,54 +110,56 @@ class _Store:
         done = 0
         while self._checkpoint is not None and done < len(blocks):
             batch = self._checkpoint.following()
-            count = 0 if batch is None else self._blocks_in(batch, blocks, done)
+            count = 0 if batch is None else _blocks_in(batch, blocks[done:])
             if batch is None or count == 0:
                 break
             self._checkpoint.take()
-            self.levels[batch.level].restore(batch)
+            level = self.levels[batch.level]
+            # The sums of a batch are those up to and including it.
+            self.levels[batch.level] = self._stored[batch.level] = _Level(
+                (*level.parts, batch.losses), level.redraws + batch.redraws, batch.train_sums, batch.validation_sums
+            )
             done += count
         return blocks[done:]
 
-    def _blocks_in(self, batch: Batch, blocks: list[Block], start: int) -> int:
-        """The number of blocks that a batch consists of; 0 if it is not what the run comes to next."""
-        level, first = blocks[start].level, blocks[start].first
-        if (batch.level, batch.first) != (level, first) or batch.losses.ndim != 2:
-            return 0
-        state, replicates = self.levels[level].state, batch.losses.shape[1]
-        shapes = [[array.shape for array in (*one.train_sums, *one.validation_sums)] for one in (batch, state)]
-        sides = len(batch.train_sums), len(batch.validation_sums)
-        if shapes[0] != shapes[1] or sides != (len(state.train_sums), len(state.validation_sums)):
-            return 0
-        if batch.losses.shape[0] != self._metrics or not 0 <= batch.redraws <= MAX_DRAWS * replicates:
-            return 0
-        place, end = start, first
-        while place < len(blocks) and blocks[place].level == level and end < first + replicates:
-            end += blocks[place].count
-            place += 1
-        return place - start if end == first + replicates else 0
-
-    def add(self, level: int, result: BlockLosses) -> None:
-        if level != self._level:
+    def add(self, index: int, result: BlockLosses) -> None:
+        """Take a finished block of a level."""
+        if index != self._level:
             self.flush()
-        self._level = level
-        self.levels[level].add(result)
+        self._level, level = index, self.levels[index]
+        self.levels[index] = _Level(
+            (*level.parts, result.losses),
+            level.redraws + result.redraws,
+            add_sums(level.train_sums, result.train_sums),
+            add_sums(level.validation_sums, result.validation_sums),
+        )
         if time.monotonic() - self._flushed > _FLUSH_SECONDS:
             self.flush()
 
-    def losses(self, counts: Any) -> list[Array]:
-        """The first losses of each level by the first metric, as many of them as ``counts`` says."""
-        return [self.of_level(level)[0, :count] for level, count in zip(self.levels, counts, strict=True)]
-
-    def of_level(self, level: _Level) -> Array:
-        """All losses of a level, one row per metric."""
-        return np.concatenate([np.zeros((self._metrics, 0)), *level.losses[: level.state.parts]], axis=1)
-
     def flush(self) -> None:
-        level = self.levels[self._level]
-        if self._checkpoint is not None and level.stored is not level.state:
-            self._checkpoint.add(level.batch(self._level))
-            level.stored = level.state
+        """Write what the checkpoint does not hold yet."""
+        level, stored = self.levels[self._level], self._stored[self._level]
+        if self._checkpoint is not None and level is not stored:
+            losses = np.concatenate(level.parts[len(stored.parts) :], axis=1)
+            redraws = level.redraws - stored.redraws
+            self._checkpoint.add(
+                Batch(self._level, stored.count, losses, redraws, level.train_sums, level.validation_sums)
+            )
+            self._stored[self._level] = level
         self._flushed = time.monotonic()
+
+    def losses(self, index: int) -> Array:
+        """All losses of a level, one row per metric."""
+        return np.concatenate([self._no_losses, *self.levels[index].parts], axis=1)
+
+
+def _blocks_in(batch: Batch, blocks: list[Block]) -> int:
+    """The number of blocks that a batch consists of; 0 if it is not what the run comes to next."""
+    if (batch.level, batch.first) != (blocks[0].level, blocks[0].first):
+        return 0
+    ends = [block.first + block.count for block in blocks if block.level == batch.level]
+    end = batch.first + batch.losses.shape[1]
+    return ends.index(end) + 1 if end in ends else 0
 
 
 def run_plan(
@@ -201,51 +173,24 @@ def run_plan(
 ) -> tuple[LossSamples, ...]:
     """Samples of every metric, once the plan is fulfilled; if an estimator fails, FitError with the first's so far."""
     store = _Store(workload, len(plan.injected), checkpoint)
-
-    def samples() -> tuple[LossSamples, ...]:
-        sampled = [i for i, level in enumerate(store.levels) if level.done]
-        weighting = workload.resampler.weighting(plan.injected[sampled])
-        losses = [store.of_level(store.levels[i]) for i in sampled]
-        kinds = len(identity.units)
-
-        def of_metric(metric: int) -> LossSamples:
-            own = LossSamples(
-                injected=plan.injected[sampled],
-                losses=tuple(level[metric] for level in losses),
-                redraws=np.array([store.levels[i].state.redraws for i in sampled]),
-                size=workload.resampler.size,
-                sums={
-                    kind: UnitSums(
-                        *identity.units[kind],
-                        workload.train_units[k].sizes,
-                        workload.validation_units[k].sizes,
-                        _stacked([store.levels[i].state.train_sums[metric * kinds + k] for i in sampled]),
-                        _stacked([store.levels[i].state.validation_sums[metric * kinds + k] for i in sampled]),
-                    )
-                    for k, kind in enumerate(identity.units)
-                },
-                effective=weighting.effective,
-                kept=weighting.kept,
-                strata=weighting.strata,
-                problem=identity.problem | {"loss": identity.names[metric]},
-                seeds=(identity.seed,),
-                versions=identity.versions,
-            )
-            return own.shifted(workload.losses[metric].shift)
-
-        return tuple(of_metric(metric) for metric in range(len(workload.losses)))
-
     target = np.zeros(len(plan.injected), dtype=np.int64)
+
+    def first_samples() -> LossSamples:
+        return _samples(workload, plan, identity, store)[0]
+
     try:
         if checkpoint is not None:
             checkpoint.open()
-        while (following := plan.following(target, store.losses(target))) is not None:
+        while True:
+            sampled = [store.losses(index)[0, :count] for index, count in enumerate(target)]
+            following = plan.following(target, sampled)
+            if following is None:
+                break
             blocks = store.restore(_blocks(workload, plan.injected, target, following))
             # What a checkpoint held does not count for the rate of the progress bar.
-            done = int(following.sum() - target.sum()) - sum(block.count for block in blocks)
-            progress.found(done)
+            progress.skip(int(following.sum() - target.sum()) - sum(block.count for block in blocks))
             with (
-                lost_workers("models were fitted to resamples", lambda: samples()[0]),
+                lost_workers("models were fitted to resamples", first_samples),
                 closing(_results(workload, blocks, n_jobs)) as results,
             ):
                 for block, result in results:
@@ -253,7 +198,7 @@ def run_plan(
                         raise FitError(
                             f"The estimator failed at level {block.level} (injected fraction {block.injected:g}), "
                             f"replicate {result.replicate}: {described(result.error)}",
-                            samples()[0],
+                            first_samples(),
                         ) from result.error
                     store.add(block.level, result)
                     progress.add(block.count)
@@ -264,12 +209,49 @@ def run_plan(
         store.flush()
         if checkpoint is not None:
             checkpoint.close()
-    return samples()
+    return _samples(workload, plan, identity, store)
+
+
+def _samples(workload: Workload, plan: Plan, identity: Identity, store: _Store) -> tuple[LossSamples, ...]:
+    """Samples of every metric, of the levels that have replicates."""
+    sampled = [index for index, level in enumerate(store.levels) if level.parts]
+    levels, losses = [store.levels[index] for index in sampled], [store.losses(index) for index in sampled]
+    weighting = workload.resampler.weighting(plan.injected[sampled])
+    kinds = len(identity.unit_numbers)
+
+    def unit_sums(metric: int) -> dict[str, UnitSums]:
+        return {
+            kind: UnitSums(
+                *numbers,
+                workload.train_units[k].sizes,
+                workload.validation_units[k].sizes,
+                _stacked([level.train_sums[metric * kinds + k] for level in levels]),
+                _stacked([level.validation_sums[metric * kinds + k] for level in levels]),
+            )
+            for k, (kind, numbers) in enumerate(identity.unit_numbers.items())
+        }
+
+    return tuple(
+        LossSamples(
+            injected=plan.injected[sampled],
+            losses=tuple(level[index] for level in losses),
+            redraws=np.array([level.redraws for level in levels]),
+            size=workload.resampler.size,
+            sums=unit_sums(index),
+            effective=weighting.effective,
+            kept=weighting.kept,
+            strata=weighting.strata,
+            problem=identity.problem | {"loss": metric.name},
+            seeds=(identity.seed,),
+            versions=package_versions(),
+        ).shifted(metric.shift)
+        for index, metric in enumerate(workload.task.metrics)
+    )
 
 
 def _stacked(by_level: list[Array]) -> Array:
     """The sums of all levels that were sampled; those that are 0 everywhere take no memory."""
-    if by_level and all(sums.strides == (0, 0) for sums in by_level):
+    if by_level and all(is_nothing(sums) for sums in by_level):
         return np.broadcast_to(np.zeros(1), (len(by_level), *by_level[0].shape))
     return np.array(by_level)
 
@@ -300,11 +282,11 @@ def _results(
 
     def batches() -> Iterator[list[Block]]:
         """As many blocks as take a quarter of a second, fewer towards the end, and one by one until that is known."""
-        place = 0
-        while place < len(rest):
-            length = min(round(_BATCH_SECONDS / pace), (len(rest) - place) // (2 * workers)) if pace else 1
-            sent.append(rest[place : place + max(length, 1)])
-            place += len(sent[-1])
+        start = 0
+        while start < len(rest):
+            length = min(round(_BATCH_SECONDS / pace), (len(rest) - start) // (2 * workers)) if pace else 1
+            sent.append(rest[start : start + max(length, 1)])
+            start += len(sent[-1])
             yield sent[-1]
 
     # Compiled kernels leave the interpreter free, so threads serve them best: nothing is copied.

@@ -53,7 +53,6 @@ from outofcluster._base.arguments import (
     Array,
     check_flag,
     check_integer,
-    check_number,
     check_share,
     check_vector,
     short,
@@ -77,42 +76,10 @@ _LEAST_SCORED = 5
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Levels of the injected fraction, and the number of fits at each.
-
-    Parameters
-    ----------
-    injected : array of shape (m,)
-        Levels a in [0, 1], increasing.
-    n_fits : array of int of shape (m,)
-        Fits at each level, at least 1.
-
-    Examples
-    --------
-    >>> from outofcluster.sampling.levels import Design
-    >>> design = Design([0.0, 0.5, 1.0], [30, 40, 30])
-    >>> design.budget
-    100
-    """
+    """Levels a of the injected fraction in [0, 1], increasing, and the number of fits at each."""
 
     injected: Array
     n_fits: Counts
-
-    def __post_init__(self) -> None:
-        levels = check_vector("injected", self.injected)
-        if levels.min() < 0 or levels.max() > 1 or not (np.diff(levels) > 0).all():
-            raise InputError(f"injected must hold increasing levels in [0, 1], got {short(levels.tolist())}.")
-        counts = check_vector("n_fits", self.n_fits)
-        if len(counts) != len(levels):
-            raise InputError(f"n_fits must have one number for each of the {len(levels)} levels, got {len(counts)}.")
-        if counts.min() < 1 or (counts != np.floor(counts)).any():
-            raise InputError(f"n_fits must hold whole numbers of at least 1, got {short(counts.tolist())}.")
-        object.__setattr__(self, "injected", levels)
-        object.__setattr__(self, "n_fits", np.asarray(self.n_fits).astype(np.int64))
-
-    @property
-    def budget(self) -> int:
-        """Number of fits at all levels together."""
-        return int(self.n_fits.sum())
 
 
 def largest_level(n_train: int, n_validation: int, replace: bool = True, keep: float = 0.2) -> float:
@@ -179,23 +146,6 @@ def allocate(weights: ArrayLike, budget: int, least: int = _LEAST_FITS) -> Count
     return parts
 
 
-def equidistant(n_levels: int, n_fits: int, largest: float = 1.0) -> Design:
-    """The paper's design: equidistant levels from 0 to the largest, with equally many fits.
-
-    Examples
-    --------
-    >>> from outofcluster.sampling.levels import equidistant
-    >>> design = equidistant(5, 102)
-    >>> design.injected
-    array([0.  , 0.25, 0.5 , 0.75, 1.  ])
-    >>> design.n_fits
-    array([21, 21, 20, 20, 20])
-    """
-    m = check_integer("n_levels", n_levels, least=2)
-    top = check_share("largest", largest, "(0, 1]")
-    return Design(np.linspace(0, top, m), allocate(np.ones(m), _check_budget(n_fits, m)))
-
-
 def extrapolation_design(
     degree: int,
     n_fits: int,
@@ -227,7 +177,7 @@ def extrapolation_design(
     angles = np.sort(np.concatenate([extrema, _gap_midpoints(extrema, checks)]))
     levels = top * (1 - np.cos(angles)) / 2
     is_check = ~np.isin(angles, extrema)
-    sigma = _check_noise(noise, len(levels))
+    sigma = np.ones(len(levels)) if noise is None else np.asarray(noise, dtype=float)
 
     nodes = levels[~is_check]
     share = np.full(len(levels), _CHECK_SHARE)
@@ -245,8 +195,8 @@ def predicted_variance(design: Design, degree: int, rate: float = 0.1, noise: Ar
     --------
     The best design needs a quarter of the fits of the equidistant one for the same error:
 
-    >>> from outofcluster.sampling.levels import equidistant, extrapolation_design, predicted_variance
-    >>> round(1000 * predicted_variance(equidistant(20, 1000), degree=2), 1)
+    >>> from outofcluster.sampling.levels import Design, extrapolation_design, predicted_variance
+    >>> round(1000 * predicted_variance(Design(np.linspace(0, 1, 20), np.full(20, 50)), degree=2), 1)
     16.8
     >>> round(1000 * predicted_variance(extrapolation_design(2, 1000, n_checks=0), degree=2), 1)
     4.0
@@ -255,7 +205,8 @@ def predicted_variance(design: Design, degree: int, rate: float = 0.1, noise: Ar
     m = len(design.injected)
     if s >= m:
         raise InputError(f"degree must be below the number of levels, {m}, got {s}.")
-    planned, sigma = check_share("rate", rate, "[0, 1)"), _check_noise(noise, m)
+    planned = check_share("rate", rate, "[0, 1)")
+    sigma = np.ones(m) if noise is None else np.asarray(noise, dtype=float)
     low, high = float(design.injected[0]), float(design.injected[-1])
     middle, half = (low + high) / 2, (high - low) / 2 or 1.0
     points = np.append(design.injected, -planned / (1 - planned))
@@ -275,17 +226,17 @@ def fits_for_standard_error(design: Design, variance_now: float, target: float) 
     --------
     Half the error takes four times the fits:
 
-    >>> from outofcluster.sampling.levels import equidistant, fits_for_standard_error
-    >>> fits_for_standard_error(equidistant(5, 100), variance_now=0.0004, target=0.01)
+    >>> from outofcluster.sampling.levels import Design, fits_for_standard_error
+    >>> fits_for_standard_error(Design(np.array([0.0, 1.0]), np.array([60, 40])), variance_now=0.0004, target=0.01)
     400
     """
-    variance = check_number("variance_now", variance_now, least=0)
-    wanted = check_number("target", target, least=0, strict=True)
-    ratio = math.sqrt(variance) / wanted
+    budget, ratio = int(design.n_fits.sum()), math.sqrt(variance_now) / target
     if ratio > 1e100:
-        raise InputError(f"target must be in reach of the standard error now, {math.sqrt(variance):g}, got {wanted:g}.")
+        raise InputError(
+            f"target must be in reach of the standard error now, {math.sqrt(variance_now):g}, got {target:g}."
+        )
     # The factor keeps rounding from asking for one fit more.
-    return max(design.budget, math.ceil(design.budget * ratio**2 * (1 - 1e-12)))
+    return max(budget, math.ceil(budget * ratio**2 * (1 - 1e-12)))
 
 
 def _gap_midpoints(angles: Array, count: int) -> Array:
@@ -314,18 +265,6 @@ def _check_budget(n_fits: int, m: int) -> int:
             f"n_fits must be at least {_LEAST_FITS * m}, {_LEAST_FITS} for each of {m} levels, got {budget}."
         )
     return budget
-
-
-def _check_noise(noise: ArrayLike | None, m: int) -> Array:
-    if noise is None:
-        return np.ones(m)
-    sigma = check_vector("noise", noise)
-    if len(sigma) != m:
-        raise InputError(f"noise must have one standard deviation for each of the {m} levels, got {len(sigma)}.")
-    if sigma.min() <= 0:
-        i = int(sigma.argmin())
-        raise InputError(f"noise must be positive, got noise[{i}] = {sigma[i]:g}.")
-    return sigma
 
 
 _LEVELS = np.array([0.0, 0.03, 0.1, 0.25, 0.6])

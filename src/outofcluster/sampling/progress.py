@@ -37,7 +37,7 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def found(self, count: int) -> None:
+    def skip(self, count: int) -> None:
         """Report fits that a checkpoint already holds: they do not count for the rate."""
         self.done += count
         if self._bar is not None and count:

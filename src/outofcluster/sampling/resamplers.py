@@ -49,9 +49,9 @@ from a piece of it that trains. It needs no leakage rate, and no cut is imitated
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,180 +67,20 @@ from outofcluster.evidence.sides import Sides, tell_sides_apart
 from outofcluster.evidence.suspects import LikelyPieces
 from outofcluster.problem.folds import Fold, renumbered
 from outofcluster.problem.problem import Task, digest
-from outofcluster.sampling.kernels import draw_records
+from outofcluster.sampling.kernels.kernel import draw_records
 from outofcluster.sampling.levels import allocate, extrapolation_design, largest_level
 
 Rows = NDArray[np.int64]
 
+# Members per size of clusters from which a sort for each size is faster than one sort of all.
 _MEMBERS_PER_SORT = 500
-"""Members per size of clusters from which a sort for each size is faster than one sort of all."""
+# Where whole pieces leak the curve is close to a line.
 _PIECE_LEVELS = 4
-"""Where whole pieces leak the curve is close to a line."""
-_LIST = 1 << 15
-_LIST_PER_RECORD = 8
-"""Length of the list that stands for weights: at least so many entries, and so many for each record."""
+# Length of the list that stands for weights: at least so many entries, and so many for each record.
+_LIST, _LIST_PER_RECORD = 1 << 15, 8
+# Effective records that must be left: a number, and a share of T̂.
 _LEAST_EFFECTIVE, _LEAST_SHARE = 10, 0.1
-"""Effective records that must be left: a number, and a share of T̂."""
 _LARGEST_MASS = 0.75
-
-
-@dataclass(frozen=True, eq=False)
-class RatioWeights:
-    """Weights of T̂'s records that remove a mass, for every part of V̂.
-
-    Attributes
-    ----------
-    train : array of shape (parts, records of T̂)
-        The density ratio at T̂'s records, taught without each part.
-    validation : array of shape (records of V̂,)
-        The ratio at V̂'s records, by models that did not see them.
-    part : array of int of shape (records of V̂,)
-        The part of each.
-    """
-
-    train: Array
-    validation: Array
-    part: Rows
-    _lists: dict[tuple[float, int], Rows] = field(default_factory=dict, init=False, repr=False)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # The lists are made again by whoever needs them.
-        return {name: value for name, value in vars(self).items() if name != "_lists"} | {"_lists": {}}
-
-    @property
-    def n_parts(self) -> int:
-        """Number of parts."""
-        return len(self.train)
-
-    @property
-    def has_controls(self) -> bool:
-        """Whether positive fractions stand for controls, which thin T̂ as well."""
-        return False
-
-    def describe(self) -> dict[str, Any]:
-        """What samples that are merged must share."""
-        return {}
-
-    def scored(self, part: int) -> Rows:
-        """Positions in V̂ of one part's records."""
-        return np.flatnonzero(self.part == part)
-
-    def weights(self, injected: float, part: int) -> Array:
-        """Weights of T̂'s records at an injected fraction, for one part."""
-        ratio = self.train[part]
-        weights: Array = np.maximum(1 - _strength(ratio, float(mass_of_injected(injected))) * ratio, 0.0)
-        return weights
-
-    def kept(self, injected: float) -> float:
-        """ρ = m_V/m_T: what is left of a leaked record, by what is left of held-out records."""
-        of_train, of_validation, counts = [], [], np.bincount(self.part, minlength=self.n_parts)
-        for part, ratio in enumerate(self.train):
-            strength = _strength(ratio, float(mass_of_injected(injected)))
-            own = self.validation[self.part == part]
-            of_train.append(float(np.maximum(1 - strength * ratio, 0.0).mean()))
-            of_validation.append(float(np.maximum(1 - strength * own, 0.0).mean()))
-        return float(np.average(of_validation, weights=counts) / np.average(of_train, weights=counts))
-
-    def effective(self, injected: float) -> float:
-        """Effective number of T̂'s records, (Σw)²/Σw², averaged over the parts."""
-        weights = [self.weights(injected, part) for part in range(self.n_parts)]
-        return float(np.mean([w.sum() ** 2 / (w**2).sum() if w.any() else 0.0 for w in weights]))
-
-    def allows(self, injected: float) -> bool:
-        """Whether enough effective records are left to draw from."""
-        least = max(_LEAST_EFFECTIVE, _LEAST_SHARE * self.train.shape[1])
-        return float(mass_of_injected(injected)) <= _LARGEST_MASS and self.effective(injected) >= least
-
-    def check(self, injected: Array) -> None:
-        """Refuse fractions below what the data allow."""
-        for fraction in injected[injected < 0]:
-            if not self.allows(float(fraction)):
-                raise InputError(
-                    f"injected must leave enough of the training records to draw from, got {fraction:g}, which removes "
-                    f"{float(mass_of_injected(fraction)):.0%} of them and leaves {self.effective(float(fraction)):.0f} "
-                    f"effective records of {self.train.shape[1]}."
-                )
-
-    def drawn_from(self, injected: float, part: int) -> Rows:
-        """Positions of T̂ from which a uniform draw is a weighted one."""
-        key = (injected, part)
-        if key not in self._lists:
-            weights = self.weights(injected, part)
-            length = max(_LIST, _LIST_PER_RECORD * len(weights))
-            edges = np.cumsum(weights) / weights.sum() * length
-            places = np.searchsorted(edges, np.arange(length) + 0.5, side="right")
-            self._lists[key] = np.minimum(places, len(weights) - 1)
-        return self._lists[key]
-
-
-@dataclass(frozen=True, eq=False)
-class RecordWeights(RatioWeights):
-    """Weights that follow from the probability of every record of T̂ that it leaked.
-
-    Attributes
-    ----------
-    given : array of shape (records of T̂,)
-        The probabilities as they were given, which identify the run.
-    """
-
-    given: Array = field(default_factory=lambda: np.zeros(0))
-
-    @classmethod
-    def of(cls, probabilities: Array, part: Rows, given: Array | None = None) -> RecordWeights:
-        """The weights for some probabilities, which may all be 0: then nothing is removed."""
-        means = probabilities.mean(axis=1, keepdims=True)
-        ratio = probabilities / np.where(means > 0, means, 1.0)
-        return cls(ratio, np.ones(len(part)), part, given=probabilities[0] if given is None else given)
-
-    @property
-    def has_controls(self) -> bool:
-        """Positive fractions thin T̂ as well."""
-        return True
-
-    def describe(self) -> dict[str, Any]:
-        """The probabilities that were given."""
-        return {"weights": "per-record rates", "record_rates": digest(self.given)}
-
-    def weights(self, injected: float, part: int) -> Array:
-        """Weights of T̂'s records; those of a control are all the same."""
-        mass = float(mass_of_injected(injected))
-        if mass < 0:
-            return np.full(self.train.shape[1], 1 + mass)
-        ratio = self.train[part]
-        if not ratio.any():
-            return np.ones(len(ratio))
-        weights: Array = np.maximum(1 - _strength(ratio, mass) * ratio, 0.0)
-        return weights
-
-    def kept(self, injected: float) -> float:
-        """What is left of a leaked record, by the probabilities themselves."""
-        counts = np.bincount(self.part, minlength=self.n_parts)
-        weights = [self.weights(injected, part) for part in range(self.n_parts)]
-        left = [float(w @ ratio / (ratio.sum() or 1.0)) for w, ratio in zip(weights, self.train, strict=True)]
-        return float(np.average(left, weights=counts) / np.average([w.mean() for w in weights], weights=counts))
-
-    def allows(self, injected: float) -> bool:
-        """Whether so much can be removed at all, and enough is left."""
-        if not self.train.any():
-            return True
-        can_go = float((self.train > 0).mean(axis=1).min())
-        return float(mass_of_injected(injected)) < can_go and super().allows(injected)
-
-
-def _strength(ratio: Array, mass: float) -> float:
-    """The s with mean(max(0, 1 - s r)) = 1 - mass, exactly, by the sorted ratios."""
-    if mass <= 0:
-        return mass / float(ratio.mean())
-    ordered = np.sort(ratio)
-    n, below = len(ordered), np.cumsum(ordered)
-    # With s = 1/ordered[i] the records above i are cut: removed = (s · sum up to i + number above i) / n.
-    slopes = np.divide(below, ordered, out=np.zeros(n), where=ordered > 0)
-    removed = (slopes + np.minimum(n - 1 - np.arange(n), np.count_nonzero(ordered))) / n
-    reached = np.flatnonzero(removed >= mass)
-    if len(reached) == 0:
-        return mass / float(ratio.mean())
-    i = int(reached[-1])
-    return float((mass * n - (n - 1 - i)) / below[i])
 
 
 @dataclass(frozen=True)
@@ -253,9 +93,9 @@ class Draw:
     from_train: Rows | None
     from_validation: Rows
     scored: Rows
+    # Whether T̂'s records were drawn by weights, or not at all, so that the jackknife's sums of uniform draws do not
+    # hold and are not kept.
     weighted: bool = False
-    """Whether T̂'s records were drawn by weights, or not at all, so that the jackknife's sums of uniform draws do not
-    hold and are not kept."""
 
 
 @dataclass(frozen=True)
@@ -286,23 +126,17 @@ class Weighting:
 class Resampler(ABC):
     """What the sampling loop asks of a strategy."""
 
+    # Records of T̂.
     n_train_pool: int
-    """Records of T̂."""
+    # Whether a compiled kernel can draw like this.
+    compilable: ClassVar[bool] = False
+    # Whether fits may be spread over its own levels by the noise that a first round shows.
+    adaptive: ClassVar[bool] = False
 
     @property
     @abstractmethod
     def size(self) -> int:
         """Size n of the binomial operator: how many things can leak."""
-
-    @property
-    def kernel_size(self) -> int | None:
-        """Records that a compiled kernel draws; None where none can draw like this."""
-        return None
-
-    @property
-    def adaptive(self) -> bool:
-        """Whether fits may be spread over its own levels by the noise that a first round shows."""
-        return False
 
     @abstractmethod
     def levels(self, largest: float | None) -> Array:
@@ -348,6 +182,10 @@ class DrawRecords(Resampler):
     n_validation_pool: int
     replace: bool = True
 
+    compilable: ClassVar[bool] = True
+    # Its levels are those of the optimal extrapolation design.
+    adaptive: ClassVar[bool] = True
+
     @classmethod
     def of(cls, fold: Fold, n_train: int | None = None, *, replace: bool = True) -> DrawRecords:
         """The strategy for a split; refuses a size that cannot be drawn."""
@@ -362,16 +200,6 @@ class DrawRecords(Resampler):
     def size(self) -> int:
         """Number of training records."""
         return self.n_train
-
-    @property
-    def kernel_size(self) -> int | None:
-        """Number of training records."""
-        return self.n_train
-
-    @property
-    def adaptive(self) -> bool:
-        """Its levels are those of the optimal extrapolation design."""
-        return True
 
     def levels(self, largest: float | None) -> Array:
         """Those of the optimal extrapolation design, up to where enough of V̂ stays unused to score on."""
@@ -391,6 +219,162 @@ class DrawRecords(Resampler):
     def describe(self) -> dict[str, Any]:
         """Size and way of drawing."""
         return {"error_model": "records", "n_train": self.n_train, "replace": self.replace}
+
+
+@dataclass(frozen=True, eq=False)
+class RatioWeights:
+    """Weights of T̂'s records that remove a mass, for every part of V̂.
+
+    Attributes
+    ----------
+    train : array of shape (parts, records of T̂)
+        The density ratio at T̂'s records, taught without each part.
+    validation : array of shape (records of V̂,)
+        The ratio at V̂'s records, by models that did not see them.
+    part : array of int of shape (records of V̂,)
+        The part of each.
+    """
+
+    train: Array
+    validation: Array
+    part: Rows
+
+    # Whether positive fractions stand for controls, which thin T̂ as well.
+    has_controls: ClassVar[bool] = False
+
+    @classmethod
+    def of_sides(cls, sides: Sides) -> RatioWeights:
+        """The weights that follow from what tells the sides of a split apart."""
+        return cls(sides.ratio_by_part, sides.ratio_validation, sides.part)
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts."""
+        return len(self.train)
+
+    def describe(self) -> dict[str, Any]:
+        """What samples that are merged must share."""
+        return {}
+
+    def scored(self, part: int) -> Rows:
+        """Positions in V̂ of one part's records."""
+        return np.flatnonzero(self.part == part)
+
+    def weights(self, injected: float, part: int) -> Array:
+        """Weights of T̂'s records at an injected fraction, for one part."""
+        return _weights(self.train[part], self.train[part], injected)
+
+    def _left(self, injected: float, part: int) -> float:
+        """What is left of a leaked record, by what is left of a part's held-out records."""
+        return float(_weights(self.validation[self.part == part], self.train[part], injected).mean())
+
+    def kept(self, injected: float) -> float:
+        """ρ = m_V/m_T: what is left of a leaked record, over what is left of all training records."""
+        parts, counts = range(self.n_parts), np.bincount(self.part, minlength=self.n_parts)
+        leaked = np.average([self._left(injected, part) for part in parts], weights=counts)
+        return float(leaked / np.average([self.weights(injected, part).mean() for part in parts], weights=counts))
+
+    def effective(self, injected: float) -> float:
+        """Effective number of T̂'s records, (Σw)²/Σw², averaged over the parts."""
+        weights = [self.weights(injected, part) for part in range(self.n_parts)]
+        return float(np.mean([w.sum() ** 2 / (w**2).sum() if w.any() else 0.0 for w in weights]))
+
+    def allows(self, injected: float) -> bool:
+        """Whether enough effective records are left to draw from."""
+        least = max(_LEAST_EFFECTIVE, _LEAST_SHARE * self.train.shape[1])
+        return float(mass_of_injected(injected)) <= _LARGEST_MASS and self.effective(injected) >= least
+
+    def check(self, injected: Array) -> None:
+        """Refuse fractions below what the data allow."""
+        for fraction in injected[injected < 0]:
+            if not self.allows(float(fraction)):
+                raise InputError(
+                    f"injected must leave enough of the training records to draw from, got {fraction:g}, which removes "
+                    f"{float(mass_of_injected(fraction)):.0%} of them and leaves {self.effective(float(fraction)):.0f} "
+                    f"effective records of {self.train.shape[1]}."
+                )
+
+    def drawn_from(self, injected: float, part: int) -> Rows:
+        """Positions of T̂ from which a uniform draw is a weighted one."""
+        key = (injected, part)
+        if key not in self._lists:
+            weights = self.weights(injected, part)
+            length = max(_LIST, _LIST_PER_RECORD * len(weights))
+            edges = np.cumsum(weights) / weights.sum() * length
+            positions = np.searchsorted(edges, np.arange(length) + 0.5, side="right")
+            self._lists[key] = np.minimum(positions, len(weights) - 1)
+        return self._lists[key]
+
+    @cached_property
+    def _lists(self) -> dict[tuple[float, int], Rows]:
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class RecordWeights(RatioWeights):
+    """Weights that follow from the probability of every record of T̂ that it leaked.
+
+    Attributes
+    ----------
+    stated : array of shape (records of T̂,)
+        The probabilities as the caller states them, which identify the run.
+    """
+
+    stated: Array
+
+    has_controls: ClassVar[bool] = True
+
+    @classmethod
+    def of(cls, probabilities: Array, part: Rows, stated: Array | None = None) -> RecordWeights:
+        """The weights for some probabilities, which may all be 0: then nothing is removed."""
+        means = probabilities.mean(axis=1, keepdims=True)
+        ratio = probabilities / np.where(means > 0, means, 1.0)
+        return cls(ratio, np.ones(len(part)), part, probabilities[0] if stated is None else stated)
+
+    def describe(self) -> dict[str, Any]:
+        """The probabilities that were stated."""
+        return {"weights": "per-record rates", "record_rates": digest(self.stated)}
+
+    def weights(self, injected: float, part: int) -> Array:
+        """Weights of T̂'s records; those of a control are all the same."""
+        mass = float(mass_of_injected(injected))
+        return np.full(self.train.shape[1], 1 + mass) if mass < 0 else super().weights(injected, part)
+
+    def _left(self, injected: float, part: int) -> float:
+        """What is left of a leaked record, by the probabilities themselves."""
+        ratio = self.train[part]
+        return float(self.weights(injected, part) @ ratio / (ratio.sum() or 1.0))
+
+    def allows(self, injected: float) -> bool:
+        """Whether so much can be removed at all, and enough is left."""
+        if not self.train.any():
+            return True
+        can_go = float((self.train > 0).mean(axis=1).min())
+        return float(mass_of_injected(injected)) < can_go and super().allows(injected)
+
+
+def _weights(at: Array, ratio: Array, injected: float) -> Array:
+    """Weights of records with the ratios ``at``, where ``ratio`` are those of T̂'s records."""
+    weights: Array = np.maximum(1 - _strength(ratio, float(mass_of_injected(injected))) * at, 0.0)
+    return weights
+
+
+def _strength(ratio: Array, mass: float) -> float:
+    """The s with mean(max(0, 1 - s r)) = 1 - mass, exactly, by the sorted ratios; 0 where all of them are 0."""
+    if not ratio.any():
+        return 0.0
+    if mass <= 0:
+        return mass / float(ratio.mean())
+    ordered = np.sort(ratio)
+    n, below = len(ordered), np.cumsum(ordered)
+    # With s = 1/ordered[i] the records above i are cut: removed = (s · sum up to i + number above i) / n.
+    slopes = np.divide(below, ordered, out=np.zeros(n), where=ordered > 0)
+    removed = (slopes + np.minimum(n - 1 - np.arange(n), np.count_nonzero(ordered))) / n
+    reached = np.flatnonzero(removed >= mass)
+    if len(reached) == 0:
+        return mass / float(ratio.mean())
+    i = int(reached[-1])
+    return float((mass * n - (n - 1 - i)) / below[i])
 
 
 @dataclass(frozen=True)
@@ -414,13 +398,10 @@ class WeighRecords(Resampler):
     always: bool = False
     thin: bool = False
 
-    @property
-    def size(self) -> int:
-        """Number of training records."""
-        return self.plain.n_train
+    compilable: ClassVar[bool] = True
 
     @property
-    def kernel_size(self) -> int | None:
+    def size(self) -> int:
         """Number of training records."""
         return self.plain.n_train
 
@@ -546,11 +527,6 @@ class CutPieces(Resampler):
         """A few levels for a line."""
         return np.linspace(0, 1, _PIECE_LEVELS)
 
-    @property
-    def _turns(self) -> int:
-        """The number of laws that take turns."""
-        return len(KINDS) if self.law == AssumedCuts() else 1
-
     def spread(self, levels: Array, shares: Array, budget: int) -> Rows:
         """Every level has equally many replicates of laws that take turns, but for an odd fit."""
         if not isinstance(self.law, AssumedCuts) or budget < 2 * len(levels):
@@ -561,7 +537,7 @@ class CutPieces(Resampler):
 
     def weighting(self, levels: Array) -> Weighting:
         """All of it, in as many parts as there are laws that take turns."""
-        return Weighting.none(len(levels), self.n_train_pool, self._turns)
+        return Weighting.none(len(levels), self.n_train_pool, len(KINDS) if self.law == AssumedCuts() else 1)
 
     def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
         """Cut every cluster that takes part, and let the first piece of some join training."""
@@ -630,10 +606,6 @@ class CutPieces(Resampler):
                 np.take_along_axis(positions, np.argsort(keys[positions], axis=1), axis=1)
             ]
         return shuffled
-
-    def __getstate__(self) -> dict[str, Any]:
-        computed = ("_positions", "_chances", "_of_equal_size")
-        return {name: value for name, value in vars(self).items() if name not in computed}
 
     def describe(self) -> dict[str, Any]:
         """Number of clusters, the size of the bootstrap, and the law of the pieces."""
@@ -737,8 +709,3 @@ def sides_of(task: Task, fold: Fold, *, seed: np.random.SeedSequence, classifier
             estimator=task.estimator,
             discrete=task.classifier,
         )
-
-
-def weights_of(sides: Sides) -> RatioWeights:
-    """The weights for negative injected fractions that follow."""
-    return RatioWeights(sides.ratio_by_part, sides.ratio_validation, sides.part)

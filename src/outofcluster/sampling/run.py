@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import platform
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import version
-from importlib.util import find_spec
 from typing import Any, Literal
 
 import numpy as np
@@ -24,20 +20,20 @@ from outofcluster._base.arguments import (
 from outofcluster._base.exceptions import InputError
 from outofcluster.problem.folds import Fold, renumbered
 from outofcluster.problem.problem import Task, digest
-from outofcluster.sampling.engine import Identity, run_plan
+from outofcluster.sampling.engine import Identity, package_versions, run_plan
 from outofcluster.sampling.fitting import Compiled, Workload
-from outofcluster.sampling.kernels import Units, find_kernel, require_compiler, worth_compiling
+from outofcluster.sampling.kernels.kernel import Units, find_kernel, require_compiler, worth_compiling
 from outofcluster.sampling.levels import Plan
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.resamplers import Resampler
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.store import Checkpoint
 
+# Levels times units up to which units='auto' keeps the jackknife's sums (176 MB).
 _MAX_SUMS = 1_000_000
-"""Levels times units up to which units='auto' keeps the jackknife's sums (176 MB)."""
+# Records times columns up to which kernel='auto' uses a kernel. It works on copies that take several times the memory
+# of the records, and saves little where one fit takes long.
 _MOST_COMPILED = 5_000_000
-"""Records times columns up to which kernel='auto' uses a kernel. It works on copies that take several times the memory
-of the records, and saves little where one fit takes long."""
 
 Rows = NDArray[np.int64]
 UnitKind = Literal["clusters", "records"]
@@ -87,11 +83,9 @@ class Run:
             wanted = check_number("standard_error", standard_error, least=0, strict=True)
         if self.injected is None:
             levels = self.resampler.levels(self.largest)
+        elif wanted is not None:
+            raise InputError("standard_error must be None when injected is given: it needs the design's own levels.")
         else:
-            if wanted is not None:
-                raise InputError(
-                    "standard_error must be None when injected is given: it needs the design's own levels."
-                )
             levels = np.sort(check_vector("injected", self.injected))
             self.resampler.check(levels)
             if len(np.unique(levels)) < len(levels):
@@ -167,7 +161,7 @@ def check_kernel(kernel: Any) -> None:
 
 def _train(fold: Fold) -> Rows:
     """The training rows, which all runs of a fold share."""
-    return fold.once("train", lambda: fold.train)
+    return fold.shared("train", lambda: fold.train)
 
 
 def prepare(task: Task, run: Run, settings: RunSettings, *, checkpoint: Checkpoint | None = None) -> PreparedRun:
@@ -176,17 +170,15 @@ def prepare(task: Task, run: Run, settings: RunSettings, *, checkpoint: Checkpoi
     fold, resampler, train = run.fold, run.resampler, _train(run.fold)
     plan = run.plan(settings.standard_error)
     kinds = _unit_kinds(settings.units, task, fold, len(plan.injected))
-    train_units, validation_units = (
-        [_shared_units(kind, task, fold, side) for kind in kinds] for side in ("train", "validation")
-    )
+    sides = [[_shared_units(kind, task, fold, side) for kind in kinds] for side in ("train", "validation")]
     entropy = np.random.SeedSequence().entropy if run.seed is None else run.seed
     assert isinstance(entropy, int)
-    digests = fold.once("digests", lambda: {"train": digest(train), "validation": digest(fold.validation)})
+    digests = fold.shared("digests", lambda: {"train": digest(train), "validation": digest(fold.validation)})
     about = task.description | digests | resampler.describe()
     compiled = None
-    if settings.kernel and not task.params and resampler.kernel_size is not None:
+    if settings.kernel and not task.params and resampler.compilable:
         fits = (settings.fits_in_all or run.n_fits) if settings.kernel == "auto" else None
-        compiled = _compiled(task, train, fold.validation, resampler.kernel_size, fits)
+        compiled = _compiled(task, train, fold.validation, resampler.size, fits)
     if checkpoint is not None:
         if run.seed is None:
             # Without a seed in the call, the run goes on with the stored one.
@@ -201,27 +193,11 @@ def prepare(task: Task, run: Run, settings: RunSettings, *, checkpoint: Checkpoi
             "versions": package_versions(),
         }
         checkpoint.begin(about | further | resampler.details())
-    workload = Workload(
-        task.estimator,
-        task.X,
-        task.y,
-        train,
-        fold.validation,
-        resampler,
-        task.loss,
-        task.classifier,
-        task.params,
-        np.random.SeedSequence(entropy).generate_state(2, np.uint64).astype(np.uint64),
-        tuple(units for _, units in train_units),
-        tuple(units for _, units in validation_units),
-        compiled,
-        task.more_losses,
-        task.score_weight,
-    )
-    numbers = zip(kinds, train_units, validation_units, strict=True)
-    units = {str(kind): (of_train, of_validation) for kind, (of_train, _), (of_validation, _) in numbers}
-    names = tuple(loss.name for loss in task.losses)
-    return PreparedRun(run, workload, plan, Identity(about, names, units, entropy, package_versions()), checkpoint)
+    key = np.random.SeedSequence(entropy).generate_state(2, np.uint64).astype(np.uint64)
+    train_units, validation_units = (tuple(units for _, units in side) for side in sides)
+    workload = Workload(task, train, fold.validation, resampler, key, train_units, validation_units, compiled)
+    numbers = {str(kind): (sides[0][k][0], sides[1][k][0]) for k, kind in enumerate(kinds)}
+    return PreparedRun(run, workload, plan, Identity(about, numbers, entropy), checkpoint)
 
 
 def _unit_kinds(units: Any, task: Task, fold: Fold, n_levels: int) -> tuple[UnitKind, ...]:
@@ -237,25 +213,25 @@ def _unit_kinds(units: Any, task: Task, fold: Fold, n_levels: int) -> tuple[Unit
     return tuple(units)
 
 
-def _shared_units(kind: UnitKind, task: Task, fold: Fold, side: str) -> tuple[Rows, Units]:
-    rows = _train(fold) if side == "train" else fold.validation
-    return fold.once(f"{side} {kind}", lambda: _units(kind, task, rows))
-
-
-def _units(kind: UnitKind, task: Task, rows: Rows) -> tuple[Rows, Units]:
+def _shared_units(kind: str, task: Task, fold: Fold, side: str) -> tuple[Rows, Units]:
     """The numbers of a pool's units, and which of them each record belongs to."""
-    if kind != "clusters":
-        return rows, Units(np.arange(len(rows)), np.ones(len(rows), dtype=np.int64))
-    assert task.clusters is not None
-    numbers, places = renumbered(task.clusters[rows])
-    return numbers, Units(places, np.bincount(places))
+    rows = _train(fold) if side == "train" else fold.validation
+
+    def units() -> tuple[Rows, Units]:
+        if kind != "clusters":
+            return rows, Units(np.arange(len(rows)), np.ones(len(rows), dtype=np.int64))
+        assert task.clusters is not None
+        numbers, codes = renumbered(task.clusters[rows])
+        return numbers, Units(codes, np.bincount(codes))
+
+    return fold.shared(f"{side} {kind}", units)
 
 
 def _compiled(task: Task, train: Rows, validation: Rows, n_train: int, fits: int | None) -> Compiled | None:
     """The kernel and its input, where the estimator, the loss and the data allow one and so many fits are worth it."""
-    kernel = find_kernel(task.estimator, task.loss.name, classifier=task.classifier)
-    target = np.asarray(task.y)
-    if kernel is None or task.more_losses or not task.loss.is_mean or target.ndim != 1 or not task.is_matrix:
+    metric, target = task.metrics[0], np.asarray(task.y)
+    kernel = find_kernel(task.estimator, metric.name, classifier=task.classifier)
+    if kernel is None or len(task.metrics) > 1 or not metric.is_mean or target.ndim != 1 or not task.is_matrix:
         return None
     # These come first: a kernel needs the records as numbers of double precision, which may be a second copy of them.
     columns = int(task.X.shape[1])
@@ -274,10 +250,3 @@ def _compiled(task: Task, train: Rows, validation: Rows, n_train: int, fits: int
     if not kernel.usable:
         return None
     return Compiled(kernel, task.dense, numbers, kernel.start(task.dense, numbers, train))
-
-
-@cache
-def package_versions() -> dict[str, str]:
-    """Versions of Python and of the packages that decide the bits of a result."""
-    names = ("outofcluster", "numpy", "scipy", "scikit-learn", *(("numba",) if find_spec("numba") else ()))
-    return {"python": platform.python_version()} | {name: version(name) for name in names}

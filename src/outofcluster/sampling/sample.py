@@ -23,7 +23,6 @@ from outofcluster.sampling.resamplers import (
     Resampler,
     WeighRecords,
     sides_of,
-    weights_of,
 )
 from outofcluster.sampling.run import Run, RunSettings, check_kernel, check_split, prepare
 from outofcluster.sampling.samples import LossSamples
@@ -102,7 +101,7 @@ def sample_losses(
         is spent.
     kernel : {"auto", True, False}
         Use a compiled kernel where there is one for the estimator: always (True, which needs the extra ``fast``),
-        never (False), or where it is installed and the fits take longer than compiling it does ("auto").
+        never (False), or where it is installed and more than 4000 fits take longer than compiling it does ("auto").
     n_jobs : int, optional
         Workers, as in joblib. The result does not depend on it.
     random_state : int, RandomState or Generator, optional
@@ -133,8 +132,8 @@ def sample_losses(
     True
     """
     task = Task.check(estimator, X, y, groups=groups, loss=loss, scoring=scoring, params=params)
-    if task.more_losses:
-        raise InputError(f"scoring must be one metric here, got {len(task.losses)}; audit takes several.")
+    if len(task.metrics) > 1:
+        raise InputError(f"scoring must be one metric here, got {len(task.metrics)}; audit takes several.")
     check_choice("units", units, ("auto", "clusters", "records", "both", "none"))
     kinds: Any = {"both": ("clusters", "records"), "none": (), "auto": "auto"}.get(units, (units,))
     check_n_jobs(n_jobs)
@@ -155,12 +154,12 @@ def sample_losses(
         return prepared.start(bar, n_jobs=n_jobs)[0]
 
 
+# What ``error_model=`` stands for.
 _RESAMPLERS: dict[str, Callable[[Task, Fold, Any, bool], Resampler]] = {
     "records": lambda task, fold, n_train, replace: DrawRecords.of(fold, n_train, replace=replace),
     "fragments": lambda task, fold, n_train, replace: CutPieces.of(fold, task.clusters, n_train),
     "second-fragments": lambda task, fold, n_train, replace: CutPieces.of(fold, task.clusters, n_train, second=True),
 }
-"""What ``error_model=`` stands for."""
 
 
 def _weights(task: Task, fold: Fold, discriminator: Any, seed: int | None) -> RatioWeights:
@@ -171,7 +170,7 @@ def _weights(task: Task, fold: Fold, discriminator: Any, seed: int | None) -> Ra
             f"discriminator must be 'auto' or a classifier with predict_proba, got {short(discriminator)}."
         )
     classifier = None if automatic else discriminator
-    return weights_of(sides_of(task, fold, seed=np.random.SeedSequence(seed), classifier=classifier))
+    return RatioWeights.of_sides(sides_of(task, fold, seed=np.random.SeedSequence(seed), classifier=classifier))
 
 
 def _check_split(train: ArrayLike, validation: ArrayLike, n_records: int) -> Fold:

@@ -32,8 +32,8 @@ from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import data_frame
 
 _KIND, _FORMAT = "loss samples", 3
+# Columns of the jackknife's sums, in the order of the module's head.
 TRAIN_SUMS, VALIDATION_SUMS = 8, 14
-"""Columns of the jackknife's sums, in the order of the module's head."""
 
 Codes = NDArray[np.int64]
 
@@ -239,11 +239,11 @@ class LossSamples:
             return np.asarray(column.sum(axis=1, keepdims=True))
 
         S, St = N - share * total(N), Nt - share * total(Nt)
-        squares = [
-            own - 2 * share * both + share**2 * total(both) for own, both in ((NN, NM), (NNt, NMt), (NNtt, NMtt))
-        ]
+        SS, SSt, SStt = (
+            square - 2 * share * both + share**2 * total(both) for square, both in ((NN, NM), (NNt, NMt), (NNtt, NMtt))
+        )
         first = St - t * S
-        second = squares[2] - 2 * t * squares[1] + t**2 * squares[0]
+        second = SStt - 2 * t * SSt + t**2 * SS
         if sums.shape[2] == VALIDATION_SUMS:
             E, EE, NE, NEt, ME, MEt = np.moveaxis(sums[:, :, TRAIN_SUMS:], 2, 0)
             SE, SEt = NE - share * ME, NEt - share * MEt
@@ -276,8 +276,8 @@ class LossSamples:
             return np.stack(columns, axis=2)
 
         sums = {
-            kind: replace(own, train=moved(own.train), validation=moved(own.validation))
-            for kind, own in self.sums.items()
+            kind: replace(unit_sums, train=moved(unit_sums.train), validation=moved(unit_sums.validation))
+            for kind, unit_sums in self.sums.items()
         }
         return replace(self, losses=tuple(level + by for level in self.losses), sums=sums)
 

@@ -11,9 +11,8 @@ the rest anew.
 One process at a time writes to a file. It holds a lock beside the file while it does, which the system ends with it. A
 second one works without the file, and so does a run whose disk is full: keeping work must never cost work.
 
-What is fitted once per audit (the user's own folds, random folds, the test's models), kept beside a checkpoint.
-
-A finished run that is started again from its checkpoint then fits nothing at all. The whole file is written after each
+What is fitted once per audit (the user's own folds, random folds, the test's models) is kept beside these files, so
+that a finished run that is started again from its checkpoint fits nothing at all. The whole file is written after each
 part. It belongs to one problem, and is refused for another one by the names of what differs. What was in a damaged file
 is computed anew.
 """
@@ -87,7 +86,7 @@ def check_same_problem(path: Path, stored: dict[str, Any], problem: dict[str, An
         )
 
 
-class Place:
+class CheckpointFiles:
     """Where a run keeps finished work, in one file or in several whose names begin alike.
 
     Parameters
@@ -103,18 +102,16 @@ class Place:
         if not os.path.isdir(self.path.parent):
             raise CheckpointError(f"checkpoint must lie in a folder that exists, got {shown_path(path)}.")
 
-    def file(self, ending: str) -> Path:
+    def file(self, suffix: str) -> Path:
         """One of several files."""
-        return Path(f"{self.path}{ending}")
+        return Path(f"{self.path}{suffix}")
 
     def begin(self) -> bool:
         """Take all files for this run; False, with a warning, where another one has them or nothing can be written."""
-        try:
+        with self.doing_without():
             self._lock = take_lock(f"{self.path}.lock")
             if self._lock is None:
                 self.give_up("is in use by another process")
-        except OSError as error:
-            self.give_up(f"cannot be written ({error.strerror or error})")
         return self.usable
 
     def end(self) -> None:
@@ -122,6 +119,14 @@ class Place:
         if self._lock is not None:
             release_lock(self._lock)
             self._lock = None
+
+    @contextmanager
+    def doing_without(self, verb: str = "written") -> Iterator[None]:
+        """A context in which an error of the disk means that the run goes on without the files."""
+        try:
+            yield
+        except OSError as error:
+            self.give_up(f"cannot be {verb} ({error.strerror or error})")
 
     def give_up(self, why: str) -> None:
         """Go on without, and say so once."""
@@ -141,125 +146,107 @@ class Checkpoint:
     ----------
     path : path
         The file; it is created if it does not exist.
-    place : Place, optional
+    files : CheckpointFiles, optional
         What it shares with the other files of its run.
     """
 
-    def __init__(self, path: str | os.PathLike[str], place: Place | None = None) -> None:
-        self._place, self._shared = (Place(path), False) if place is None else (place, True)
+    def __init__(self, path: str | os.PathLike[str], files: CheckpointFiles | None = None) -> None:
+        self._files, self._alone = files or CheckpointFiles(path), files is None
         self.path = Path(path)
         self._problem: dict[str, Any] = {}
         self._file: BinaryIO | None = None
-        self._end, self._chain = 0, b""
-        self._next = (0, b"")
-        try:
+        # Where the records that count end, with the digest of the last one; and where the one that was read last ends.
+        self._end = self._next = (0, b"")
+        with self._files.doing_without(), suppress(FileNotFoundError):
             kind = os.stat(self.path).st_mode
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            self._place.give_up(f"cannot be written ({error.strerror or error})")
-            return
-        if stat.S_ISDIR(kind):
-            raise CheckpointError(f"checkpoint must be a file, got the folder {shown_path(path)}.")
-        if not stat.S_ISREG(kind):
-            raise CheckpointError(f"checkpoint must be an ordinary file, got {shown_path(path)}.")
+            if stat.S_ISDIR(kind):
+                raise CheckpointError(f"checkpoint must be a file, got the folder {shown_path(path)}.")
+            if not stat.S_ISREG(kind):
+                raise CheckpointError(f"checkpoint must be an ordinary file, got {shown_path(path)}.")
 
     def stored_problem(self) -> dict[str, Any] | None:
         """The problem that the file belongs to, or None where there is none yet."""
-        try:
-            with open(self.path, "rb") as file:
-                return self._read_problem(file)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            self._place.give_up(f"cannot be read ({error.strerror or error})")
-            return None
+        with self._files.doing_without("read"), suppress(FileNotFoundError), open(self.path, "rb") as file:
+            return self._read_problem(file)
+        return None
 
     def begin(self, problem: dict[str, Any]) -> None:
         """Set the problem; a file of another one is refused by the names of what differs."""
         self._problem = problem
-        if self._place.usable and (stored := self.stored_problem()) is not None:
+        if self._files.usable and (stored := self.stored_problem()) is not None:
             check_same_problem(self.path, stored, problem)
 
     def open(self) -> None:
         """Lock the file; where that cannot be done, or nothing can be written, there is a warning and no batch."""
-        if not self._place.usable or not (self._shared or self._place.begin()):
+        if not self._files.usable or (self._alone and not self._files.begin()):
             return
-        try:
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
-            self._file = os.fdopen(descriptor, "r+b")
-            stored = self._read_problem(self._file)
-            if stored is None:
-                self._end, self._chain = 0, b""
-                self._write(_MAGIC, self._problem)
-            else:
-                check_same_problem(self.path, stored, self._problem)
-        except OSError as error:
-            self._fail(error)
-        except BaseException:
-            self.close()
-            raise
+        with self._files.doing_without():
+            try:
+                descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+                self._file = os.fdopen(descriptor, "r+b")
+                stored = self._read_problem(self._file)
+                if stored is None:
+                    self._end = (0, b"")
+                    self._write(_MAGIC, self._problem)
+                else:
+                    check_same_problem(self.path, stored, self._problem)
+            except BaseException:
+                self.close()
+                raise
 
     def following(self) -> Batch | None:
         """The batch after the last one that was taken; None where there is no whole one."""
         if self._file is None:
             return None
-        try:
-            self._file.seek(self._end)
+        with suppress(OSError):
+            self._file.seek(self._end[0])
             batch, self._next = self._read(self._file, Batch)
             return batch
-        except OSError:
-            return None
+        return None
 
     def take(self) -> None:
         """Count the batch that `following` gave; what is added replaces those that were not taken."""
-        self._end, self._chain = self._next
+        self._end = self._next
 
     def add(self, batch: Batch) -> None:
         """Append a batch; on return it is on the disk, or there was a warning."""
-        if self._file is None:
-            return
-        try:
-            self._write(b"", batch)
-        except OSError as error:
-            self._fail(error)
+        self._write(b"", batch)
 
     def close(self) -> None:
         """Leave the file to others."""
         file, self._file = self._file, None
         if file is not None:
-            try:
+            with self._files.doing_without():
                 file.close()
-            except OSError as error:
-                self._place.give_up(f"cannot be written ({error.strerror or error})")
-        if not self._shared:
-            self._place.end()
-
-    def _fail(self, error: OSError) -> None:
-        self._place.give_up(f"cannot be written ({error.strerror or error})")
-        file, self._file = self._file, None
-        if file is not None:
-            # What is left of a record that did not fit is no record; where it cannot be cut off, readers drop it.
-            with suppress(OSError):
-                os.ftruncate(file.fileno(), self._end)
-                file.close()
+        if self._alone:
+            self._files.end()
 
     def _write(self, start: bytes, value: Any) -> None:
-        """Write a record after the last one that counts."""
-        assert self._file is not None
+        """Write a record after the last one that counts; where that fails, the file is closed."""
+        if self._file is None:
+            return
         buffer = io.BytesIO()
         np.savez(buffer, **_packed(value))
         data = buffer.getvalue()
-        chain = hashlib.sha256(self._chain + data).digest()
+        end, chain = self._end
+        chain = hashlib.sha256(chain + data).digest()
         record = start + _HEAD.pack(len(data), chain) + data
         descriptor = self._file.fileno()
-        os.ftruncate(descriptor, self._end)
-        os.lseek(descriptor, self._end, os.SEEK_SET)
-        left = memoryview(record)
-        while left:
-            left = left[os.write(descriptor, left) :]
-        os.fsync(descriptor)
-        self._end, self._chain = self._end + len(record), chain
+        with self._files.doing_without():
+            os.ftruncate(descriptor, end)
+            os.lseek(descriptor, end, os.SEEK_SET)
+            left = memoryview(record)
+            while left:
+                left = left[os.write(descriptor, left) :]
+            os.fsync(descriptor)
+        if self._files.usable:
+            self._end = (end + len(record), chain)
+            return
+        # What is left of a record that did not fit is no record; where it cannot be cut off, readers drop it.
+        file, self._file = self._file, None
+        with suppress(OSError):
+            os.ftruncate(descriptor, end)
+            file.close()
 
     def _read_problem(self, file: BinaryIO) -> dict[str, Any] | None:
         """The problem of an open file, after which its batches can be read."""
@@ -270,35 +257,30 @@ class Checkpoint:
             raise CheckpointError(
                 f"checkpoint must be a file that a run has written, got {shown_path(self.path)}, which {made}."
             )
-        self._end, self._chain = len(start), b""
+        self._end = (len(start), b"")
         if len(start) < len(_MAGIC):
             return None
-        problem, (self._end, self._chain) = self._read(file, dict[str, Any])
+        problem, self._end = self._read(file, dict[str, Any])
         return problem
 
     def _read(self, file: BinaryIO, kind: type[Content]) -> tuple[Content | None, tuple[int, bytes]]:
         """The next record, or None where there is no whole one, and where the one after it begins."""
-        here = self._end, self._chain
+        end, chain = self._end
         head = file.read(_HEAD.size)
-        if len(head) < _HEAD.size:
-            return None, here
-        length, digest = _HEAD.unpack(head)
-        if length > os.fstat(file.fileno()).st_size - self._end - _HEAD.size:
-            return None, here
-        data = file.read(length)
-        if hashlib.sha256(self._chain + data).digest() != digest:
-            return None, here
-        try:
-            with np.load(io.BytesIO(data), allow_pickle=False) as stored:
-                content = _unpacked(kind, {name: stored[name] for name in stored.files})
-        except Exception:
-            # The digest is right and the content is not: somebody made it so.
-            return None, here
-        return content, (self._end + _HEAD.size + length, digest)
+        length, digest = _HEAD.unpack(head) if len(head) == _HEAD.size else (0, b"")
+        if length <= os.fstat(file.fileno()).st_size - end - len(head):
+            data = file.read(length)
+            # Where the digest is right and the content is not, somebody made it so.
+            with suppress(Exception):
+                if hashlib.sha256(chain + data).digest() == digest:
+                    with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+                        content = _unpacked(kind, {name: stored[name] for name in stored.files})
+                    return content, (end + _HEAD.size + length, digest)
+        return None, self._end
 
 
 _KIND, _FORMAT = "the baselines of an audit's checkpoint", 2
-_ENDING = ".baselines"
+_SUFFIX = ".baselines"
 
 
 @dataclass(frozen=True)
@@ -310,29 +292,31 @@ class _Baselines:
 
 
 class Store:
-    """What an audit has finished, in files whose names begin alike; without a place nothing is stored.
+    """What an audit has finished, in files whose names begin alike; without a path nothing is stored.
 
     What is fitted once per audit (the user's own folds, random folds, the test's models) is kept in one file, and the
     batches of every run in a file of its own.
     """
 
-    def __init__(self, place: Place | None) -> None:
-        self._place = place
+    def __init__(self, files: CheckpointFiles | None) -> None:
+        self._files = files
         self._stored: _Baselines | None = None
-        if place is not None:
+        if files is not None:
             with suppress(InputError):
-                self._stored = read_archive(place.file(_ENDING), _KIND, _FORMAT, _Baselines)
+                self._stored = read_archive(files.file(_SUFFIX), _KIND, _FORMAT, _Baselines)
 
     @classmethod
     @contextmanager
     def at(cls, path: str | os.PathLike[str] | None) -> Iterator[Self]:
         """The store of a checkpoint, which others may use once the context is left."""
-        place = None if path is None else Place(path)
+        if path is None:
+            yield cls(None)
+            return
+        files = CheckpointFiles(path)
         try:
-            yield cls(place if place is not None and place.begin() else None)
+            yield cls(files if files.begin() else None)
         finally:
-            if place is not None:
-                place.end()
+            files.end()
 
     def seed(self, random_state: RandomState) -> int | None:
         """The seed of a call, else that of the run that the file belongs to; None where there is none yet."""
@@ -344,14 +328,14 @@ class Store:
 
     def checkpoint(self, fold: int, role: str) -> Checkpoint | None:
         """Where the batches of a run are kept."""
-        if self._place is None:
+        if self._files is None:
             return None
-        return Checkpoint(self._place.file(f".fold{fold}.{role.replace(', ', '-').replace(' ', '-')}"), self._place)
+        return Checkpoint(self._files.file(f".fold{fold}.{role.replace(', ', '-').replace(' ', '-')}"), self._files)
 
     def open(self, problem: dict[str, Any]) -> None:
         """Set the problem that the parts belong to; a file of another problem is refused."""
-        if self._place is not None and self._stored is not None:
-            check_same_problem(self._place.file(_ENDING), self._stored.problem, problem)
+        if self._files is not None and self._stored is not None:
+            check_same_problem(self._files.file(_SUFFIX), self._stored.problem, problem)
         self._stored = _Baselines(problem, {} if self._stored is None else self._stored.parts)
 
     def part(self, name: str, kind: type[Content], compute: Callable[[], Content]) -> Content:
@@ -361,16 +345,15 @@ class Store:
         with suppress(KeyError, TypeError, ValueError):
             return _unpacked(kind, self._stored.parts[name])
         value = compute()
-        if self._place is not None:
+        if self._files is not None:
             self._stored.parts[name] = _packed(value)
-            self._write()
+            if self._files.usable:
+                self._write(self._files)
         return value
 
-    def _write(self) -> None:
-        if self._place is None or not self._place.usable:
-            return
+    def _write(self, files: CheckpointFiles) -> None:
         try:
-            write_archive(self._place.file(_ENDING), _KIND, _FORMAT, self._stored)
-        except (InputError, OSError) as error:
-            why = error.strerror if isinstance(error, OSError) else str(error).rpartition(": ")[2].rstrip(".")
-            self._place.give_up(f"cannot be written ({why})")
+            with files.doing_without():
+                write_archive(files.file(_SUFFIX), _KIND, _FORMAT, self._stored)
+        except InputError as error:
+            files.give_up(f"cannot be written ({str(error).rpartition(': ')[2].rstrip('.')})")

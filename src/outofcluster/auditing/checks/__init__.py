@@ -11,24 +11,22 @@ the modules below, and of the checks in each of them.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence, Set
-from typing import Any
+from typing import Any, get_args
 
 from outofcluster._base.arguments import short
 from outofcluster._base.exceptions import InputError
-from outofcluster.auditing.checks import clusters, estimate, samples
-from outofcluster.auditing.checks.base import Check, Context
-from outofcluster.auditing.findings import Finding, most_severe_first
+from outofcluster.auditing.checks import estimate, samples
+from outofcluster.auditing.findings import Check, Context, Finding, Severity
 
-CHECKS = tuple(
-    each for module in (clusters, samples, estimate) for each in vars(module).values() if isinstance(each, Check)
-)
+CHECKS = tuple(each for module in (samples, estimate) for each in vars(module).values() if isinstance(each, Check))
 # Every code, with what it stands for.
 CODES = {each.code: each.look.__doc__ or "" for each in CHECKS}
 
 
 def find(context: Context, mute: Container[str]) -> tuple[Finding, ...]:
     """What all checks find in an audit but for the muted codes, the most severe first."""
-    return most_severe_first(finding for each in CHECKS if each.code not in mute for finding in each.findings(context))
+    findings = [finding for each in CHECKS if each.code not in mute for finding in each.findings(context)]
+    return tuple(sorted(findings, key=lambda finding: get_args(Severity).index(finding.severity), reverse=True))
 
 
 def read_mute(mute: Any) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import chdtrc
 
-from outofcluster.auditing.checks.base import Context, Remark, check
+from outofcluster.auditing.findings import Context, Remark, check, info, severe, warning
 from outofcluster.errormodels.records import TOLD_APART, Records, rate_check
 from outofcluster.leakage.rate import Leakage
 
@@ -36,8 +36,7 @@ def sides_alike(context: Context) -> Iterator[Remark]:
     """Held-out and training records can hardly be told apart."""
     entities = [fold.entities for fold in context.samples.folds if fold.entities is not None]
     if entities and not any(each.identified for each in entities):
-        yield Remark(
-            "info",
+        yield info(
             f"These features cannot tell entities apart (AUC {float(np.mean([each.auc for each in entities])):.2f}), "
             "so that no pieces of held-out entities are suspected, and no models are fitted without them.",
             "The correction rests on imitated cuts alone.",
@@ -58,8 +57,7 @@ def rate_above_bound(context: Context) -> Iterator[Remark]:
     """The assumed leakage rate is above what the records themselves allow."""
     bound, assumed = _bound_by_records(context), context.largest_rate
     if bound is not None and assumed > bound[1]:
-        yield Remark(
-            "warning",
+        yield warning(
             f"The data allow a leakage rate of at most {bound[1]:.1%} (95 % bound), and {assumed:.1%} was "
             f"assumed{context.fold_of_largest_rate}.",
             "Check where the rate comes from and what it is a share of; leakage='data' takes the data's own.",
@@ -88,8 +86,7 @@ def per_record_rates(context: Context) -> Iterator[Remark]:
     differs = spread > 0 and abs(by_data.rate - assumed) >= _VERY_UNLIKELY * spread
     # The mean of probabilities that know neither features nor target says nothing about the records.
     if differs and rates.known != 0 and auc >= TOLD_APART:
-        yield Remark(
-            "info",
+        yield info(
             f"The probabilities that were given for single records have a mean of {assumed:.1%}, and the records "
             f"themselves show a leakage rate of {by_data.rate:.1%}.",
             remedy,
@@ -100,8 +97,7 @@ def per_record_rates(context: Context) -> Iterator[Remark]:
 def rate_is_a_lower_bound(context: Context) -> Iterator[Remark]:
     """The leakage rate is a lower bound, so that the correction may be too small."""
     if bounds := [leak.rate for leak in context.leakage if leak.at_least]:
-        yield Remark(
-            "warning",
+        yield warning(
             f"The leakage rate of {max(bounds):.1%} is a lower bound, since part of the leakage could not be seen: the "
             f"corrected {context.metric.noun} is still too optimistic, and the interval does not include by how much.",
             "Give blocking_recall= where the rate comes from pairs, or look up the mates of some records: "
@@ -116,8 +112,7 @@ def rate_counts_whole_entities(context: Context) -> Iterator[Remark]:
     # Entities of two records that are torn apart have exactly twice the rate.
     if wrong := [(rate, misplaced) for rate, misplaced in audited if rate > _WHOLE_ENTITIES * misplaced + 1e-9]:
         rate, misplaced = max(wrong)
-        yield Remark(
-            "warning",
+        yield warning(
             f"The leakage rate of {rate:.1%} counts whole entities once one of their records is on the other side. "
             f"By the audited records only {misplaced:.2%} of the training records are misplaced, so that the "
             "correction is too large.",
@@ -134,13 +129,9 @@ def far_extrapolation(context: Context) -> Iterator[Remark]:
     """The leakage rate is so large that noise is multiplied."""
     multiplier, assumed = context.solution.correction.multiplier, context.largest_rate
     if multiplier > _FAR or assumed > Records.largest_rate:
-        most = (
-            f" from a leakage rate of {assumed:.0%}{context.fold_of_largest_rate}"
-            if assumed > Records.largest_rate
-            else ""
-        )
-        yield Remark(
-            "warning",
+        large = f" from a leakage rate of {assumed:.0%}{context.fold_of_largest_rate}"
+        most = large if assumed > Records.largest_rate else ""
+        yield warning(
             f"The extrapolation{most} to no leakage multiplies the noise of the losses by up to {multiplier:.1f}.",
             "Lower the leakage by better linkage, or read the interval before the value.",
         )
@@ -151,8 +142,7 @@ def out_of_range(context: Context) -> Iterator[Remark]:
     """The estimate lies outside what the loss can be."""
     (low, high), value = context.metric.range, context.corrected.value
     if not low <= value <= high:
-        yield Remark(
-            "severe",
+        yield severe(
             f"The corrected {context.metric.noun}, {value:.4g}, lies outside [{low:g}, {high:g}].",
             "The leakage rate or the curve method does not fit these losses.",
         )
@@ -162,8 +152,7 @@ def out_of_range(context: Context) -> Iterator[Remark]:
 def data_variance(context: Context) -> Iterator[Remark]:
     """Too few fits to tell the data's variance from 0."""
     if not context.solution.uncertainty.reliable:
-        yield Remark(
-            "warning",
+        yield warning(
             "The fits are too few to tell the data's variance from 0; the interval is wider than need be.",
             "Raise n_fits.",
         )
@@ -211,16 +200,14 @@ def curve_and_unmixing(context: Context) -> Iterator[Remark]:
     error, pieces = context.corrected.se_data, context.solution.correction.facts.get("readings")
     below = getattr(context.curve, "unmixing_", None)
     if pieces is not None and abs(pieces.by_pieces - pieces.by_curve) > error:
-        yield Remark(
-            "info",
+        yield info(
             f"Models without the likeliest pieces of held-out entities put the optimism at "
             f"{pieces.by_pieces:.3g}, the curve of imitated cuts at {pieces.by_curve:.3g}; the first counts "
             f"{pieces.weight:.0%}.",
             "Entities may be cut in other ways than the imitation does; look at suspects() for the pieces.",
         )
     elif below is not None and abs(below.optimism - below.optimism_above) > error:
-        yield Remark(
-            "info",
+        yield info(
             f"The losses below the leakage rate put the optimism at {below.optimism:.3g}, the curve above it at "
             f"{below.optimism_above:.3g}; the first counts {below.mass_probability:.0%}.",
             "The curve cannot see a fall below the leakage rate; look at range for what needs no curve.",
@@ -231,8 +218,7 @@ def curve_and_unmixing(context: Context) -> Iterator[Remark]:
 def exact_rate(context: Context) -> Iterator[Remark]:
     """The leakage rate was given without an uncertainty."""
     if any(leak.rate > 0 and leak.std is None for leak in context.leakage):
-        yield Remark(
-            "info",
+        yield info(
             "The leakage rate is taken to be exact; the interval does not include that it may be wrong.",
             "Give Leakage(rate, std=…), or look at sensitivity().",
         )
@@ -242,8 +228,7 @@ def exact_rate(context: Context) -> Iterator[Remark]:
 def leaked_like_the_rest(context: Context) -> Iterator[Remark]:
     """Leaked records are taken to be like the rest of their clusters."""
     if any(leak.rate > 0 for leak in context.leakage):
-        yield Remark(
-            "info",
+        yield info(
             "Leaked records are taken to be like the rest of their clusters, which these data cannot show.",
             "Compare leaked and other records in an audited sample, if there is one.",
         )

@@ -1,4 +1,4 @@
-"""Checks of the table, and of the losses of the fits: levels, missing folds, redraws, and shapes."""
+"""Checks of the error model, the units, clusters and folds, of the losses of the fits, and of the table."""
 
 from __future__ import annotations
 
@@ -6,9 +6,98 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from outofcluster.auditing.checks.base import Context, Remark, check
+from outofcluster.auditing.choices import enough_clusters
+from outofcluster.auditing.findings import Context, Remark, check, info, severe, warning
 from outofcluster.curves.shape import ShapeCheck, ShapeDiagnosis, diagnose_points
 from outofcluster.metrics.facts import MetricFacts
+from outofcluster.problem.folds import count_clusters, looks_linked
+
+# How many times the records of the smallest fold the largest one holds, where folds count as unbalanced.
+_UNBALANCED = 4
+
+
+@check("error-model")
+def error_model(context: Context) -> Iterator[Remark]:
+    """Which error model was taken, and why."""
+    if context.error_model_reason:
+        yield info(
+            f"Errors are taken to be those of {context.samples.error_model}: {context.error_model_reason}.",
+            "Check that this is how your clustering errs; if it is not, give error_model='records' or 'fragments'.",
+        )
+
+
+@check("fragments-likely", only="records")
+def fragments_likely(context: Context) -> Iterator[Remark]:
+    """Single records are taken to leak, but the clusters look like linked entities."""
+    if looks_linked([fold.clusters for fold in context.samples.folds]):
+        yield warning(
+            "Errors are taken to be those of single records, but the validation clusters are many and small: where "
+            "linkage splits an entity, whole pieces leak, and the records model corrects too much.",
+            "Use error_model='fragments' with the rate as a share of the validation records.",
+        )
+
+
+@check("few-clusters")
+def few_clusters(context: Context) -> Iterator[Remark]:
+    """Too few clusters for an interval on new clusters of the population."""
+    folds = context.samples.folds
+    held_out = [fold.clusters for fold in folds]
+    enough = enough_clusters(held_out, [fold.n_train_clusters for fold in folds])
+    fewest, total = min(map(count_clusters, held_out)), count_clusters(np.concatenate(held_out))
+    count = f"There are {total} held-out clusters ({fewest} in a fold)"
+    if context.pooled.unit_kind != "clusters":
+        yield Remark(
+            "warning" if context.units_asked == "auto" else "info",
+            f"{'The' if enough else f'{count}: the'} interval is for these clusters only, and does not cover how "
+            "clusters of the population differ.",
+            "Use units='clusters' for that." if enough else "More clusters are needed for that.",
+        )
+    elif not enough:
+        yield warning(
+            f"{count}: an interval for new clusters of the population is itself uncertain with so few.",
+            "More clusters are needed, or units='records' for these clusters only.",
+        )
+
+
+@check("giant-cluster")
+def giant_cluster(context: Context) -> Iterator[Remark]:
+    """One cluster holds a very large share of the records."""
+    observed = context.samples.observed
+    if observed.is_giant:
+        yield warning(
+            f"One of the {observed.n_clusters} clusters holds {observed.largest} of the {observed.n_records} "
+            f"records ({observed.share:.0%}), so that it is alone on one side of every fold.",
+            "A linkage that chains different entities together needs a higher threshold; look at sweep().",
+        )
+
+
+@check("unbalanced-folds")
+def unbalanced_folds(context: Context) -> Iterator[Remark]:
+    """The folds hold out very different numbers of records."""
+    held_out = context.samples.fold_sizes
+    most, total = max(held_out), sum(held_out)
+    if most >= _UNBALANCED * min(held_out):
+        dominates = most > total / 2
+        yield Remark(
+            "warning" if dominates else "info",
+            f"The folds hold out between {min(held_out)} and {most} records"
+            + (f", and one of them {most / total:.0%} of all." if dominates else "."),
+            "Use fewer folds, smaller clusters, or a splitter that balances them, such as GroupKFold.",
+        )
+
+
+@check("mostly-left-out")
+def mostly_left_out(context: Context) -> Iterator[Remark]:
+    """The folds that could not be audited hold most of the records."""
+    samples, total = context.samples, sum(context.samples.fold_sizes)
+    scored = sum(fold.n_validation for fold in samples.folds)
+    if samples.left_out and scored < total / 2:
+        yield severe(
+            f"The folds that were left out hold {total - scored} of the {total} records, so that the "
+            f"{context.metric.noun} is that of the other {scored} only.",
+            "Repair what fold-left-out names, often one giant cluster or a class that is missing.",
+        )
+
 
 # Largest level below which a curve cannot be followed; five folds of equal size reach 0.4.
 _LOW_LEVEL = 0.25
@@ -28,8 +117,7 @@ def small_validation(context: Context) -> Iterator[Remark]:
     first = context.samples.folds[0].main
     largest = float(first.injected.max())
     if largest < _LOW_LEVEL:
-        yield Remark(
-            "warning",
+        yield warning(
             f"The validation folds are small against n_train = {first.size}: levels go up to {largest:.2g} only.",
             "Use fewer folds or a smaller n_train.",
         )
@@ -39,23 +127,21 @@ def small_validation(context: Context) -> Iterator[Remark]:
 def no_rate(context: Context) -> Iterator[Remark]:
     """No leakage rate was given, so there is no corrected loss."""
     if not context.leakage:
-        yield Remark(
-            "info", f"Without a leakage rate there is no corrected {context.metric.noun}.", "Look at sensitivity()."
-        )
+        yield info(f"Without a leakage rate there is no corrected {context.metric.noun}.", "Look at sensitivity().")
 
 
 @check("fold-left-out")
 def fold_left_out(context: Context) -> Iterator[Remark]:
     """A fold could not be audited."""
     for index, why in context.samples.left_out.items():
-        yield Remark("severe", f"Fold {index} could not be audited: {why}")
+        yield severe(f"Fold {index} could not be audited: {why}")
 
 
 @check("no-test")
 def no_test(context: Context) -> Iterator[Remark]:
     """The hypothesis test could not be run."""
     if context.samples.effect is None:
-        yield Remark("info", f"The test for a cluster effect could not be run: {context.samples.effect_problem}")
+        yield info(f"The test for a cluster effect could not be run: {context.samples.effect_problem}")
 
 
 @check("single-class")
@@ -64,8 +150,7 @@ def single_class(context: Context) -> Iterator[Remark]:
     runs = [fold.main for fold in context.samples.folds]
     redraws, fits = sum(int(run.redraws.sum()) for run in runs), sum(run.n_fits for run in runs)
     if redraws > 0.01 * fits:
-        yield Remark(
-            "warning",
+        yield warning(
             f"{redraws} resamples held a single class, left nothing to score or left the metric without a value, and "
             f"were drawn again ({fits} fits).",
             "Raise n_train; the losses are those of resamples with every class.",
@@ -95,7 +180,7 @@ def not_convex(context: Context) -> Iterator[Remark]:
     shape = _shape(context)
     if shape is not None and shape.convex.exceeds_noise:
         message = _about_metric(shape.convex, context.metric)
-        yield Remark("info", message, "Methods that assume convexity do not fit here.")
+        yield info(message, "Methods that assume convexity do not fit here.")
 
 
 def _shape(context: Context) -> ShapeDiagnosis | None:
@@ -124,8 +209,7 @@ def singleton_clusters(context: Context) -> Iterator[Remark]:
     """Most clusters have a single record."""
     table = context.table
     if table.n_single > table.n_clusters / 2:
-        yield Remark(
-            "warning",
+        yield warning(
             f"{table.n_single:,} of {table.n_clusters:,} clusters have a single record.",
             "Check that groups is the column of the clusters, and not one of record numbers.",
         )
@@ -136,8 +220,7 @@ def id_like_feature(context: Context) -> Iterator[Remark]:
     """A feature looks like an id of records or of clusters."""
     table = context.table
     if names := (*table.ids, *table.like_groups):
-        yield Remark(
-            "warning",
+        yield warning(
             f"Features that look like ids: {_quoted(names)}. A model can learn records by heart with them.",
             "Leave them out of X, unless they are meant.",
         )
@@ -148,8 +231,7 @@ def target_among_features(context: Context) -> Iterator[Remark]:
     """A feature determines the target."""
     table = context.table
     if names := (*table.copies, *table.determining):
-        yield Remark(
-            "warning",
+        yield warning(
             f"Features that give the target away: {_quoted(names)}. Each of them determines it without exception.",
             "Leave them out of X if they are not known before the target is.",
         )
@@ -163,8 +245,7 @@ def perfect_score(context: Context) -> Iterator[Remark]:
     squared = metric.name in ("squared_error", "neg_mean_squared_error")
     best = metric.range[1] if metric.greater_is_better else metric.range[0]
     if value == best or (squared and value < _PERFECT * (table.variance or 0.0)):
-        yield Remark(
-            "warning",
+        yield warning(
             f"The cross-validated {metric.noun} is as good as it can be ({value:.4g}).",
             "Look for a feature that is the target in other words, or that is known only after it.",
         )
@@ -175,8 +256,7 @@ def numbers_as_classes(context: Context) -> Iterator[Remark]:
     """Different whole numbers are taken as classes."""
     table = context.table
     if table.numbers and table.n_classes > 2:
-        yield Remark(
-            "info",
+        yield info(
             f"The {table.n_classes} different whole numbers of the target are taken as classes.",
             "Use a regressor if they are amounts.",
         )

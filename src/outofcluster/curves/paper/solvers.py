@@ -75,8 +75,8 @@ chained
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import clarabel
@@ -131,9 +131,8 @@ def minimise_norms_free(B: Array, b: Array, unpenalised: int, penalty: float) ->
     def excess(log_mu: float) -> float:
         mu = math.exp(log_mu)
         shrunk = beta / (s**2 + mu)
-        return mu * float(np.linalg.norm(s * shrunk)) - penalty * math.hypot(
-            outside, mu * float(np.linalg.norm(shrunk))
-        )
+        residual = math.hypot(outside, mu * float(np.linalg.norm(shrunk)))
+        return mu * float(np.linalg.norm(s * shrunk)) - penalty * residual
 
     # Below the smallest singular value that differs from 0 the fit interpolates, above the largest it is a polynomial.
     u = np.zeros(B_u.shape[1])
@@ -175,9 +174,8 @@ def minimise_norms_bounded(B: Array, b: Array, E: Array, penalty: float, bounded
         value = r + penalty * d
         if value <= 1e-13 * scale or math.isinf(s):
             return z
-        wrong = np.where(passive, np.abs(solution.gradient * z), 0.0).sum() + np.abs(z).sum() * max(
-            0.0, -float(solution.gradient[bounded & ~passive].min(initial=0.0))
-        )
+        pull = -float(solution.gradient[bounded & ~passive].min(initial=0.0))
+        wrong = np.where(passive, np.abs(solution.gradient * z), 0.0).sum() + np.abs(z).sum() * pull
         gap = (r * (1 - s * r) + d * (penalty - s * mu * d) + s * wrong) / value
         if gap < best_gap:
             best_gap, best = gap, z
@@ -259,30 +257,22 @@ def minimise_norms_conic(
     right[starts[3] : starts[4]] = -b / scale
     objective = np.zeros(width + 2)
     objective[-2:] = 1
-    cones = [
-        clarabel.ZeroConeT(heights[0]),
-        clarabel.NonnegativeConeT(heights[1]),
-        clarabel.SecondOrderConeT(1 + heights[3]),
-        clarabel.SecondOrderConeT(1 + heights[5]),
-    ]
+    norms = [clarabel.SecondOrderConeT(1 + heights[i]) for i in (3, 5)]
+    cones = [clarabel.ZeroConeT(heights[0]), clarabel.NonnegativeConeT(heights[1]), *norms]
     quadratic = sparse.csc_matrix((width + 2, width + 2))
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    # What Clarabel calls "almost solved".
+    settings.reduced_tol_gap_abs = settings.reduced_tol_gap_rel = settings.reduced_tol_feas = _ACCEPTED
     for aim in _AIMED:
-        solution = clarabel.DefaultSolver(quadratic, objective, constraints, right, cones, _settings(aim)).solve()
+        settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = aim
+        solution = clarabel.DefaultSolver(quadratic, objective, constraints, right, cones, settings).solve()
         if solution.status in (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved):
             return scale * np.asarray(solution.x[:width])
     raise SolverError(
         f"Clarabel did not converge: status {solution.status} after {solution.iterations} iterations, "
         f"residuals {solution.r_prim:.1e} and {solution.r_dual:.1e}."
     )
-
-
-def _settings(aim: float) -> clarabel.DefaultSettings:
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = aim
-    # What Clarabel calls "almost solved".
-    settings.reduced_tol_gap_abs = settings.reduced_tol_gap_rel = settings.reduced_tol_feas = _ACCEPTED
-    return settings
 
 
 @dataclass(frozen=True)
@@ -308,17 +298,17 @@ class Representation:
         """Order k of the penalised derivative."""
         return len(self.steps)
 
+    @property
+    def roughness(self) -> sparse.spmatrix:
+        """The matrix that takes c⁽⁰⁾ to R c⁽ᵏ⁾."""
+        return self.root @ self.derivative(self.order)
+
     def derivative(self, order: int) -> sparse.spmatrix:
         """The matrix that takes c⁽⁰⁾ to c⁽ᵒʳᵈᵉʳ⁾."""
         matrix = sparse.identity(self.size, format="csr")
         for step in self.steps[:order]:
             matrix = sparse.diags(1 / step) @ differences(len(step) + 1) @ matrix
         return matrix
-
-    @property
-    def equal_steps(self) -> bool:
-        """Whether derivatives are plain differences, as on the grid."""
-        return self.knots is None
 
     def values(self, coefficients: Array, j: Any, n: int) -> Array:
         """The curve e_j."""
@@ -389,15 +379,6 @@ class Shape:
         return self.monotone or not (self.nonnegative and self.convex)
 
 
-@dataclass(frozen=True)
-class _Problem:
-    representation: Representation
-    design: Any
-    b: Array
-    penalty: float
-    shape: Shape
-
-
 def minimise_trend(
     representation: Representation, weights: Array | None, b: Array, penalty: float, shape: Shape, *, strong: bool
 ) -> Array:
@@ -405,14 +386,16 @@ def minimise_trend(
 
     ``strong`` says which cone program to try first. Raises SolverError with every method's status if none converges.
     """
-    problem = _Problem(representation, *_fewest_rows(representation.design, weights, b), penalty, shape)
+    design, b = _fewest_rows(representation.design, weights, b)
+    reduced = replace(representation, design=design)
     methods = [_chained, _direct] if strong else [_direct, _chained]
-    if representation.equal_steps and isinstance(representation.design, np.ndarray):
+    # Derivatives are plain differences on the grid, which has no knots.
+    if representation.knots is None and isinstance(representation.design, np.ndarray):
         methods.insert(0, _dense)
     reasons = []
     for method in methods:
         try:
-            return method(problem)
+            return method(reduced, b, penalty, shape)
         except SolverError as error:
             reasons.append(str(error))
     raise SolverError(f"The trend filter did not converge: {' '.join(reasons)}")
@@ -429,9 +412,8 @@ def _fewest_rows(design: Any, weights: Array | None, b: Array) -> tuple[Any, Arr
     return triangle[:, :-1], triangle[:, -1]
 
 
-def _dense(problem: _Problem) -> Array:
-    design, b, penalty, shape = problem.design, problem.b, problem.penalty, problem.shape
-    size, order = problem.representation.size, problem.representation.order
+def _dense(representation: Representation, b: Array, penalty: float, shape: Shape) -> Array:
+    design, size, order = representation.design, representation.size, representation.order
     e = _from_differences(minimise_norms_free(_in_differences(design, order), b, order, penalty), order)
     if shape.holds(e):
         return e
@@ -474,8 +456,7 @@ def _in_differences(matrix: Array, order: int) -> Array:
     return matrix
 
 
-def _direct(problem: _Problem) -> Array:
-    representation, shape = problem.representation, problem.shape
+def _direct(representation: Representation, b: Array, penalty: float, shape: Shape) -> Array:
     size = representation.size
     none = sparse.csr_matrix((0, size))
     rows = [none]
@@ -485,66 +466,42 @@ def _direct(problem: _Problem) -> Array:
         rows.append(representation.derivative(2) * float(np.mean(representation.steps[0]) ** 2))
     if shape.nonnegative:
         rows.append(_nonnegative_rows(size, shape))
-    return minimise_norms_conic(
-        sparse.csr_matrix(problem.design),
-        problem.b,
-        representation.root @ representation.derivative(representation.order),
-        problem.penalty,
-        sparse.vstack(rows),
-        none,
-    )
+    design = sparse.csr_matrix(representation.design)
+    return minimise_norms_conic(design, b, representation.roughness, penalty, sparse.vstack(rows), none)
 
 
-def _chained(problem: _Problem) -> Array:
-    representation, shape = problem.representation, problem.shape
+def _chained(representation: Representation, b: Array, penalty: float, shape: Shape) -> Array:
     order = representation.order
     sizes = [representation.size - i for i in range(order + 1)]
-    starts = _starts(sizes)
+    # Where each block of unknowns starts, and where the last one ends.
+    *starts, width = accumulate(sizes, initial=0)
     unit = _RISE / (representation.size * float(np.mean(representation.steps[0])))
 
     def place(i: int, block: Any) -> sparse.coo_matrix:
         """A block that multiplies c⁽ⁱ⁾, among the columns of all unknowns c⁽⁰⁾, …, c⁽ᵏ⁾."""
         entries = sparse.coo_matrix(block)
-        return sparse.coo_matrix(
-            (entries.data, (entries.row, entries.col + starts[i])), shape=(entries.shape[0], sum(sizes))
-        )
+        return sparse.coo_matrix((entries.data, (entries.row, entries.col + starts[i])), (entries.shape[0], width))
 
-    rows = [sparse.coo_matrix((0, sum(sizes)))]
+    rows = [sparse.coo_matrix((0, width))]
     if shape.monotone:
         rows.append(place(1, -sparse.identity(sizes[1])))
     if shape.convex:
         rows.append(place(2, sparse.identity(sizes[2])))
     if shape.nonnegative:
         rows.append(place(0, _nonnegative_rows(sizes[0], shape)))
-    unknowns = minimise_norms_conic(
-        place(0, problem.design),
-        problem.b,
-        place(order, representation.root * unit**order),
-        problem.penalty,
-        sparse.vstack(rows),
-        _ties(representation.steps, sizes, unit, np.sqrt(representation.size)),
-    )
-    return unknowns[: sizes[0]]
-
-
-def _ties(steps: Sequence[Array], sizes: Sequence[int], unit: float, balance: float) -> sparse.coo_matrix:
-    """The equations that tie each derivative to the differences of the one before.
-
-    They are written entry by entry: putting sparse blocks together would take longer than the solver does, and
-    intervals need hundreds of solutions.
-    """
-    left = np.concatenate([start + np.arange(len(step)) for start, step in zip(_starts(sizes), steps, strict=False)])
+    # The equations that tie each derivative to the differences of the one before are written entry by entry: putting
+    # sparse blocks together would take longer than the solver does, and intervals need hundreds of solutions.
+    steps = representation.steps
+    left = np.concatenate([start + np.arange(len(step)) for start, step in zip(starts, steps, strict=False)])
     # Each block has one unknown more than there are differences of it, and the next block is that of the differences.
     derivative = np.arange(len(left)) + sizes[0]
-    ones = np.full(len(left), balance)
-    values = np.concatenate([-ones, ones, balance * (-unit * np.concatenate(steps))])
-    columns = np.concatenate([left, left + 1, derivative])
-    return sparse.coo_matrix((values, (np.tile(np.arange(len(left)), 3), columns)), shape=(len(left), sum(sizes)))
-
-
-def _starts(sizes: Sequence[int]) -> list[int]:
-    """Where each of several blocks of unknowns starts."""
-    return [sum(sizes[:i]) for i in range(len(sizes))]
+    balance = np.full(len(left), np.sqrt(representation.size))
+    values = np.concatenate([-balance, balance, balance * (-unit * np.concatenate(steps))])
+    indices = np.tile(np.arange(len(left)), 3), np.concatenate([left, left + 1, derivative])
+    ties = sparse.coo_matrix((values, indices), (len(left), width))
+    root = place(order, representation.root * unit**order)
+    unknowns = minimise_norms_conic(place(0, representation.design), b, root, penalty, sparse.vstack(rows), ties)
+    return unknowns[: sizes[0]]
 
 
 def _nonnegative_rows(size: int, shape: Shape) -> sparse.spmatrix:

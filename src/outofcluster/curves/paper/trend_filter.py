@@ -30,7 +30,7 @@ from scipy import sparse
 
 from outofcluster._base.arguments import Array, check_choice, check_flag, check_integer, check_number
 from outofcluster._base.exceptions import InputError
-from outofcluster.curves.base import Curve, Needs, Solution
+from outofcluster.curves.base import Curve, DesignSolution, FittedValue, Needs
 from outofcluster.curves.operator import BinomialOperator
 from outofcluster.curves.paper.solvers import Representation, Shape, grid, minimise_trend, spline
 from outofcluster.curves.points import Points
@@ -98,25 +98,9 @@ class TrendFilterCurve(Curve):
         """Losses that are not negative where the curve must not be negative."""
         return Needs(nonnegative=check_flag("nonnegative", self.nonnegative))
 
-    @property
-    def penalty_(self) -> float:
-        """The penalty that was used, in the units of ``scale``."""
-        return self._trend().penalty
-
-    @property
-    def index_penalty_(self) -> float:
-        """The penalty per index, λ n^(k - 1/2) when ``scale="p"``."""
-        return self._trend().index_penalty
-
-    @property
-    def objective_(self) -> float:
-        """The norm of the residuals plus the penalty."""
-        return self._trend().objective
-
-    def _trend(self) -> TrendFilterSolution:
-        solution = self._fitted()
-        assert isinstance(solution, TrendFilterSolution)
-        return solution
+    penalty_ = FittedValue[float]("penalty", "The penalty that was used, in the units of ``scale``.")
+    index_penalty_ = FittedValue[float]("index_penalty", "The penalty per index, λ n^(k - 1/2) for ``scale='p'``.")
+    objective_ = FittedValue[float]("objective", "The norm of the residuals plus the penalty.")
 
     def _solve(self, points: Points) -> TrendFilterSolution:
         check_choice("order", self.order, (2, 3, 4))
@@ -153,49 +137,36 @@ class TrendFilterCurve(Curve):
         coefficients = minimise_trend(
             representation, points.weights, points.b, unit_penalty, shape, strong=not per_index
         )
-        return TrendFilterSolution(points, representation, penalty, index_penalty, unit_penalty, coefficients)
+        curve = points, representation.design, coefficients
+        return TrendFilterSolution(*curve, representation, penalty, index_penalty, unit_penalty)
 
 
 @dataclass(frozen=True)
-class TrendFilterSolution(Solution):
-    """A curve by its coefficients, on the grid or as a spline."""
+class TrendFilterSolution(DesignSolution):
+    """A curve by its coefficients, on the grid or as a spline; both start at e_0."""
 
-    points: Points
     representation: Representation
     penalty: float
     index_penalty: float
     # The penalty in the units of the representation: per index on the grid, per unit of p for the spline.
     unit_penalty: float
-    coefficients: Array
-
-    @property
-    def e0(self) -> float:
-        """The first coefficient, since both the grid and the spline start at e_0."""
-        return float(self.coefficients[0])
-
-    @cached_property
-    def fitted(self) -> Array:
-        """The losses A e."""
-        return np.asarray(self.representation.design @ self.coefficients)
 
     @cached_property
     def objective(self) -> float:
         """The norm of the residuals plus the penalty."""
         residual = self.points.scaled(self.fitted - self.points.b)
-        return float(np.linalg.norm(residual) + self.unit_penalty * np.linalg.norm(self._rough() @ self.coefficients))
+        roughness = self.representation.roughness @ self.coefficients
+        return float(np.linalg.norm(residual) + self.unit_penalty * np.linalg.norm(roughness))
 
     @cached_property
     def condition(self) -> float:
         """Condition number of the design stacked on the penalty, without the constraints."""
         if self.representation.size > 3000:
             raise InputError(f"n must be at most 3000 for a condition number on the index grid, got {self.points.n}.")
-        design = sparse.csr_matrix(self.representation.design).toarray()
-        stacked = np.vstack([self.points.scaled(design), self.unit_penalty * self._rough().toarray()])
+        design = sparse.csr_matrix(self.design).toarray()
+        stacked = np.vstack([self.points.scaled(design), self.unit_penalty * self.representation.roughness.toarray()])
         return float(np.linalg.cond(stacked))
 
     def values(self, j: Any) -> Array:
         """The curve at j."""
         return self.representation.values(self.coefficients, j, self.points.n)
-
-    def _rough(self) -> sparse.spmatrix:
-        return self.representation.root @ self.representation.derivative(self.representation.order)

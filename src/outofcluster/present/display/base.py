@@ -28,6 +28,17 @@ NAIVE: dict[str, Any] = {"marker": "s", "color": GREY, **_MARK}
 # Marks of the loss as it is, and of the corrected loss.
 CORRECTED: dict[str, Any] = {"marker": "D", "color": ORANGE, **_MARK}
 
+# What a leakage rate is a share of, by error model.
+SHARE_OF = {
+    "records": "training records that belong to held-out clusters",
+    "fragments": "held-out records whose cluster also trains",
+}
+# What the injected fraction is a share of.
+ADDED = {
+    "records": "training records drawn from held-out clusters",
+    "fragments": "held-out clusters of which a piece is put into training",
+}
+
 # Width of a letter of an axis name, in inches.
 _LETTER = 0.075
 
@@ -129,16 +140,8 @@ def percent_axis(axis: Any) -> None:
 
 def legend_above(ax: Any, *entries: Any, columns: int = 2) -> None:
     """A legend without a frame right above the axes."""
-    ax.legend(
-        *entries,
-        frameon=False,
-        fontsize="small",
-        loc="lower left",
-        bbox_to_anchor=(-0.01, 1),
-        ncols=columns,
-        borderaxespad=0.3,
-        columnspacing=1.6,
-    )
+    look = {"frameon": False, "fontsize": "small", "borderaxespad": 0.3, "columnspacing": 1.6}
+    ax.legend(*entries, loc="lower left", bbox_to_anchor=(-0.01, 1), ncols=columns, **look)
 
 
 def _set_head(ax: Any, title: str, order: Sequence[str]) -> None:
@@ -232,20 +235,6 @@ def loss_name(loss: str) -> str:
 def capitalized(words: str) -> str:
     """The same words with a capital letter at the beginning, and no other change."""
     return words[:1].upper() + words[1:]
-
-
-def share_of(error_model: str) -> str:
-    """What a leakage rate is a share of."""
-    if error_model == "records":
-        return "training records that belong to held-out clusters"
-    return "held-out records whose cluster also trains"
-
-
-def added(error_model: str) -> str:
-    """What the injected fraction is a share of."""
-    if error_model == "records":
-        return "training records drawn from held-out clusters"
-    return "held-out clusters of which a piece is put into training"
 
 
 def estimate_columns(naive: Sequence[Estimate | None], corrected: Sequence[Estimate | None]) -> dict[str, Any]:

@@ -27,15 +27,17 @@ import numpy as np
 
 from outofcluster._base.arguments import Array, check_number
 from outofcluster._base.exceptions import InputError
+from outofcluster.errormodels.choose import MODELS
 from outofcluster.inference.estimates import Estimate, Sensitivity, percent
 from outofcluster.metrics.facts import SOME_LOSS, MetricFacts
 from outofcluster.present.display.base import (
+    ADDED,
     BLUE,
     GREEN,
     GREY,
     ORANGE,
+    SHARE_OF,
     Display,
-    added,
     capitalized,
     draw_corrected,
     draw_measured,
@@ -45,7 +47,7 @@ from outofcluster.present.display.base import (
     naive_label,
     name_axes,
     percent_axis,
-    share_of,
+    percentage,
 )
 
 _SHADE = {"color": "#F1F1F1", "zorder": 0, "linewidth": 0}
@@ -122,7 +124,7 @@ class LossSamplesDisplay(Display):
         label = "mean, with two standard errors"
         ax.errorbar(self.injected, self.losses, yerr=reach, fmt="o-", color=BLUE, label=label, **look)
         percent_axis(ax.xaxis)
-        name_axes(ax, f"share of {added(self.error_model)}", loss_name(self.loss))
+        name_axes(ax, f"share of {ADDED[self.error_model]}", loss_name(self.loss))
 
 
 @dataclass(eq=False)
@@ -237,9 +239,9 @@ class LossCurveDisplay(Display):
         shown, level = self.losses + self.shift, self.naive.confidence_level
         look = {"fmt": "o", "color": BLUE, "markersize": 5, "label": "measured, with more leakage added"}
         draw_measured(ax, self.levels, shown, self.standard_errors, level, **look)
-        axis = share_of(self.error_model)
+        axis = SHARE_OF[self.error_model]
         if self.corrected is None or self.rate is None:
-            axis = added(self.error_model)
+            axis = ADDED[self.error_model]
             ax.plot(self.levels, shown, color=BLUE, linewidth=1, alpha=0.5)
             draw_naive(ax, 0, self.naive)
         else:
@@ -359,12 +361,7 @@ class UnmixingDisplay(Display):
         reach = 0.3 if not self.clean else max(2.2 * abs(self.clean), 0.15)
         lowest, highest = min(-reach, self.clean or 0.0), max(1.5 * reach, 0.3)
         inside = (self.fractions >= lowest - 1e-12) & (self.fractions <= highest + 1e-12)
-        return replace(
-            self,
-            fractions=self.fractions[inside],
-            losses=self.losses[inside],
-            standard_errors=self.standard_errors[inside],
-        )
+        return replace(self, **{name: numbers[inside] for name, numbers in self._measured.items()})
 
     def curve_parts(self, points: int) -> list[tuple[Array, Array]]:
         """The curve above the leakage rate, by fractions and losses: up to 0, and from 0 on; none without a rate."""
@@ -378,8 +375,12 @@ class UnmixingDisplay(Display):
         """The smallest and the largest fraction, of those measured and the one without leakage."""
         return min(float(self.fractions.min()), self.clean or 0.0), float(self.fractions.max())
 
+    @property
+    def _measured(self) -> dict[str, Any]:
+        return {"fractions": self.fractions, "losses": self.losses, "standard_errors": self.standard_errors}
+
     def _columns(self) -> dict[str, Any]:
-        return {"fraction": self.fractions, "loss": self.losses, "standard_error": self.standard_errors}
+        return dict(zip(("fraction", "loss", "standard_error"), self._measured.values(), strict=True))
 
     @property
     def _title(self) -> str:
@@ -411,18 +412,9 @@ class UnmixingDisplay(Display):
 
     def _draw_clean(self, ax: Any, corrected: Estimate, clean: float) -> None:
         ax.axvline(clean, color=ORANGE, linewidth=1, linestyle=":", zorder=1)
-        ax.annotate(
-            "no leakage left",
-            (clean, 0.02),
-            xycoords=("data", "axes fraction"),
-            xytext=(-4, 0),
-            textcoords="offset points",
-            ha="right",
-            va="bottom",
-            rotation=90,
-            color=ORANGE,
-            fontsize="small",
-        )
+        look = {"ha": "right", "va": "bottom", "rotation": 90, "color": ORANGE, "fontsize": "small"}
+        place = {"xy": (clean, 0.02), "xycoords": ("data", "axes fraction")}
+        ax.annotate("no leakage left", **place, xytext=(-4, 0), textcoords="offset points", **look)
         draw_corrected(ax, clean, corrected, f"on new clusters: {in_words(corrected, self.naive)}", markersize=8)
 
 
@@ -520,15 +512,8 @@ class SensitivityDisplay(Display):
         -------
         SensitivityDisplay
         """
-        return cls(
-            rates=sensitivity.rates,
-            values=sensitivity.values,
-            low=sensitivity.low,
-            high=sensitivity.high,
-            error_model=sensitivity.error_model,
-            metric=sensitivity.metric,
-            confidence_level=sensitivity.confidence_level,
-        )
+        names = ("rates", "values", "low", "high", "error_model", "metric", "confidence_level")
+        return cls(**{name: getattr(sensitivity, name) for name in names})
 
     def _columns(self) -> dict[str, Any]:
         return {"rate": self.rates, "value": self.values, "low": self.low, "high": self.high}
@@ -552,11 +537,12 @@ class SensitivityDisplay(Display):
             self._draw_threshold(ax, self.threshold, self.tipping_point)
         percent_axis(ax.xaxis)
         ax.margins(x=0.01)
-        name_axes(ax, f"leakage rate: share of {share_of(self.error_model)}", self.metric.label)
+        name_axes(ax, f"leakage rate: share of {SHARE_OF[self.error_model]}", self.metric.label)
 
     def _draw_threshold(self, ax: Any, threshold: float, rate: float | None) -> None:
         """The threshold, and the rate at which the corrected value reaches it."""
-        reached = "not reached up to 50 %" if rate is None else f"reached at {100 * rate:.3g} %"
+        most = percentage(MODELS[self.error_model].largest_rate)
+        reached = f"not reached up to {most}" if rate is None else f"reached at {100 * rate:.3g} %"
         label = f"threshold {threshold:.4g}: {reached}"
         ax.axhline(threshold, color=GREEN, linewidth=1.4, linestyle=(0, (6, 2)), label=label)
         if rate is not None and rate <= self.rates.max():

@@ -6,6 +6,7 @@ Folds, models and thresholds have a value as it is and, with a leakage rate, a c
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -33,6 +34,9 @@ from outofcluster.present.display.base import (
 
 # Heights of the upper and the lower axes of a sweep.
 _HEIGHTS = (3, 2)
+
+# Estimates of things side by side, some of which may not be known.
+Estimates = Sequence[Estimate | None]
 
 _TRAINED_ON = ("other clusters", "the same clusters")
 
@@ -126,11 +130,8 @@ class ComparisonDisplay(Display):
 
     def _draw(self, ax: Any) -> None:
         y = _name_rows(ax, self.models)
-        apart = 0.14 if self.corrected else 0.0
-        look: dict[str, Any] = {"across": True, "markersize": 7, "elinewidth": 1.6, "capsize": 2.5}
-        draw_estimates(ax, y - apart, self.naive, label="cross-validated as it is", **NAIVE, **look)
-        if self.corrected:
-            draw_estimates(ax, y + apart, self.corrected, label="corrected: on new clusters", **CORRECTED, **look)
+        look = {"across": True, "markersize": 7, "elinewidth": 1.6, "capsize": 2.5}
+        _draw_both(ax, y, self.naive, self.corrected, 0.14, **look)
         intervals = f"with {percent(self.naive[0].confidence_level)} intervals"
         name_axes(ax, f"{self.metric.label} ({_better(self.metric)} is better), {intervals}")
 
@@ -216,13 +217,13 @@ class FoldsDisplay(Display):
     def _draw(self, ax: Any) -> None:
         named = zip(self.folds, self.n_validation, strict=True)
         y = _name_rows(ax, [f"fold {fold} ({size} records)" for fold, size in named])
-        apart = 0.13 if self.corrected else 0.0
-        for estimates, shift, overall, mark, line, name in (
-            (self.naive, -apart, self.overall_naive, NAIVE, ":", "cross-validated as it is"),
-            (self.corrected, apart, self.overall_corrected, CORRECTED, (0, (4, 2)), "corrected"),
+        look = {"across": True, "markersize": 6, "elinewidth": 1.4, "capsize": 2.5, "label": ""}
+        _draw_both(ax, y, self.naive, self.corrected, 0.13, **look)
+        for overall, mark, line, name in (
+            (self.overall_naive, NAIVE, ":", "cross-validated as it is"),
+            (self.overall_corrected, CORRECTED, (0, (4, 2)), "corrected"),
         ):
             if overall is not None:
-                draw_estimates(ax, y + shift, estimates, across=True, markersize=6, elinewidth=1.4, capsize=2.5, **mark)
                 label = f"{name}, all folds: {in_words(overall)}"
                 ax.axvline(overall.value, color=mark["color"], linewidth=1.3, linestyle=line, label=label)
         name_axes(ax, f"{self.metric.label}, with {percent(self.overall_naive.confidence_level)} intervals")
@@ -323,15 +324,8 @@ class SweepDisplay(Display):
             if known is None:
                 look = {"rotation": 90, "ha": "center", "va": "center", "color": GREY, "fontsize": "small"}
                 ax.text(position, 0.5, "could not be audited", transform=ax.get_xaxis_transform(), **look)
-        apart = 0.0 if all(known is None for known in self.corrected) else 0.07
-        for estimates, shift, mark, label in (
-            (self.naive, -apart, NAIVE, "cross-validated as it is"),
-            (self.corrected, apart, CORRECTED, "corrected: on new clusters"),
-        ):
-            drawn = [(at, known) for at, known in zip(x + shift, estimates, strict=True) if known is not None]
-            if drawn:
-                style = mark | {"linestyle": "-", "linewidth": 1.2, "elinewidth": 1.6, "markersize": 8, "capsize": 3}
-                draw_estimates(ax, [at for at, _ in drawn], [known for _, known in drawn], label=label, **style)
+        look = {"linestyle": "-", "linewidth": 1.2, "elinewidth": 1.6, "markersize": 8, "capsize": 3}
+        _draw_both(ax, x, self.naive, self.corrected, 0.07, **look)
         self._draw_shares(below, x)
         name_axes(ax, y=f"{self.metric.label}\n({_better(self.metric)} is better)")
         name_axes(below, "linkage threshold: looser clusters to the left", "share of records")
@@ -428,6 +422,15 @@ class LeakageTestDisplay(Display):
         named = zip(_TRAINED_ON, both, strict=True)
         _name_rows(ax, [f"trained on {kind}\n(mean {losses.mean():.4g})" for kind, losses in named])
         name_axes(ax, f"{loss_name(self.loss)} on held-out records")
+
+
+def _draw_both(ax: Any, at: Array, naive: Estimates, corrected: Estimates, apart: float, **look: Any) -> None:
+    """The values as they are and, this much apart, the corrected ones; those that are not known are left out."""
+    shift = apart if any(known is not None for known in corrected) else 0.0
+    marks = (NAIVE | {"label": "cross-validated as it is"}, CORRECTED | {"label": "corrected: on new clusters"})
+    for positions, estimates, mark in zip((at - shift, at + shift), (naive, corrected), marks, strict=True):
+        if drawn := {x: known for x, known in zip(positions, estimates, strict=False) if known is not None}:
+            draw_estimates(ax, list(drawn), list(drawn.values()), **mark | look)
 
 
 def _name_rows(ax: Any, names: Any) -> Array:

@@ -26,6 +26,8 @@ _RIGHT, _BOTTOM = 16, 54
 _ENDS = ((0.2, 0.3), (0.5, 0.5), (1.0, 0.9))
 
 
+# The smallest and the largest value on an axis.
+Range = tuple[float, float]
 # Positions on an axis, and what is written there.
 Ticks = list[tuple[float, str]]
 
@@ -47,8 +49,8 @@ class Frame:
     name: str
     width: int
     height: int
-    x_range: tuple[float, float]
-    y_range: tuple[float, float]
+    x_range: Range
+    y_range: Range
 
     left: ClassVar[int] = 58
     top: ClassVar[int] = 28
@@ -103,14 +105,14 @@ def _round_values(low: float, high: float, about: int) -> list[float]:
     return [step * k for k in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def _padded(values: Sequence[float], share: float = 0.06) -> tuple[float, float]:
+def _padded(values: Sequence[float], share: float = 0.06) -> Range:
     known = [value for value in values if math.isfinite(value)]
     low, high = min(known), max(known)
     reach = share * (high - low) or max(abs(high) * share, 1e-6)
     return low - reach, high + reach
 
 
-def _frames(x_range: tuple[float, float], y_range: tuple[float, float]) -> list[Frame]:
+def _frames(x_range: Range, y_range: Range) -> list[Frame]:
     return [Frame(name, width, height, x_range, y_range) for name, width, height in SIZES]
 
 
@@ -119,7 +121,13 @@ def _frames(x_range: tuple[float, float], y_range: tuple[float, float]) -> list[
 # Positions along the horizontal axis, and losses there.
 Curve = tuple[Sequence[float] | Array, Sequence[float] | Array]
 
+# The curve below the leakage that was measured, and the curve above.
+Curves = Sequence[Curve]
+
 _NO_CURVE: Curve = ((), ())
+
+# Positions of measured losses, these losses, and their standard errors.
+Measured = tuple[Array, Array, Array]
 
 # Measured losses: their positions, and the lower and the upper ends of their error bars.
 Points = list[tuple[float, float, float, float]]
@@ -145,16 +153,10 @@ def curve_chart(summary: Summary) -> list[LossChart]:
     """What `LossCurveDisplay` draws."""
     display = LossCurveDisplay.from_audit(summary)
     levels, losses = display.levels, display.losses + display.shift
-    extrapolated, seen = display.curve_parts() if len(display.curve_levels) else (_NO_CURVE, (levels, losses))
-    return _loss_charts(
-        summary,
-        (0.0, float(levels.max()) * 1.02),
-        (levels, losses, display.standard_errors),
-        (extrapolated, seen),
-        edge=float(levels.min()),
-        at=summary.rate or 0.0,
-        clean=0.0,
-    )
+    curves = display.curve_parts() if len(display.curve_levels) else (_NO_CURVE, (levels, losses))
+    measured, ends = (levels, losses, display.standard_errors), (0.0, float(levels.max()) * 1.02)
+    edge, rate = float(levels.min()), summary.rate or 0.0
+    return _loss_charts(summary, ends, measured, curves, edge=edge, rate=rate, clean=0.0)
 
 
 def unmixing_chart(summary: Summary) -> list[LossChart]:
@@ -163,36 +165,23 @@ def unmixing_chart(summary: Summary) -> list[LossChart]:
         return []
     display = UnmixingDisplay.from_audit(summary).shown()
     right = display.fractions > 0
-    extrapolated, seen = display.curve_parts(41) or (_NO_CURVE, (display.fractions[right], display.losses[right]))
+    curves = display.curve_parts(41) or (_NO_CURVE, (display.fractions[right], display.losses[right]))
     away = display.fractions != 0  # At 0 stands the user's own model, which is drawn as such.
-    return _loss_charts(
-        summary,
-        _padded(display.ends, 0.03),
-        (display.fractions[away], display.losses[away], display.standard_errors[away]),
-        (extrapolated, seen),
-        edge=0.0,
-        at=0.0,
-        clean=display.clean,
-    )
+    measured = (display.fractions[away], display.losses[away], display.standard_errors[away])
+    ends = _padded(display.ends, 0.03)
+    return _loss_charts(summary, ends, measured, curves, edge=0.0, rate=0.0, clean=display.clean)
 
 
 def _loss_charts(
-    summary: Summary,
-    x_range: tuple[float, float],
-    measured: tuple[Array, Array, Array],
-    curves: tuple[Curve, Curve],
-    *,
-    edge: float,
-    at: float,
-    clean: float | None,
+    summary: Summary, ends: Range, measured: Measured, curves: Curves, *, edge: float, rate: float, clean: float | None
 ) -> list[LossChart]:
-    """The charts of all sizes; ``at`` and ``clean`` are the positions of the leakage that is there, and of none."""
+    """The charts of all sizes; ``rate`` and ``clean`` are the positions of the leakage that is there, and of none."""
     (x, losses, errors), (extrapolated, seen) = measured, curves
     reach = np.nan_to_num(ndtri(0.5 + summary.confidence_level / 2) * errors)
     low, high = losses - reach, losses + reach
     naive, corrected = summary.naive.value, None if clean is None else summary.corrected
-    ends = [] if corrected is None else [corrected.value, *corrected.interval]
-    y_range = _padded([*low, *high, *extrapolated[1], *seen[1], naive, *ends])
+    answer = [] if corrected is None else [corrected.value, *corrected.interval]
+    y_range = _padded([*low, *high, *extrapolated[1], *seen[1], naive, *answer])
     left = x < 0
 
     def chart(frame: Frame) -> LossChart:
@@ -203,15 +192,15 @@ def _loss_charts(
             edge=frame.x(edge),
             points=[point for point, below in zip(points, left, strict=True) if not below],
             left_out=[point for point, below in zip(points, left, strict=True) if below],
-            joined=frame.line([*x[left], at], [*losses[left], naive]) if left.any() else "",
+            joined=frame.line([*x[left], rate], [*losses[left], naive]) if left.any() else "",
             seen=frame.line(*seen),
             extrapolated=frame.line(*extrapolated),
-            naive=(frame.x(at), frame.y(naive)),
-            corrected=(frame.x(clean), frame.y(ends[0])) if clean is not None and ends else None,
-            interval=(frame.y(ends[1]), frame.y(ends[2])) if ends and math.isfinite(sum(ends)) else None,
+            naive=(frame.x(rate), frame.y(naive)),
+            corrected=(frame.x(clean), frame.y(answer[0])) if clean is not None and answer else None,
+            interval=(frame.y(answer[1]), frame.y(answer[2])) if answer and math.isfinite(sum(answer)) else None,
         )
 
-    return [chart(frame) for frame in _frames(x_range, y_range)]
+    return [chart(frame) for frame in _frames(ends, y_range)]
 
 
 # --- sensitivity ------------------------------------------------------------------------------------------

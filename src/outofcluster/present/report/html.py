@@ -62,13 +62,8 @@ def render_html(
         # What a reader sees holds no control characters. What is no plain string is a number, or markup of this room.
         finalize=lambda value: printable(value) if type(value) is str else value,
     )
-    environment.filters |= {
-        "between": between,
-        "counted": counted,
-        "fixed": fixed,
-        "percentage": percentage,
-        "thousands": "{:,}".format,
-    }
+    environment.filters |= {filter.__name__: filter for filter in (between, counted, fixed, percentage)}
+    environment.filters["thousands"] = "{:,}".format
     style, script = _read("style.css"), _read("script.js")
     listed = _suspects(result) if suspects is None else suspects
     return environment.get_template("template.html").render(
@@ -82,15 +77,8 @@ def render_html(
     )
 
 
-def write_html(
-    result: Any,
-    path: str | os.PathLike[str],
-    *,
-    title: str = "Audit of a cross-validation",
-    about: Mapping[str, str] | None = None,
-    suspects: Any = None,
-) -> Path:
-    """Write the report into a file, which appears complete or not at all.
+def write_html(result: Any, path: str | os.PathLike[str], **options: Any) -> Path:
+    """Write the report into a file, which appears complete or not at all; the options are those of `render_html`.
 
     Examples
     --------
@@ -109,7 +97,7 @@ def write_html(
     True
     """
     check_destination("path", path)
-    return write_whole("path", path, render_html(result, title=title, about=about, suspects=suspects))
+    return write_whole("path", path, render_html(result, **options))
 
 
 def _suspects(result: Any) -> Any:

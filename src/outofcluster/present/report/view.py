@@ -13,7 +13,7 @@ from outofcluster._base.text import printable_data
 from outofcluster.auditing.summary import Summary
 from outofcluster.inference.estimates import Estimate, between, decimals, fixed, percent
 from outofcluster.present.display import LossCurveDisplay
-from outofcluster.present.display.base import added, capitalized, percentage, share_of
+from outofcluster.present.display.base import ADDED, SHARE_OF, capitalized, percentage
 from outofcluster.present.report.chart import (
     curve_chart,
     interval_chart,
@@ -80,7 +80,7 @@ def _estimates(summary: Summary) -> list[dict[str, Any]]:
 def _curve(summary: Summary, digits: int) -> dict[str, Any]:
     display = LossCurveDisplay.from_audit(summary)
     first, last = display.losses[0], display.losses[-1]
-    axis = f"share of {(added if summary.curve is None else share_of)(summary.error_model)}"
+    axis = f"share of {(ADDED if summary.curve is None else SHARE_OF)[summary.error_model]}"
     goes = "falls" if last < first else "rises" if last > first else "goes"
     described = (
         f"In the resamples the {summary.metric.noun} {goes} from {fixed(first, digits)} at "
@@ -141,7 +141,7 @@ def _sensitivity(summary: Summary, digits: int) -> dict[str, Any] | None:
     rows = zip(printed, *(np.interp(printed, over.rates, part) for part in numbers.values()), strict=True)
     return {
         "charts": sensitivity_chart(summary),
-        "axis": f"leakage rate: share of {share_of(summary.error_model)}",
+        "axis": f"leakage rate: share of {SHARE_OF[summary.error_model]}",
         "end": end,
         "start": start,
         "notes": " ".join(notes),

@@ -149,18 +149,15 @@ def products(columns: Any, q: int, w: Any, constant: float, out: Any) -> None:
     """The sum of the first q columns weighted by w, plus a constant."""
     n = out.size
     out[:] = constant
-    j = 0
-    while j + 4 <= q:
+    for j in range(0, q - 3, 4):
         x0, x1, x2, x3 = columns[j], columns[j + 1], columns[j + 2], columns[j + 3]
         w0, w1, w2, w3 = w[j], w[j + 1], w[j + 2], w[j + 3]
         for i in range(n):
             out[i] += (w0 * x0[i] + w1 * x1[i]) + (w2 * x2[i] + w3 * x3[i])
-        j += 4
-    while j < q:
+    for j in range(q // 4 * 4, q):
         x0, w0 = columns[j], w[j]
         for i in range(n):
             out[i] += w0 * x0[i]
-        j += 1
 
 
 @called

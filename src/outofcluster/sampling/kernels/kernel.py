@@ -4,7 +4,8 @@ An estimator of scikit-learn has a kernel by its exact type, and only with param
 Parameters of the solver (``tol``, ``max_iter``, ``dual``) do not matter, since the kernels go to the optimum.
 
 Whether a job is long enough for a kernel is decided from the job alone, since its bits must not depend on what is on
-disk. Compiling a kernel takes as long as thousands of plain fits with scikit-learn, each of which takes about
+disk. A default audit never is, so that it gives the same bits with and without a compiler: a job must have more fits
+than that. Compiling a kernel takes as long as thousands of plain fits with scikit-learn, each of which takes about
 
     start + step · n · d
 
@@ -12,6 +13,13 @@ seconds for n records of d columns. The constants below were measured side by si
 scikit-learn 1.9): on another machine all of them are longer or shorter together. A job is long enough if its plain fits
 take twice as long as compiling. The margin pays for the kernel's own time, and for a second worker, since workers share
 the plain fits but not the compiling.
+
+*A draw* of training records (Algorithm 1) has n records of which a fraction a, on average, comes from V. With
+replacement each record takes one uniform u: position ⌊u n_V / a⌋ of V where u < a, else position
+⌊(u - a) n_T / (1 - a)⌋ of T. Without replacement, m is the number of the first n uniforms below a, moved into
+[n - n_T, n_V]; then a partial Fisher-Yates shuffle takes m positions of V, and another n - m of T, one uniform each. An
+attempt so uses n or 2n uniforms, whatever it draws, and attempt k of a stream starts at k times that many. The draw in
+numpy is here; the compiled one (module ``replicate``) gives the same positions in the same order.
 """
 
 from __future__ import annotations
@@ -32,11 +40,16 @@ from outofcluster._base.exceptions import InputError, MissingExtraError
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+# Draws tried before a replicate fails, when none leaves a record to validate on and, in a classifier, two classes.
+MAX_ATTEMPTS = 100
+
 # Seconds to compile the loop of a model.
 _COMPILE = {"squared_hinge": 14.0, "logistic": 12.0, "least_squares": 10.0}
 # Start and step of a plain fit, in seconds.
 _PLAIN = {"squared_hinge": (1.8e-3, 5.5e-8), "logistic": (3.4e-3, 2e-8), "least_squares": (1.5e-3, 1.5e-8)}
 _MARGIN = 2.0
+# The fits of a default audit, with those below the leakage rate.
+_FITS_BY_DEFAULT = 4000
 
 _REGRESSION = ("squared_error", "absolute_error")
 _RIDGE = {"positive": (False,), "solver": ("auto", "svd", "cholesky", "lsqr", "sparse_cg", "sag", "saga")}
@@ -213,12 +226,9 @@ def _loops() -> tuple[Any, Any]:
 
 def _numbered(partitions: tuple[Units, ...], size: int) -> Integers:
     """One row per partition of a pool; the units of each are numbered on from those of the one before it."""
-    numbered = np.zeros((len(partitions), size), np.int64)
-    first = 0
-    for row, units in zip(numbered, partitions, strict=True):
-        row[:] = units.of + first
-        first += units.count
-    return numbered
+    firsts = np.cumsum([0, *(units.count for units in partitions)])
+    rows = [units.of + first for units, first in zip(partitions, firsts, strict=False)]
+    return np.array(rows, np.int64).reshape(len(partitions), size)
 
 
 def _read_only(values: Any, dtype: Any) -> Any:
@@ -254,16 +264,17 @@ def require_compiler() -> None:
 
 
 def worth_compiling(model: str, n_fits: int, n_train: int, n_features: int) -> bool:
-    """Whether the plain fits of a job take longer than compiling the kernel, with a margin.
+    """Whether a job has more fits than a default audit, which take longer than compiling the kernel, with a margin.
 
     Examples
     --------
-    >>> from outofcluster.sampling.kernels import worth_compiling
-    >>> worth_compiling("squared_hinge", 3000, 800, 12), worth_compiling("squared_hinge", 60_000, 100, 12)
+    >>> from outofcluster.sampling.kernels.kernel import worth_compiling
+    >>> worth_compiling("squared_hinge", 4000, 10**6, 12), worth_compiling("squared_hinge", 60_000, 100, 12)
     (False, True)
     """
     start, step = _PLAIN[model]
-    return n_fits * (start + step * n_train * n_features) > _MARGIN * _COMPILE[model]
+    seconds = n_fits * (start + step * n_train * n_features)
+    return n_fits > _FITS_BY_DEFAULT and seconds > _MARGIN * _COMPILE[model]
 
 
 def find_kernel(estimator: Any, loss: str, *, classifier: bool) -> Kernel | None:
@@ -298,9 +309,8 @@ def _plain_kernel(estimator: Any, loss: str, classifier: bool) -> Kernel | None:
     from sklearn import linear_model, svm
 
     name = type(estimator).__name__
-    if type(estimator) is not getattr(svm if name == "LinearSVC" else linear_model, name, None):
-        return None
-    if name not in _OBJECTIVES:
+    home = svm if name == "LinearSVC" else linear_model
+    if name not in _OBJECTIVES or type(estimator) is not getattr(home, name, None):
         return None
     model, losses, allowed = _OBJECTIVES[name]
     if loss not in losses or classifier == (losses == _REGRESSION):
@@ -321,6 +331,38 @@ def _plain_kernel(estimator: Any, loss: str, classifier: bool) -> Kernel | None:
 
 def _number(value: Any) -> bool:
     """Whether a parameter is a finite number from 0 on: arrays of penalties and infinities have other objectives."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return False
-    return math.isfinite(value) and float(value) >= 0
+    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value) and float(value) >= 0
+
+
+def draw_records(
+    rng: np.random.Generator, a: float, n_train: int, n_T: int, n_V: int, replace: bool
+) -> tuple[Integers, Integers]:
+    """Integers drawn from T and from V, by one attempt of the algorithm.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> draw_records(np.random.default_rng(0), 0.5, 4, 10, 10, True)
+    (array([2]), array([5, 0, 0]))
+    """
+    u = rng.random(n_train)
+    from_V = u < a
+    if replace:
+        v = (u[from_V] / a * n_V).astype(np.int64) if a > 0 else np.zeros(0, np.int64)
+        t = ((u[~from_V] - a) / (1 - a) * n_T).astype(np.int64) if a < 1 else np.zeros(0, np.int64)
+        return np.minimum(t, n_T - 1), np.minimum(v, n_V - 1)
+    m = min(max(int(from_V.sum()), n_train - n_T), n_V)
+    v = _shuffle(rng.random(m), n_V)
+    return _shuffle(rng.random(n_train - m), n_T), v
+
+
+def _shuffle(u: Floats, size: int) -> Integers:
+    """The head of a Fisher-Yates shuffle of 0..size-1; positions not moved yet need no memory."""
+    left = size - np.arange(len(u))
+    targets = np.arange(len(u)) + np.minimum((u * left).astype(np.int64), left - 1)
+    moved: dict[int, int] = {}
+    drawn = np.empty(len(u), np.int64)
+    for k, j in enumerate(targets.tolist()):
+        drawn[k] = moved.get(j, j)
+        moved[j] = moved.get(k, k)
+    return drawn

@@ -138,8 +138,7 @@ def _fit_squared_hinge(rows: Any, targets: Any, d: int, settings: Any, start: An
 def _hinge_newton(Z: Any, n: int, q: int, c: float, solver: Any) -> bool:
     w, v, m, change = solver.w, solver.step, solver.margins, solver.change
     products(solver.columns, q, w, 0.0, m)
-    for i in range(n):
-        solver.active[i] = False
+    solver.active[:] = False
     for _ in range(_HINGE_STEPS):
         _change_active_set(Z, n, q, c, m, solver)
         if not factor(solver.H, q, solver.U, solver.inverse, _SINGULAR, 0.0):

@@ -10,7 +10,7 @@ after each of which :math:`k` grows by (W_0, W_1). numpy increments the counter 
 turns a word x into the uniform (x >> 11) 2⁻⁵³. So uniform number j of a stream whose counter starts at (0, 0, i, r) is
 word j mod 4 of the block at (⌊j/4⌋ + 1, 0, i, r), and no state has to be carried.
 
-*Draws* are those that ``draw_records`` of the module ``draw`` makes of the same uniforms.
+*Draws* are those that ``draw_records`` of the module ``kernel`` makes of the same uniforms.
 
 *Sums.* With ℓ_v the loss of record v, t the mean of ℓ over the records V' of V that were not drawn, M the number of
 draws from a pool and N those of records of unit c, the sums over replicates are, for each unit, of
@@ -28,7 +28,7 @@ import numpy as np
 
 from outofcluster.sampling.kernels.algebra import padded, products
 from outofcluster.sampling.kernels.compile import called, compiled, inlined
-from outofcluster.sampling.kernels.draw import MAX_ATTEMPTS
+from outofcluster.sampling.kernels.kernel import MAX_ATTEMPTS
 
 # The index of a loss is its code in the compiled loops.
 LOSSES = ("zero_one", "log_loss", "brier", "squared_error", "absolute_error")
@@ -143,10 +143,7 @@ def _high(a: Any, b: Any) -> Any:
 @compiled
 def fill_uniforms(key: Any, level: int, replicate: int, first: int, out: Any) -> None:
     """Write the uniforms first, first + 1, ... of the stream of a level's replicate."""
-    count = out.size
-    block = first // 4
-    at = -(first % 4)
-    while at < count:
+    for block in range(first // 4, (first + out.size + 3) // 4):
         c0, c1, c2, c3 = np.uint64(block + 1), np.uint64(0), np.uint64(level), np.uint64(replicate)
         k0, k1 = key[0], key[1]
         for _ in range(10):
@@ -157,10 +154,9 @@ def fill_uniforms(key: Any, level: int, replicate: int, first: int, out: Any) ->
             k1 += _W1
         words = c0, c1, c2, c3
         for i in range(4):
-            if 0 <= at + i < count:
-                out[at + i] = np.int64(words[i] >> _SHIFT) * _UNIT
-        at += 4
-        block += 1
+            at = 4 * block + i - first
+            if 0 <= at < out.size:
+                out[at] = np.int64(words[i] >> _SHIFT) * _UNIT
 
 
 @compiled
