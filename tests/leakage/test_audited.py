@@ -331,7 +331,7 @@ def test_splits_and_merges_are_counted():
     assert (errors.split_rate, errors.merge_rate) == (0.5, 0.5)
     assert errors.bcubed_recall == pytest.approx((2 / 3 + 2 / 3 + 1 / 3 + 3) / 6)
     assert errors.bcubed_precision == pytest.approx((3 + 2 / 3 + 2 / 3 + 1 / 3) / 6)
-    assert errors.piece_sizes().to_numpy().tolist() == [[1, 1, 1], [2, 2, 1], [3, 1, 1], [3, 2, 1]]
+    assert errors.sizes == ((1, 1, 1), (2, 2, 1), (3, 1, 1), (3, 2, 1))
     assert errors.to_frame().shape == (1, 10)
     assert errors.to_frame()["misplaced"].item() == pytest.approx(1 / 6 / 5)
     assert "3.33% of the training records are misplaced" in str(errors)

@@ -127,10 +127,12 @@ class EntityPairs:
         """Whether features tell entities apart well enough for the probabilities to mean something."""
         return bool(self.auc >= _LEAST_AUC and self.recall >= _LEAST_RECALL)
 
-    def both_ways(self) -> tuple[Ints, Ints, Floats]:
-        """Every pair both ways, as who may belong with whom, and its log density ratio."""
+    def both_ways(self, fold: Fold, clusters: Ints) -> tuple[Ints, Ints, Floats, Any, Any]:
+        """Every pair both ways, its log density ratio, and of all clusters which train and which are held out."""
         one, other = np.concatenate([self.left, self.right]), np.concatenate([self.right, self.left])
-        return one, other, np.tile(self.log_ratio, 2)
+        codes, every = np.asarray(clusters), np.arange(len(self.sizes))
+        trains, tests = np.isin(every, codes[fold.train]), np.isin(every, codes[fold.validation])
+        return one, other, np.tile(self.log_ratio, 2), trains, tests
 
 
 def match_clusters(X: Any, y: Any, clusters: Ints, *, seed: Any, discrete: bool | None = None) -> EntityPairs:
@@ -186,10 +188,8 @@ def _match(X: Any, y: Any, rows: Ints, codes: Ints, rng: np.random.Generator, di
             piece_scores[held_out] = score(halves, 2 * held_out, 2 * held_out + 1)
             within.append(score.of_pairs(*whole.within(np.flatnonzero((fold == f) & (sizes > 1)), rng)))
             across.append(score.of_pairs(*whole.across(np.flatnonzero((fold == f) & (sizes > 0)), rng)))
-    imitated = np.full(len(cut_clusters), -np.inf)
-    log_ratio, imitated[imitable] = _log_ratio(
-        scores, piece_scores[imitable], _FOLDS * lower + upper, (_FOLDS + 1) * fold[cut_clusters][imitable], rng
-    )
+    imitated, folds = np.full(len(cut_clusters), -np.inf), (_FOLDS + 1) * fold[cut_clusters][imitable]
+    log_ratio, imitated[imitable] = _log_ratio(scores, piece_scores[imitable], _FOLDS * lower + upper, folds, rng)
     quality = auc(np.concatenate(within), np.concatenate(across))
     return EntityPairs(left, right, log_ratio, sizes, quality, float(imitable.mean()), imitated)
 
@@ -211,8 +211,7 @@ def entity_suspects(pairs: EntityPairs, fold: Fold, clusters: Ints) -> EntitySus
     """
     if not pairs.identified:
         return EntitySuspects(_NONE, _NONE, np.zeros(0), _NONE, pairs.auc, False)
-    one, other, log_ratio = pairs.both_ways()
-    trains, tests = _on_sides(pairs, fold, clusters)
+    one, other, log_ratio, trains, tests = pairs.both_ways(fold, clusters)
     known = trains[one] & (trains[other] | tests[other])
     one, other, log_ratio = one[known], other[known], log_ratio[known]
     leaks = tests[other]
@@ -246,20 +245,13 @@ def likely_pieces(pairs: EntityPairs, fold: Fold, clusters: Ints) -> LikelyPiece
     """
     if not pairs.identified:
         return LikelyPieces(_NONE, _NONE, 0.0, 0.0)
-    one, other, log_ratio = pairs.both_ways()
-    trains, tests = _on_sides(pairs, fold, clusters)
+    one, other, log_ratio, trains, tests = pairs.both_ways(fold, clusters)
     rate = logit(_share(pairs.log_ratio, 0.0, 0.0))
     log_odds = log_ratio + rate
     across = (log_odds >= 0) & trains[one] & tests[other]
     precision = float(expit(log_odds[across]).mean()) if across.any() else 0.0
     caught = float((pairs.imitated + rate >= 0).mean())
     return LikelyPieces(np.unique(one[across]), np.unique(other[across]), caught, precision)
-
-
-def _on_sides(pairs: EntityPairs, fold: Fold, clusters: Ints) -> tuple[Any, Any]:
-    """Which clusters train, and which are held out."""
-    codes, every = np.asarray(clusters), np.arange(len(pairs.sizes))
-    return np.isin(every, codes[fold.train]), np.isin(every, codes[fold.validation])
 
 
 def _near_some(X: Any, y: Any, codes: Ints, most: int, rng: np.random.Generator, discrete: bool | None) -> Ints:

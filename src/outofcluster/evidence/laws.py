@@ -63,7 +63,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from outofcluster._base.arguments import Array, check_choice, check_integer, check_share, check_vector
+from outofcluster._base.arguments import Array, Codes, check_choice, check_integer, check_share, check_vector
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import read
 
@@ -109,16 +109,14 @@ class PieceLaw:
             raise InputError(f"weights must hold one number above 0 for each of the {len(pieces)} ways to be cut.")
         object.__setattr__(self, "pieces", pieces)
         object.__setattr__(self, "weights", weights)
-        share = check_share("validation_share", self.validation_share, "(0, 1)")
-        object.__setattr__(self, "validation_share", share)
+        object.__setattr__(self, "validation_share", check_share("validation_share", self.validation_share, "(0, 1)"))
 
     @classmethod
-    def of(cls, entity: Any, cluster: Any, weight: Any, validation_share: float) -> PieceLaw:
-        """The law of audited records."""
-        piece, sizes = np.unique(np.stack([entity, cluster], axis=1), axis=0, return_counts=True)
+    def of(cls, entity: Codes, sizes: Codes, weight: Array, validation_share: float) -> PieceLaw:
+        """The law of audited pieces: the number of each one's entity, in order, its records, and entities' weights."""
         counted: dict[tuple[int, ...], float] = {}
-        starts = np.flatnonzero(np.diff(piece[:, 0], prepend=-1))
-        for number, parts in zip(piece[starts, 0], np.split(sizes, starts[1:]), strict=True):
+        starts = np.flatnonzero(np.diff(entity, prepend=-1))
+        for number, parts in zip(entity[starts], np.split(sizes, starts[1:]), strict=True):
             cut = tuple(sorted(parts.tolist(), reverse=True))
             counted[cut] = counted.get(cut, 0.0) + float(weight[number])
         cuts = sorted(cut for cut, total in counted.items() if total > 0)
@@ -285,10 +283,7 @@ def _sums(sizes: tuple[int, ...], chance: float) -> Array:
     """Law of the sum of those sizes that are taken, each with the same chance."""
     law = np.ones(1)
     for size in sizes:
-        with_it = np.zeros(len(law) + size)
-        with_it[: len(law)] = (1 - chance) * law
-        with_it[size:] += chance * law
-        law = with_it
+        law = np.pad((1 - chance) * law, (0, size)) + np.pad(chance * law, (size, 0))
     return law
 
 

@@ -64,11 +64,6 @@ class Stack:
     whole: Floats
     without_fold: Floats
 
-    @property
-    def ceiling(self) -> float:
-        """ε: 1/ε is the largest ratio that the stack gives."""
-        return float(self.whole[-1])
-
     def log_ratio(self, by_member: Floats, fold: Ints) -> Floats:
         """Log r of records in these folds, from the members' log ratios, one column per member."""
         stacked = np.empty(len(fold))
@@ -197,16 +192,14 @@ def tell_sides_apart(
     if classifier is not None:
         check_classifier(classifier)
     train, validation = np.asarray(train, dtype=np.int64), np.asarray(validation, dtype=np.int64)
-    n = len(train)
-    if min(n, len(validation)) < 2:
-        raise InputError(
-            f"train and validation must hold at least 2 records each to be told apart, got {n} and {len(validation)}."
-        )
+    n, m = len(train), len(validation)
+    if min(n, m) < 2:
+        raise InputError(f"train and validation must hold at least 2 records each to be told apart, got {n} and {m}.")
     rows = np.concatenate([train, validation])
-    side = np.repeat([0, 1], [n, len(validation)])
+    side = np.repeat([0, 1], [n, m])
     codes = np.unique(np.asarray(clusters)[rows], return_inverse=True)[1].astype(np.int64)
     rng = np.random.default_rng(seed)
-    fold = _deal(rng, side, codes, min(_FOLDS, n, len(validation)))
+    fold = _deal(rng, side, codes, min(_FOLDS, n, m))
     records = encode(X, y, rows, estimator=estimator, discrete=discrete)
     members = Members(records, codes, side, rng.random(len(rows)), classifier)
     by_member = _out_of_fold(members, fold, rng)
@@ -224,7 +217,7 @@ def tell_sides_apart(
         fold_train=fold[:n],
         auc=auc(scores[n:], scores[:n]),
         log_loss=_relative_log_loss(scores, side),
-        ceiling=stack.ceiling,
+        ceiling=float(stack.whole[-1]),
     )
 
 

@@ -58,7 +58,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from outofcluster._base.arguments import Array, as_array, check_choice
 from outofcluster._base.exceptions import InputError
@@ -66,6 +65,9 @@ from outofcluster._base.plain import data_frame
 from outofcluster.evidence.laws import PieceLaw
 from outofcluster.leakage.splits import Rates, Side, Split, counted_and_other, other_share, read_split, same_index
 from outofcluster.problem.folds import Clusters, Rows, check_labels, in_order_of_occurrence
+
+# The pieces as pairs of an entity and a cluster, the number of every record's piece, and the records of every piece.
+Pieces = tuple[Rows, Rows, Rows]
 
 
 def rates_of_audited_records(
@@ -81,6 +83,7 @@ def rates_of_audited_records(
     codes, names = in_order_of_occurrence(labels.tolist())
     true, _ = in_order_of_occurrence(check_labels("true_groups", true_groups, len(codes)).tolist())
     split = read_split(cv, Clusters(labels, codes, names, codes))
+    pieces = np.unique(np.stack([true, codes], axis=1), axis=0, return_inverse=True, return_counts=True)
     size = np.bincount(true)
     # How much each record counts, and for how many entities each entity stands.
     if sampled is None:
@@ -88,28 +91,33 @@ def rates_of_audited_records(
     elif drawn == "entities":
         raise InputError("sampled must be None for drawn='entities', where all records of drawn entities are audited.")
     else:
-        counts = _check_mask(sampled, len(true)).astype(float)
+        must = f"sampled must say True or False for each of the {len(true)} records"
+        mask = as_array(must, sampled)
+        if mask.dtype != bool or mask.shape != true.shape:
+            raise InputError(f"{must}, got {mask.dtype} of shape {mask.shape}.")
+        if not mask.any():
+            raise InputError("sampled must be True for at least one record, got none.")
+        counts = mask.astype(float)
         if drawn == "clusters" and not np.array_equal(counts, (np.bincount(codes, counts) > 0)[codes]):
             raise InputError("sampled must be True for all records of a drawn cluster, or for none, got some of them.")
     entities = np.bincount(true, counts) / size
     units = codes if drawn == "clusters" else true
-    rates: Rates = {of: _rate(true, codes, split, of, counts, units) for of in sides}
+    rates: Rates = {of: _rate(true, pieces[0], split, of, counts, units) for of in sides}
     return rates, {
         "at_least": drawn == "clusters" and sampled is None,
-        "pieces": PieceLaw.of(true, codes, entities, other_share(split, "train")),
-        "linkage_errors": count_errors(true, codes, counts, entities, _misplaced(true, codes, split, counts)),
+        "pieces": PieceLaw.of(pieces[0][:, 0], pieces[2], entities, other_share(split, "train")),
+        "linkage_errors": _count_errors(pieces, split, counts, entities),
     }
 
 
-def _rate(true: Rows, codes: Rows, split: Split, of: Side, counts: Array, units: Rows) -> tuple[float, float | None]:
+def _rate(true: Rows, piece: Rows, split: Split, of: Side, counts: Array, units: Rows) -> tuple[float, float | None]:
     """The rate of one side and its standard error."""
     # For each split, the rows that are counted and the probability with which each of them leaks.
     pools: list[tuple[Any, Array]]
     if isinstance(split, float):
         # The chance that another piece lies on the same side, and so does no harm.
         harmless = 1 - split if of == "train" else split
-        pieces = np.unique(np.stack([true, codes], axis=1), axis=0)[:, 0]
-        pools, one_cut = [(slice(None), 1 - harmless ** (np.bincount(pieces)[true] - 1.0))], 1 - harmless
+        pools, one_cut = [(slice(None), 1 - harmless ** (np.bincount(piece[:, 0])[true] - 1.0))], 1 - harmless
     else:
         sides = [counted_and_other(fold, of) for fold in split]
         pools, one_cut = [(rows, np.isin(true[rows], true[other]).astype(float)) for rows, other in sides], 1.0
@@ -130,11 +138,10 @@ def _rate(true: Rows, codes: Rows, split: Split, of: Side, counts: Array, units:
     return rate, math.sqrt(count / (count - 1) * float(influence @ influence)) or rate / (count + 1)
 
 
-def _misplaced(true: Rows, codes: Rows, split: Split, counts: Array) -> float:
+def _misplaced(true: Rows, codes: Rows, piece: Rows, in_piece: Rows, split: Split, counts: Array) -> float:
     """The share of the training records outside their entity's main cluster while that is held out."""
-    piece, size = np.unique(np.stack([true, codes], axis=1), axis=0, return_counts=True)
     # The last of an entity's pieces in this order is its largest one, and the first such one where there are several.
-    order = np.lexsort((-piece[:, 1], size, piece[:, 0]))
+    order = np.lexsort((-piece[:, 1], in_piece, piece[:, 0]))
     main = np.empty(true.max() + 1, dtype=np.int64)
     main[piece[order, 0]] = piece[order, 1]
     outside = codes != main[true]
@@ -148,16 +155,6 @@ def _misplaced(true: Rows, codes: Rows, split: Split, counts: Array) -> float:
         main_is_held_out = np.isin(main[true[rows]], codes[fold.validation])
         shares.append(float(weight @ (outside[rows] & main_is_held_out) / weight.sum()))
     return float(np.mean(shares))
-
-
-def _check_mask(sampled: Any, n: int) -> NDArray[np.bool_]:
-    must = f"sampled must say True or False for each of the {n} records"
-    mask = as_array(must, sampled)
-    if mask.dtype != bool or mask.shape != (n,):
-        raise InputError(f"{must}, got {mask.dtype} of shape {mask.shape}.")
-    if not mask.any():
-        raise InputError("sampled must be True for at least one record, got none.")
-    return mask
 
 
 @dataclass(frozen=True)
@@ -236,29 +233,12 @@ class LinkageErrors:
         names = [name for name in self.__dataclass_fields__ if name != "sizes"]
         return data_frame({name: [getattr(self, name)] for name in names})
 
-    def piece_sizes(self) -> Any:
-        """The pieces of the entities by size, as a table.
 
-        Examples
-        --------
-        >>> import outofcluster as ooc
-        >>> errors = ooc.Leakage.from_true_groups([1, 1, 1, 2], ["a", "a", "b", "c"]).linkage_errors
-        >>> errors.piece_sizes()
-           entity_size  piece_size  pieces
-        0            1           1     1.0
-        1            3           1     1.0
-        2            3           2     1.0
-        """
-        names = ("entity_size", "piece_size", "pieces")
-        return data_frame({name: [row[i] for row in self.sizes] for i, name in enumerate(names)})
-
-
-def count_errors(entity: Rows, cluster: Rows, of_record: Array, of_entity: Array, misplaced: float) -> LinkageErrors:
-    """Splits and merges of audited records."""
-    piece, piece_of, in_piece = np.unique(
-        np.stack([entity, cluster], axis=1), axis=0, return_inverse=True, return_counts=True
-    )
+def _count_errors(pieces: Pieces, split: Split, of_record: Array, of_entity: Array) -> LinkageErrors:
+    """Splits, merges and misplaced records among audited records."""
+    piece, piece_of, in_piece = pieces
     piece_of = piece_of.reshape(-1)
+    entity, cluster = piece[piece_of].T
     in_entity, in_cluster = np.bincount(entity), np.bincount(cluster)
     entity_pieces, cluster_pieces = np.bincount(piece[:, 0]), np.bincount(piece[:, 1])
     several = np.where(in_entity > 1, of_entity, 0.0)
@@ -276,6 +256,6 @@ def count_errors(entity: Rows, cluster: Rows, of_record: Array, of_entity: Array
         merge_rate=float((cluster_pieces[large] > 1).mean()) if large.any() else math.nan,
         bcubed_precision=float(weight @ (in_piece[piece_of] / in_cluster[cluster])),
         bcubed_recall=float(weight @ (in_piece[piece_of] / in_entity[entity])),
-        misplaced=misplaced,
+        misplaced=_misplaced(entity, cluster, piece, in_piece, split, of_record),
         sizes=tuple((*kind, count) for kind, count in zip(kinds.tolist(), counts.tolist(), strict=True) if count > 0),
     )

@@ -64,7 +64,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, gammaln
+from scipy.special import expit
+from scipy.stats import hypergeom
 
 from outofcluster._base.arguments import Array, check_choice
 from outofcluster._base.exceptions import InputError
@@ -72,7 +73,6 @@ from outofcluster._base.rows import check_records, take_rows, target_array
 from outofcluster._base.seeds import RandomState, seed_of
 from outofcluster._base.threads import one_thread
 from outofcluster.evidence.encoding import is_discrete
-from outofcluster.evidence.members import check_classifier
 from outofcluster.evidence.sides import Sides, tell_sides_apart
 from outofcluster.evidence.suspects import RateCheck
 from outofcluster.problem.folds import Clusters, Fold, Rows, looks_linked, make_folds
@@ -108,8 +108,6 @@ def rate_of_data(
     X: Any, y: Any, groups: Any, cv: Any, error_model: Any, discriminator: Any, random_state: RandomState
 ) -> DataRate:
     """The rate of a cross-validation, over all its folds; see `Leakage.from_data` for the parameters."""
-    if discriminator is not None:
-        check_classifier(discriminator)
     X = check_records(X)
     if y is not None:
         target_array(y)
@@ -193,16 +191,7 @@ def largest_count(a: int, b: int, n_train: int, n_validation: int, alpha: float)
 
 def _tail(a: int, b: int, leaked: int, n_validation: int) -> float:
     """P(at most a of the a + b records in the region are among the leaked ones)."""
-    if leaked <= a:
-        return 1.0
-    total, inside = leaked + n_validation, a + b
-    x = np.arange(max(0, inside - n_validation), a + 1)
-    log = _log_choose(inside, x) + _log_choose(total - inside, leaked - x) - _log_choose(total, np.array(leaked))
-    return float(np.exp(log).sum())
-
-
-def _log_choose(n: int, k: Rows) -> Array:
-    return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
+    return float(hypergeom.cdf(a, leaked + n_validation, a + b, leaked))
 
 
 def _best_threshold(train: Array, validation: Array) -> float:

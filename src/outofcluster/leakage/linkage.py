@@ -116,18 +116,16 @@ def _each_once(one: Rows, two: Rows, m: Array, codes: Rows) -> Pairs:
     """Each pair once, without records paired with themselves; other probabilities for the same pair are refused."""
     position = np.flatnonzero(one != two)
     low, high = np.minimum(one, two)[position], np.maximum(one, two)[position]
-    order = np.lexsort((high, low))
-    low, high, position = low[order], high[order], position[order]
-    again = np.zeros(len(low), dtype=bool)
-    again[1:] = (low[1:] == low[:-1]) & (high[1:] == high[:-1])
-    other = np.flatnonzero(again & (m[position] != np.roll(m[position], 1)))
+    _, first, pair = np.unique(low * len(codes) + high, return_index=True, return_inverse=True)
+    before = position[first][pair]
+    other = np.flatnonzero(m[position] != m[before])
     if len(other):
-        first, second = sorted(position[other[0] - 1 : other[0] + 1])
+        i = other[np.argmin(pair[other])]
         raise InputError(
-            f"probability must be the same wherever a pair is listed, got {m[first]:g} in row {first} and "
-            f"{m[second]:g} in row {second} for the same two records."
+            f"probability must be the same wherever a pair is listed, got {m[before[i]]:g} in row {before[i]} and "
+            f"{m[position[i]]:g} in row {position[i]} for the same two records."
         )
-    kept = np.sort(position[~again])
+    kept = np.sort(position[first])
     return Pairs(one[kept], two[kept], m[kept], kept, codes)
 
 

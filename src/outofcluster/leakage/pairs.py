@@ -198,12 +198,10 @@ class Candidates:
 
 def _rate(pairs: Pairs, split: Split, of: Side, recall: tuple[float, float] | None) -> tuple[float, float]:
     """The rate of one side and its standard error."""
-    if recall is None:
-        # Nothing can be said about pairs that were not compared, so that it is at least as if there were none.
-        rate, std = min(_seen(pairs, split, of)[:2], _seen_and_unseen(pairs, split, of, recall=1.0, recall_std=0.0))
-    else:
-        rate, std = _seen_and_unseen(pairs, split, of, *recall)
-    return rate, std
+    if recall is not None:
+        return _seen_and_unseen(pairs, split, of, *recall)
+    # Nothing can be said about pairs that were not compared, so that it is at least as if there were none.
+    return min(_seen(pairs, split, of)[:2], _seen_and_unseen(pairs, split, of, recall=1.0, recall_std=0.0))
 
 
 def _seen(pairs: Pairs, split: Split, of: Side) -> tuple[float, float, float]:
@@ -362,18 +360,15 @@ def _read_review(reviewed: Any, count: int) -> Array:
 
 
 def rates_of_missed_pairs(
-    precision: float,
-    recall: float,
-    validation_share: float,
-    groups: Any,
-    n_links: float | None,
-    n_records: int | None,
-    mates: float | None,
-    stds: tuple[float | None, float | None],
-    sides: tuple[Side, ...],
+    shares: tuple[Any, Any], stds: tuple[Any, Any], held_out: Any, counts: tuple[Any, ...], sides: tuple[Side, ...]
 ) -> Rates:
-    """Rates and standard errors; see :meth:`outofcluster.Leakage.from_precision_recall` for the arguments."""
-    precision, recall = check_share("precision", precision), check_share("recall", recall, "(0, 1]")
+    """Rates and standard errors; see :meth:`outofcluster.Leakage.from_precision_recall` for the arguments.
+
+    Precision comes before recall, among the shares and their standard errors. The counts are groups, links, records and
+    mates.
+    """
+    precision, recall = check_share("precision", shares[0]), check_share("recall", shares[1], "(0, 1]")
+    groups, n_links, n_records, mates = counts
     sizes = None if groups is None else np.bincount(Clusters.of(groups, None).codes).astype(float)
     if sizes is not None:
         n_links = float((sizes * (sizes - 1) / 2).sum()) if n_links is None else n_links
@@ -383,7 +378,7 @@ def rates_of_missed_pairs(
             raise InputError(f"{name} must be a number, or groups given, from which it is counted, got None for both.")
     links = check_number("n_links", n_links, least=0)
     n = check_integer("n_records", n_records, least=1, most=_MOST_RECORDS)
-    held_out = check_share("validation_share", validation_share, "(0, 1)")
+    held_out = check_share("validation_share", held_out, "(0, 1)")
     missing = (1 - recall) / recall
     missed = links * precision * missing
     got = f"got {recall:g}, which with {links:g} links implies {missed:.6g} of them."

@@ -708,8 +708,9 @@ class Leakage(PlainData, what="a Leakage"):
         >>> print(ooc.Leakage.from_precision_recall(0.95, 0.9, groups=linked, validation_share=0.2, of="train"))
         5.3% of the training records leak (uncertainty unknown)
         """
-        known = (precision, recall, validation_share, groups, n_links, n_records, mates)
-        return cls._of_sides(rates_of_missed_pairs(*known, (precision_std, recall_std), read_sides(of)), "recall")
+        shares, stds = (precision, recall), (precision_std, recall_std)
+        counts = (groups, n_links, n_records, mates)
+        return cls._of_sides(rates_of_missed_pairs(shares, stds, validation_share, counts, read_sides(of)), "recall")
 
 
 def _interval(rate: float, std: float, confidence_level: float) -> tuple[float, float]:

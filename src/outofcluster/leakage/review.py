@@ -132,11 +132,10 @@ def _read_suspects(suspects: Any) -> tuple[dict[Any, list[int]], Array, Array]:
         sizes = check_vector("records", suspects["records"])
         if sizes.min() <= 0:
             raise InputError(f"records must be above 0, got {sizes.min():g}.")
+    n = len(probability)
     for name, values in (columns | {"records": sizes}).items():
-        if len(values) != len(probability):
-            raise InputError(
-                f"{name} must have one entry for each of the {len(probability)} suspects, got {len(values)}."
-            )
+        if len(values) != n:
+            raise InputError(f"{name} must have one entry for each of the {n} suspects, got {len(values)}.")
     rows: dict[Any, list[int]] = {}
     for i, name in enumerate(columns[unit]):
         rows.setdefault(name, []).append(i)
@@ -152,12 +151,10 @@ def _read_review(reviewed: Any, rows_by_name: dict[Any, list[int]]) -> tuple[NDA
         answers = reviewed.items()
     else:
         unit, columns = _read_columns("reviewed", reviewed, "leaked")
-        said = listed("leaked", reviewed["leaked"])
+        names, said = columns[unit], listed("leaked", reviewed["leaked"])
         if any(len(values) != len(said) for values in columns.values()):
-            raise InputError(
-                f"reviewed must have columns of one length, got {len(columns[unit])} names, {len(said)} answers."
-            )
-        names = list(zip(columns["fold"], columns[unit], strict=True)) if "fold" in columns else columns[unit]
+            raise InputError(f"reviewed must have columns of one length, got {len(names)} names, {len(said)} answers.")
+        names = list(zip(columns["fold"], names, strict=True)) if "fold" in columns else names
         # Suspects without an answer were not reviewed.
         answers = [(name, answer) for name, answer in zip(names, said, strict=True) if not is_missing(answer)]
     by_row: dict[int, bool] = {}

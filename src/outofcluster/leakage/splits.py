@@ -87,8 +87,7 @@ def read_names(name: str, values: Any, n: int | None) -> list[Any]:
     """Names of records as Python values; tuples stay tuples."""
     names = listed(name, values)
     if not any(isinstance(value, tuple | list) for value in names):
-        checked: list[Any] = check_labels(name, values, n).tolist()
-        return checked
+        return list(check_labels(name, values, n).tolist())
     if n is not None and len(names) != n:
         raise InputError(f"{name} must hold one label for each of the {n} records, got {len(names)}.")
     return refuse_unhashable(name, [tuple(value) if isinstance(value, list) else value for value in names])

@@ -27,7 +27,6 @@ import numpy as np
 
 from outofcluster._base.arguments import Array, check_number
 from outofcluster._base.exceptions import InputError
-from outofcluster.errormodels.choose import MODELS
 from outofcluster.inference.estimates import Estimate, Sensitivity, percent
 from outofcluster.metrics.facts import SOME_LOSS, MetricFacts
 from outofcluster.present.display.base import (
@@ -440,6 +439,8 @@ class SensitivityDisplay(Display):
         What is measured.
     confidence_level : float
         Confidence level of the intervals.
+    largest_rate : float or None
+        The largest rate at which the threshold was looked for, by default the largest one that is drawn.
     ax_, figure_
         Where it was drawn.
 
@@ -469,6 +470,7 @@ class SensitivityDisplay(Display):
     error_model: str = "records"
     metric: MetricFacts = SOME_LOSS
     confidence_level: float = 0.95
+    largest_rate: float | None = None
 
     _legend = ("cross-validated", "corrected", "at the")
 
@@ -497,6 +499,7 @@ class SensitivityDisplay(Display):
             rate=audit.summary.rate,
             threshold=level,
             tipping_point=None if level is None else audit.tipping_point(level),
+            largest_rate=float(audit.rate_grid[-1]),
         )
 
     @classmethod
@@ -541,7 +544,7 @@ class SensitivityDisplay(Display):
 
     def _draw_threshold(self, ax: Any, threshold: float, rate: float | None) -> None:
         """The threshold, and the rate at which the corrected value reaches it."""
-        most = percentage(MODELS[self.error_model].largest_rate)
+        most = percentage(self.largest_rate or float(self.rates.max()))
         reached = f"not reached up to {most}" if rate is None else f"reached at {100 * rate:.3g} %"
         label = f"threshold {threshold:.4g}: {reached}"
         ax.axhline(threshold, color=GREEN, linewidth=1.4, linestyle=(0, (6, 2)), label=label)
