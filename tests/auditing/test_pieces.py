@@ -99,7 +99,7 @@ def test_the_interval_includes_that_held_out_clusters_and_fits_vary(result):
     pooled, by_pieces = result.pooled, result.solution.correction.aside
     assert pooled.monte_carlo_of(by_pieces) > 0
     assert np.count_nonzero(Influences(pooled.columns).of_units(by_pieces)) > 10
-    assert result.with_curve(ooc.curves.PolynomialCurve(2)).corrected.se_data > 0
+    assert result.with_curve(ooc.PolynomialCurve(2)).corrected.se_data > 0
     assert result.with_units("records").corrected.se_data > 0
 
 
