@@ -129,7 +129,7 @@ def _audit_problems(result: ooc.Audit) -> Iterator[str]:
     for name in ("naive", "iid", "corrected", "optimism"):
         for problem in problems(getattr(result, name)):
             yield f"{name}: {problem}"
-    low, high = result.loss_range
+    low, high = result.samples.loss_range
     shown = sorted(result.metric.shown_interval(low, high)) if hasattr(result.metric, "shown_interval") else [low, high]
     if not shown[0] - 1e-9 <= result.naive.value <= shown[1] + 1e-9:
         yield f"naive {result.naive.value} outside of {shown}"

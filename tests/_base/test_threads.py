@@ -121,7 +121,7 @@ def test_libraries_that_are_loaded_later_are_found(monkeypatch):
             super().__init__()
 
     monkeypatch.setattr("threadpoolctl.ThreadpoolController", Counting)
-    monkeypatch.setattr(threads, "_libraries", (0, {}))
+    threads._controllers.cache_clear()
     for _ in range(3):
         with one_thread():
             pass

@@ -1,6 +1,5 @@
 """Several models on the same resamples: paired intervals, the ranking, and what is refused."""
 
-import inspect
 import json
 
 import numpy as np
@@ -13,7 +12,6 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 import outofcluster as ooc
 from outofcluster._base.exceptions import FitError, InputError
 from outofcluster.auditing.comparison import chance_of_change
-from outofcluster.auditing.several import AuditOptions
 from outofcluster.inference.estimates import chance_in_words
 
 rng = np.random.default_rng(0)
@@ -122,7 +120,7 @@ def test_correcting_may_change_the_ranking():
     assert found.naive_ranking == ("neighbour", "linear")
     assert found.ranking == ("linear", "neighbour")
     assert found.ranking_changes
-    assert found.differences[0].changes_sign
+    assert found.differences[0].naive.value * found.differences[0].corrected.value < 0
     assert 0 < rate < 0.48
     at_rate = [found.audits[name].at_leakage(rate).corrected.value for name in models]
     assert at_rate[0] == pytest.approx(at_rate[1], abs=1e-4)
@@ -263,8 +261,6 @@ def test_what_is_written(ridges):
 
 
 def test_options_are_those_of_an_audit():
-    parameters = set(inspect.signature(ooc.audit).parameters) - {"estimator", "X", "y", "groups"}
-    assert AuditOptions.__optional_keys__ == parameters
     with pytest.raises(InputError) as caught:
         compare({"a": Ridge(), "b": Ridge(30.0)}, n_fit=60)
     assert str(caught.value) == "compare() got an unexpected option 'n_fit'; did you mean 'n_fits'?"

@@ -42,7 +42,7 @@ def test_every_threshold_gets_the_audit_it_would_get_alone(result):
     assert result.optimism[0.9] == alone.optimism
     assert result.corrected[0.5].value == result.naive[0.5].value
     assert result.leakage == RATES
-    assert result.clusters == {0.5: 60, 0.9: len(np.unique(tight))}
+    assert {key: sizes.n_clusters for key, sizes in result.sizes.items()} == {0.5: 60, 0.9: len(np.unique(tight))}
     assert result.largest_cluster == {0.5: 4 / 240, 0.9: 4 / 240}
 
 

@@ -9,7 +9,7 @@ import outofcluster as ooc
 from outofcluster import InputError, SolverError
 from outofcluster._base.arguments import check_number, check_vector
 from outofcluster._base.exceptions import one_line
-from outofcluster.curves.base import LinearSystem
+from outofcluster.curves.base import LinearSolution
 from outofcluster.curves.points import Points
 
 P, B = [0.1, 0.2, 0.4, 0.6, 0.8], [0.5, 0.45, 0.4, 0.36, 0.35]
@@ -133,5 +133,5 @@ def test_linear_algebra_sees_no_number_that_is_not_finite(capfd):
     """LAPACK would print complaints of its own."""
     points = Points(np.array(P), np.array(B), 100, np.array([1.0, np.inf, 1.0, 1.0, 1.0]))
     with pytest.raises(ArithmeticError, match="beyond the range of floats"):
-        LinearSystem.solve(points, np.ones((5, 1)))
+        LinearSolution.solve(points, np.ones((5, 1)), np.ones(1))
     assert capfd.readouterr() == ("", "")

@@ -52,5 +52,5 @@ def test_an_optimism_by_imitated_cuts_is_not_exact_even_if_their_law_is_known():
     )  # fmt: skip
     solved = audit.pooled.solve(line, np.full(5, 0.3))
     assert solved.value > 0
-    assert solved.choice == pytest.approx((0.15 * solved.value) ** 2)
+    assert solved.estimate.choice == pytest.approx((0.15 * solved.value) ** 2)
     assert audit.optimism.se_data > 0.15 * audit.optimism.value

@@ -104,8 +104,8 @@ def test_losses_of_classes_have_the_mean_of_scikit_learns_metrics(y):
         assert records.dtype == float
         assert loss_of(loss, model, X, y) == pytest.approx(value) == records.mean()
         assert loss.is_mean
-        assert loss.range[0] <= records.min() <= records.max() <= loss.range[1]
-    assert resolve_loss("brier", LogisticRegression(), y).range == (0, 1 if classes == 2 else 2)
+        assert loss.facts.loss_range[0] <= records.min() <= records.max() <= loss.facts.loss_range[1]
+    assert resolve_loss("brier", LogisticRegression(), y).facts.loss_range == (0, 1 if classes == 2 else 2)
 
 
 def test_the_binary_brier_score_is_that_of_scikit_learn():
@@ -122,7 +122,7 @@ def test_losses_of_numbers():
     assert loss_of(resolve_loss("absolute_error", Ridge(), number), model, X, number) == pytest.approx(
         metrics.mean_absolute_error(number, model.predict(X))
     )
-    assert resolve_loss(None, Ridge(), number).range == (0, np.inf)
+    assert resolve_loss(None, Ridge(), number).facts.loss_range == (0, np.inf)
     assert resolve_loss(None, Ridge(), pd.Series(number, dtype=object)).name == "squared_error"
 
 
@@ -199,7 +199,7 @@ def test_a_function_gives_one_loss_a_record():
     model = Ridge().fit(X, number)
     for function in (absolute, functools.partial(absolute), np.vectorize(lambda a, b: abs(a - b))):
         loss = resolve_loss(function, Ridge(), pd.Series(number))
-        assert (loss.is_mean, loss.range) == (True, (-np.inf, np.inf))
+        assert (loss.is_mean, loss.facts.loss_range) == (True, (-np.inf, np.inf))
         np.testing.assert_allclose(losses_of(loss, model, X, pd.Series(number)), np.abs(number - model.predict(X)))
     assert resolve_loss(functools.partial(absolute), Ridge(), number).name == "absolute"
 
@@ -210,7 +210,7 @@ def test_the_loss_of_a_scorer_is_minus_its_score():
         scorer = metrics.get_scorer(name)
         loss = resolve_loss(scorer, LogisticRegression(), two)
         assert loss.is_mean == (name != "roc_auc")
-        assert loss.range == ((0, np.inf) if name == "neg_log_loss" else (-1, 0))
+        assert loss.facts.loss_range == ((0, np.inf) if name == "neg_log_loss" else (-1, 0))
         assert loss_of(loss, model, X, two) == pytest.approx(-scorer(model, X, two))
     assert resolve_loss(metrics.get_scorer("roc_auc"), model, two).name == "roc_auc"
     assert resolve_loss(metrics.get_scorer("neg_log_loss"), model, two).name == "log_loss"

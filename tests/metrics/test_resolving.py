@@ -204,11 +204,11 @@ def test_more_refusals():
     with pytest.raises(InputError, match="loss and scoring must not be given together, got loss='brier' and scoring"):
         Task.check(LogisticRegression(), X, two, loss="brier", scoring="roc_auc")
     with pytest.raises(InputError, match="pool must be"):
-        resolve_scoring("roc_auc", LogisticRegression(), two, pool="clusters")
+        Task.check(LogisticRegression(), X, two, scoring="roc_auc", pool="clusters")
     with pytest.raises(InputError, match="pool must be 'folds' for own_score, a function of the model"):
-        resolve_scoring(own_score, LogisticRegression(), two, pool="records")
+        Task.check(LogisticRegression(), X, two, scoring=own_score, pool="records")
     with pytest.raises(InputError, match="score_weight needs a metric that takes weights, got own_score"):
-        resolve_scoring(own_score, LogisticRegression(), two, has_weight=True)
+        Task.check(LogisticRegression(), X, two, scoring=own_score, score_weight=np.ones(60))
     for weight, message in (
         (np.ones(3), r"one weight for each of the 60 records, got shape \(3,\)"),
         (["heavy"] * 60, "must be an array of numbers"),

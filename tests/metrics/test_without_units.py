@@ -101,7 +101,7 @@ def test_pseudo_losses_sum_to_the_metric(scoring):
 def test_a_weighted_mean_with_equal_weights_is_the_mean():
     model = LogisticRegression().fit(X, two)
     [plain] = resolve_scoring("neg_brier_score", model, two)
-    [weighted] = resolve_scoring("neg_brier_score", model, two, has_weight=True)
+    weighted = plain.weighted()
     predictions = Predictions(model, X, two)
     t, effects = weighted.score(predictions, np.ones(n), partitions())
     expected, plain_effects = plain.score(predictions, None, partitions())
@@ -119,7 +119,7 @@ def test_accuracy_is_one_less_the_error_rate():
     predictions = Predictions(model, X, two)
     [metric] = resolve_scoring("accuracy", model, two)
     assert metric.facts.shown(metric.value(predictions)) == pytest.approx(model.score(X, two))
-    [weighted] = resolve_scoring("accuracy", model, two, has_weight=True)
+    weighted = metric.weighted()
     assert weighted.value(predictions, weight) == pytest.approx(-model.score(X, two, sample_weight=weight))
 
 

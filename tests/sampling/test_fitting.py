@@ -66,10 +66,8 @@ def test_memory_is_given_back_only_where_the_library_can(monkeypatch, error):
     def missing(name):
         raise error("no such function")
 
-    memory._trim.cache_clear()
     monkeypatch.setattr(ctypes, "CDLL", missing)
     memory.give_back()
-    memory._trim.cache_clear()
 
 
 def test_memory_of_a_row():

@@ -6,7 +6,6 @@ from sklearn.dummy import DummyRegressor
 from sklearn.neighbors import KNeighborsClassifier
 
 import outofcluster as ooc
-from outofcluster.auditing.summary import scope
 from outofcluster.inference.intervals import uncertainty
 from outofcluster.problem.folds import make_folds
 from outofcluster.problem.problem import Task
@@ -55,8 +54,8 @@ def test_intervals_of_fragments_include_it(tmp_path):
     assert type(result).load(tmp_path / "audit.zip").naive == result.naive
     records = ooc.audit(KNeighborsClassifier(3), X, y, random_state=0, unmix=False, **options | {"n_train": 150})
     assert records.samples.training_share == 0
-    assert "another sample of clusters in training and in validation" in scope(result.units)
-    assert scope(result.units) in " ".join(result.explain().split())
+    assert "another sample of clusters in training and in validation" in result.summary.scope
+    assert result.summary.scope in " ".join(result.explain().split())
 
 
 @pytest.mark.slow

@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from outofcluster._base.arguments import AnyArray
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.files import check_path, shown_path, write_whole
 from outofcluster._base.plain import from_arrays, to_arrays
@@ -80,13 +80,13 @@ def read_archive(path: str | os.PathLike[str], kind: str, format_number: int, ty
         raise refusal("is not one") from None
 
 
-def _stored(array: NDArray[Any]) -> NDArray[Any]:
+def _stored(array: AnyArray) -> AnyArray:
     """One of the values that an array repeats along an axis without memory for them."""
     return array[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in array.strides)]
 
 
-def _arrays(places: list[Any], numbers: bytes) -> dict[str, NDArray[Any]]:
-    arrays, offset = dict[str, NDArray[Any]](), 0
+def _arrays(places: list[Any], numbers: bytes) -> dict[str, AnyArray]:
+    arrays, offset = dict[str, AnyArray](), 0
     for name, dtype, shape, stored in places:
         # It refuses objects, whose bytes would be taken for places in memory.
         array = np.frombuffer(numbers, dtype, math.prod(stored), offset).reshape(stored).copy()

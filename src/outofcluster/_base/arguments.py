@@ -14,6 +14,8 @@ from outofcluster._base.exceptions import InputError, one_line
 
 Array = NDArray[np.floating[Any]]
 Codes = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+AnyArray = NDArray[Any]
 
 # Losses beyond this would overflow where variances of variances are computed, that is, in their fourth power.
 LARGEST = 1e70
@@ -24,8 +26,7 @@ def check_vector(name: str, values: ArrayLike, *, finite: bool = True) -> Array:
     vector = check_numbers(name, values)
     if vector.ndim != 1 or vector.size == 0:
         raise InputError(f"{name} must be a non-empty array of one dimension, got shape {vector.shape}.")
-    if finite and not np.isfinite(vector).all():
-        i = int(np.flatnonzero(~np.isfinite(vector))[0])
+    if finite and (i := first_missing(vector, infinite=True)) is not None:
         raise InputError(f"{name} must be finite, got {name}[{i}] = {vector[i]}.")
     return vector
 
@@ -49,12 +50,15 @@ def check_numbers(name: str, values: Any) -> Array:
         raise InputError(f"{wanted}, got {short(values)}.") from None
 
 
-def as_array(must: str, values: Any) -> NDArray[Any]:
-    """An array of these values; what cannot become one is refused by a sentence that starts with ``must``."""
+def as_array(must: str, values: Any, got: str = "") -> NDArray[Any]:
+    """An array of these values; what cannot become one is refused by a sentence that starts with ``must``.
+
+    The sentence shows the values, or says in the words ``got`` what they are.
+    """
     try:
         return np.asarray(values)
     except Exception:  # Whatever an object does that is asked for its values.
-        raise InputError(f"{must}, got {short(values)}.") from None
+        raise InputError(f"{must}, got {got or short(values)}.") from None
 
 
 def check_integer(name: str, value: Any, *, least: int, most: int | None = None) -> int:
@@ -148,16 +152,18 @@ def first_missing(values: Any, *, infinite: bool = False) -> int | None:
     """Row of the first missing value: None, NaN, NaT or the NA of pandas; of the first infinite one too, if asked."""
     # A list stays objects: as an array of strings it would hide a NaN.
     array = np.asarray(values) if hasattr(values, "dtype") else np.asarray(values, dtype=object)
-    if array.dtype.kind in "fc":
-        missing = ~np.isfinite(array) if infinite else np.isnan(array)
-    elif array.dtype.kind in "mM":
-        missing = np.isnat(array)
-    elif array.dtype.kind == "O":
-        missing = np.asarray(np.frompyfunc(is_missing, 1, 1)(array)).astype(bool)
-    else:
-        return None
-    rows = np.nonzero(np.atleast_1d(missing))[0]
+    marks = ~np.isfinite(array) if infinite and array.dtype.kind in "fc" else missing_values(array)
+    rows = np.nonzero(np.atleast_1d(marks))[0]
     return int(rows[0]) if len(rows) else None
+
+
+def missing_values(array: AnyArray) -> Bools:
+    """Which values of an array are None, NaN, NaT or the NA of pandas."""
+    if array.dtype.kind in "fcmM":
+        return np.asarray(array != array)
+    if array.dtype.kind == "O":
+        return np.asarray(np.frompyfunc(is_missing, 1, 1)(array)).astype(bool)
+    return np.zeros(array.shape, dtype=bool)
 
 
 def is_missing(value: Any) -> bool:

@@ -21,14 +21,13 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
-from numpy.typing import NDArray
 
-from outofcluster._base.arguments import Array, short
+from outofcluster._base.arguments import AnyArray, Array, short
 from outofcluster._base.exceptions import InputError, MissingExtraError, one_line
 from outofcluster._base.version import __version__
 
 Kind = TypeVar("Kind")
-Arrays = Mapping[str, NDArray[Any]]
+Arrays = Mapping[str, AnyArray]
 
 
 def plain(value: Any) -> Any:
@@ -40,13 +39,13 @@ def plain(value: Any) -> Any:
     return _plain(value, "", None)
 
 
-def to_arrays(value: Any) -> tuple[Any, dict[str, NDArray[Any]]]:
+def to_arrays(value: Any) -> tuple[Any, dict[str, AnyArray]]:
     """Plain data that hold the path of every array in its place, and the arrays by these paths."""
-    arrays = dict[str, NDArray[Any]]()
+    arrays = dict[str, AnyArray]()
     return _plain(value, "", arrays), arrays
 
 
-def _plain(value: Any, path: str, arrays: dict[str, NDArray[Any]] | None) -> Any:
+def _plain(value: Any, path: str, arrays: dict[str, AnyArray] | None) -> Any:
     if isinstance(value, type):
         return value
     if hasattr(value, "__plain__"):

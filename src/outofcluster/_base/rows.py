@@ -11,10 +11,9 @@ from collections.abc import Mapping, Set
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from outofcluster._base.arguments import Codes, refuse_unhashable, short
+from outofcluster._base.arguments import AnyArray, Codes, as_array, refuse_unhashable, short
 from outofcluster._base.exceptions import InputError
 
 
@@ -46,7 +45,7 @@ def bytes_per_row(data: Any) -> int:
     return int(np.prod(shape[1:], dtype=np.int64)) * itemsize
 
 
-def take_rows(data: Any, rows: NDArray[np.int64]) -> Any:
+def take_rows(data: Any, rows: Codes) -> Any:
     """Rows of an array, a sparse matrix, a data frame or a series (pandas or polars), or a list."""
     if hasattr(data, "iloc"):
         return data.iloc[rows]
@@ -57,10 +56,6 @@ def take_rows(data: Any, rows: NDArray[np.int64]) -> Any:
         return np.asarray(data).take(rows, axis=0)
     # Sparse matrices in coordinates have no rows to index.
     return data[rows] if hasattr(data, "__getitem__") else data.tocsr()[rows]
-
-
-# Formats of sparse matrices whose rows can be taken.
-_WITH_ROWS = ("csr", "csc")
 
 
 def refuse_masked(name: str, data: Any) -> None:
@@ -94,10 +89,11 @@ def check_records(X: Any) -> Any:
     if columns is not None and len(set(columns)) < len(columns):
         repeated = next(name for i, name in enumerate(columns) if name in list(columns)[:i])
         raise InputError(f"X must have columns of different names, got {short(repeated)} more than once.")
-    return X.tocsr() if sparse.issparse(X) and X.format not in _WITH_ROWS else X
+    # The rows of other formats of sparse matrices cannot be taken.
+    return X.tocsr() if sparse.issparse(X) and X.format not in ("csr", "csc") else X
 
 
-def target_array(y: Any) -> NDArray[Any]:
+def target_array(y: Any) -> AnyArray:
     """A target as an array with one row per record; what it holds is for the caller to judge.
 
     Examples
@@ -109,10 +105,7 @@ def target_array(y: Any) -> NDArray[Any]:
     refuse_masked("y", y)
     if sparse.issparse(y):
         raise InputError("y must be an array or a series, got a sparse matrix; use y.toarray().")
-    try:
-        target = np.asarray(y)
-    except Exception:
-        raise InputError(f"y must hold one target per record, got {type(y).__name__} of uneven parts.") from None
+    target = as_array("y must hold one target per record", y, f"{type(y).__name__} of uneven parts")
     if target.ndim not in (1, 2) or target.size == 0:
         raise InputError(f"y must hold one target per record, shape (n,) or (n, outputs), got shape {target.shape}.")
     if target.dtype.kind == "c":
@@ -130,10 +123,9 @@ def check_same_order(**named: Any) -> None:
         if len(index) != len(other) or index.nlevels != other.nlevels or other.equals(index):
             continue
         if index.isin(other).all() and other.isin(index).all():
-            raise InputError(
-                f"{name} must have its rows in the order of {first}, got the same labels of the index in another "
-                f"order; use {name}.loc[{first}.index], or {name}.to_numpy() if its rows are in order already."
-            )
+            got = "the same labels of the index in another order"
+            hint = f"use {name}.loc[{first}.index], or {name}.to_numpy() if its rows are in order already"
+            raise InputError(f"{name} must have its rows in the order of {first}, got {got}; {hint}.")
 
 
 # Records from which counting is faster than comparing.
@@ -157,8 +149,7 @@ def order_of_codes(codes: Codes) -> Codes:
         return np.argsort(codes, kind="stable")
     ones = np.broadcast_to(np.int8(1), len(codes))
     by_row = sparse.csr_matrix((ones, codes, np.arange(len(codes) + 1)), shape=(len(codes), int(codes.max()) + 1))
-    order: Codes = by_row.tocsc().indices.astype(np.int64)
-    return order
+    return np.asarray(by_row.tocsc().indices, dtype=np.int64)
 
 
 def in_increasing_order(rows: Codes) -> Codes:

@@ -113,17 +113,12 @@ def band(x: Array, value: Array, low: Array, high: Array, described: str) -> Mar
             for p, v in zip(levels, values, strict=True)
         )
 
+    def label(left: int, down: int, anchor: str, number: str) -> str:
+        return f'<text x="{left}" y="{down}" text-anchor="{anchor}">{number}</text>'
+
     around = path([*x, *x[::-1]], [*low, *high[::-1]])
-    labels = [
-        (56, 134, "end", f"{bottom:.3g}"),
-        (56, 19, "end", f"{top:.3g}"),
-        (60, 150, "start", f"{x[0]:.1%}"),
-        (390, 150, "end", f"{x[-1]:.1%}"),
-    ]
-    written = "".join(
-        f'<text x="{left}" y="{down}" text-anchor="{anchor}">{escape(label)}</text>'
-        for left, down, anchor, label in labels
-    )
+    written = label(56, 134, "end", f"{bottom:.3g}") + label(56, 19, "end", f"{top:.3g}")
+    written += label(60, 150, "start", f"{x[0]:.1%}") + label(390, 150, "end", f"{x[-1]:.1%}")
     return Markup(
         f'<svg class="accent" role="img" aria-label="{escape(described)}" width="400" height="156" '
         f'viewBox="0 0 400 156" font-size="11" fill="currentColor"><polygon points="{around}" fill-opacity=".18"/>'

@@ -19,9 +19,9 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import lru_cache
 from typing import Any
 
 
@@ -35,7 +35,7 @@ class _Limit:
     def enter(self) -> None:
         if self._calls == 0:
             _free_control()
-            self._limit = _controllers()[self._kind].limit(limits=1)
+            self._limit = _controllers(len(sys.modules))[self._kind].limit(limits=1)
         self._calls += 1
 
     def leave(self) -> None:
@@ -46,23 +46,15 @@ class _Limit:
             _free_control()
 
 
-class _OfThread(threading.local):
-    """The limit of OpenMP in this thread."""
-
-    def __init__(self) -> None:
-        self.limit = _Limit("openmp")
-
-
 _lock = threading.RLock()
 _blas = _Limit("blas")
-_openmp = _OfThread()
-_libraries: tuple[int, dict[str, Any]] = (0, {})
+_of_thread = threading.local()
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
     """A context, or a decorator, in which linear algebra and OpenMP use one thread."""
-    openmp = _openmp.limit
+    openmp = vars(_of_thread).setdefault("openmp", _Limit("openmp"))
     with _lock:
         _blas.enter()
         openmp.enter()
@@ -74,15 +66,13 @@ def one_thread() -> Iterator[None]:
             _blas.leave()
 
 
-def _controllers() -> dict[str, Any]:
+@lru_cache(maxsize=1)
+def _controllers(n_modules: int) -> dict[str, Any]:
     """The thread pools of all libraries that are loaded, by kind; looked up anew when there are new modules."""
-    global _libraries
-    if _libraries[0] != len(sys.modules):
-        from threadpoolctl import ThreadpoolController
+    from threadpoolctl import ThreadpoolController
 
-        every = ThreadpoolController()
-        _libraries = len(sys.modules), {kind: every.select(user_api=kind) for kind in ("blas", "openmp")}
-    return _libraries[1]
+    every = ThreadpoolController()
+    return {kind: every.select(user_api=kind) for kind in ("blas", "openmp")}
 
 
 def _free_control() -> None:
@@ -115,17 +105,5 @@ def give_back() -> None:
     >>> from outofcluster._base.threads import give_back
     >>> give_back()
     """
-    trim = _trim()
-    if trim is not None:
-        trim(0)
-
-
-@cache
-def _trim() -> Callable[[int], int] | None:
-    """The function ``malloc_trim`` of the C library; None where it has none."""
-    try:
-        trim = ctypes.CDLL(None).malloc_trim
-    except (AttributeError, OSError, TypeError):
-        return None
-    trim.argtypes, trim.restype = [ctypes.c_size_t], ctypes.c_int
-    return trim
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(ctypes.c_size_t(0))

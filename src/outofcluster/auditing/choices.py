@@ -78,9 +78,8 @@ def choose_units(units: Any, held_out: Sequence[Rows], trained: Sequence[int]) -
     check_choice("units", units, ("auto", "clusters", "records"))
     if units == "clusters" and len(np.unique(np.concatenate(held_out))) < 2:
         raise InputError("units must be 'auto' or 'records' where a single cluster is held out, got 'clusters'.")
-    if units == "auto":
-        return "clusters" if enough_clusters(held_out, trained) else "records"
-    return "clusters" if units == "clusters" else "records"
+    by_clusters = enough_clusters(held_out, trained) if units == "auto" else units == "clusters"
+    return "clusters" if by_clusters else "records"
 
 
 def choose_stored_units(units: Any, samples: AuditSamples) -> UnitKind:

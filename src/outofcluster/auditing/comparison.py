@@ -160,11 +160,6 @@ class Difference:
     metric: MetricFacts = SOME_LOSS
 
     @property
-    def changes_sign(self) -> bool:
-        """Whether the model that looks better is not the better one."""
-        return self.corrected is not None and self.naive.value * self.corrected.value < 0
-
-    @property
     def chance_of_change(self) -> float | None:
         """The chance that the model that looks better is not the better one; None without a leakage rate."""
         if self.corrected is None:
@@ -290,10 +285,9 @@ class Comparison(SeveralAudits[str]):
         pandas.DataFrame
             One row per model, in the order of the ranking.
         """
+        ranked = [(name, self.audits[name]) for name in self.ranking]
+        rows = [(name, result.naive.value, *value_and_ends(result.corrected)) for name, result in ranked]
         columns = ("model", "naive", "corrected", "low", "high")
-        rows = [
-            (name, self.audits[name].naive.value, *value_and_ends(self.audits[name].corrected)) for name in self.ranking
-        ]
         return data_frame([dict(zip(columns, row, strict=True)) for row in rows])
 
     def plot(self, ax: Any = None) -> Any:
@@ -348,8 +342,7 @@ class Comparison(SeveralAudits[str]):
         for one in list(self.metrics.values())[1:]:
             doubt = ""
             if one.chance_of_change is not None:
-                chance = chance_in_words(one.chance_of_change)
-                doubt = f"; the chance that this is not the true order is {chance}"
+                doubt = f"; the chance that this is not the true order is {chance_in_words(one.chance_of_change)}"
             order = " before ".join(one.naive_ranking)
             sentences.append(f"By {one.metric.label}, cross-validation puts {order}{doubt}.")
         return sentences

@@ -108,12 +108,10 @@ class LeakageTest(JsonData, what="a leakage test", schema=2):
     @property
     def _chance(self) -> str:
         """The p-value, and the power of the paper's test beside it."""
-        power = "" if self._paired else f", power {100 * self.power:.0f} % against the effect that was measured"
+        power = (
+            "" if self.method == "paired" else f", power {100 * self.power:.0f} % against the effect that was measured"
+        )
         return f"p = {self.pvalue:.2g}{power}"
-
-    @property
-    def _paired(self) -> bool:
-        return self.method == "paired"
 
     @property
     def outcome(self) -> str:
@@ -147,14 +145,12 @@ class LeakageTest(JsonData, what="a leakage test", schema=2):
             One row per model, with the columns split, trained_on and loss.
         """
         kinds = {"other clusters": self.losses_train, "the same clusters": self.losses_validation}
-        return data_frame(
-            [
-                {"split": split, "trained_on": kind, "loss": float(loss)}
-                for kind, losses in kinds.items()
-                for split, of_split in enumerate(losses)
-                for loss in of_split
-            ]
-        )
+        rows = [
+            {"split": split, "trained_on": kind, "loss": float(loss)}
+            for kind, losses in kinds.items()
+            for (split, _), loss in np.ndenumerate(losses)
+        ]
+        return data_frame(rows)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the losses of the models by what they were trained on; needs matplotlib.
@@ -207,9 +203,10 @@ class LeakageTest(JsonData, what="a leakage test", schema=2):
             f"{_number(of_same, 4)} by models of the same clusters, difference {_number(self.difference, 3)}."
         )
         size, number = f"{self.sizes.n_train:,} records", self.losses_train.size
-        distribution = "Student's" if self._paired else "Welch's"
+        distribution = "Student's"
         models = f"{self.n_folds} pairs of models of {size}; the units are {self.n_units:,} {self.units}"
-        if not self._paired:
+        if self.method == "welch":
+            distribution = "Welch's"
             models = f"the paper's test, {number} + {number} models of {size}, each scored on {self.sizes.n_scored:,}"
         freedom = f"{self.df:.3g}" if self.df < 999.5 else f"{self.df:,.0f}"
         test = (
@@ -335,37 +332,6 @@ def leakage_test(
     return evaluate_effect(losses, facts.name, alpha=level, greater_is_better=facts.greater_is_better)
 
 
-def detectable_effect(
-    n_train_folds: int,
-    n_validation_folds: int,
-    deviation_train: float,
-    deviation_validation: float,
-    *,
-    alpha: float = ALPHA,
-    power: float = POWER,
-) -> float:
-    """Difference of the mean losses that the paper's test finds with a wanted probability (noncentral t distribution).
-
-    Examples
-    --------
-    >>> from outofcluster.auditing.effect_test import detectable_effect
-    >>> round(detectable_effect(10, 10, 0.1, 0.1), 4), round(detectable_effect(40, 40, 0.1, 0.1), 4)
-    (0.1156, 0.0561)
-    """
-    variances = deviation_train**2 / n_train_folds, deviation_validation**2 / n_validation_folds
-    return _detectable(*_welch(*variances, n_train_folds - 1, n_validation_folds - 1), alpha, power)
-
-
-def _welch(a: float, b: float, df_a: int, df_b: int) -> tuple[float, float]:
-    """Standard error of a difference of means whose variances are a and b, and its degrees of freedom."""
-    share = a / (a + b) if a + b > 0 else df_a / (df_a + df_b)
-    return sqrt(a + b), 1 / (share**2 / df_a + (1 - share) ** 2 / df_b)
-
-
-def _detectable(error: float, df: float, alpha: float, power: float) -> float:
-    return error * float(nctdtrinc(df, 1 - power, stdtrit(df, 1 - alpha)))
-
-
 def evaluate_effect(
     losses: EffectLosses, loss: str, *, alpha: float = ALPHA, greater_is_better: bool = False
 ) -> LeakageTest:
@@ -378,14 +344,16 @@ def evaluate_effect(
     else:
         # Variances of the means of all, from the spread around the means of the splits.
         a, b = (float(side.var(axis=1, ddof=1).mean()) / side.size for side in (z, zv))
-        error, df = _welch(a, b, k * (m - 1), k * (m - 1))
+        share = a / (a + b) if a + b > 0 else 0.5
+        error, df = sqrt(a + b), k * (m - 1) / (share**2 + (1 - share) ** 2)
         difference, units = float(z.mean() - zv.mean()), 2.0 * k * m
     rounding = 1e-12 * float(np.abs([z, zv]).max())
     if error > rounding:
-        statistic, detectable = difference / error, _detectable(error, df, alpha, max(POWER, alpha))
+        statistic, critical = difference / error, stdtrit(df, 1 - alpha)
         pvalue = float(stdtr(df, -statistic))
+        detectable = error * float(nctdtrinc(df, 1 - max(POWER, alpha), critical))
         # The probability that the test finds an effect as large as the measured one.
-        power = float(1 - nctdtr(df, max(statistic, 0.0), stdtrit(df, 1 - alpha)))
+        power = float(1 - nctdtr(df, max(statistic, 0.0), critical))
     else:
         # No spread at all: the chance that random signs, or random labels of the models, are as these are.
         statistic, detectable = 0.0 if abs(difference) <= rounding else float(np.copysign(np.inf, difference)), np.nan

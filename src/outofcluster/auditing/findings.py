@@ -20,7 +20,6 @@ from outofcluster._base.text import printable
 from outofcluster.auditing.solution import Solution
 from outofcluster.auditing.summary_parts import mean_rate
 from outofcluster.curves.base import Curve
-from outofcluster.errormodels.pooled import Pooled
 from outofcluster.inference.estimates import Estimate
 from outofcluster.leakage.rate import Leakage
 from outofcluster.metrics.facts import MetricFacts
@@ -95,14 +94,9 @@ class Context:
     units_asked: str
 
     @property
-    def pooled(self) -> Pooled:
-        """The samples of all folds as one problem."""
-        return self.solution.pooled
-
-    @property
     def samples(self) -> AuditSamples:
         """The losses of all fits."""
-        return self.pooled.samples
+        return self.solution.pooled.samples
 
     @property
     def metric(self) -> MetricFacts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -171,7 +171,7 @@ class AuditFits:
         task, folds, choices = self.task, self.folds, self.choices
         fits = choices.model.n_fits if choices.n_fits is None else choices.fits_per_fold(len(folds)) * len(folds)
         settings = RunSettings(self._stored_units(), choices.kernel, fits)
-        plans, left_out, first = list[FoldPlan](), dict[int, str](), None
+        plans, failures = list[FoldPlan](), dict[int, InputError]()
         for fold in folds:
             try:
                 _check_metrics(task, fold)
@@ -182,11 +182,10 @@ class AuditFits:
             except CheckpointError:
                 raise
             except InputError as error:
-                first = first or error
-                left_out[int(fold.index)] = str(error)
-        if first is not None and not plans:
-            raise first
-        return AuditPlan(tuple(plans), left_out)
+                failures[int(fold.index)] = error
+        if not plans:
+            raise next(iter(failures.values()))
+        return AuditPlan(tuple(plans), {index: str(error) for index, error in failures.items()})
 
     def _stored_units(self) -> tuple[UnitKind, ...]:
         """The units that were chosen and, where memory and metrics that are computed anew allow, the others as well."""
@@ -202,45 +201,25 @@ class AuditFits:
         rows = [(fold.train, fold.validation) for fold in self.folds]
         about = {"folds": digest(rows), "random_state": self.seeds.entropy, "versions": package_versions()}
         self.store.open(self.task.description | about)
+        own: OwnLosses = self._part("own", OwnLosses, fold_losses, self.folds, parts=self.evidence.parts)
+        return own
 
-        def fit() -> OwnLosses:
-            by_metric = fold_losses(self.task, self.folds, parts=self.evidence.parts, **self._drawn_by("own"))
-            return tuple(map(tuple, by_metric))
-
-        return self.store.part("own", OwnLosses, fit)
-
-    def _drawn_by(self, stream: str) -> dict[str, Any]:
-        """The random numbers of a stream, and the workers, for a function that fits baselines."""
-        return {"seed": self.seeds.stream(stream), "n_jobs": self.n_jobs}
+    def _part(self, name: str, kind: Any, fit: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """What a checkpoint holds by a name, else what a function fits with the random numbers of that name."""
+        drawn = {"seed": self.seeds.stream(name), "n_jobs": self.n_jobs}
+        return self.store.part(name, kind, lambda: fit(self.task, *arguments, **options, **drawn))
 
     def baselines(self, own: OwnLosses) -> Baselines:
         """All baselines, those that a checkpoint holds from there."""
-        task, folds, part = self.task, self.folds, self.store.part
-        wanted, n_metrics = self.choices.model.baselines(self.choices), len(task.metrics)
-
-        def fit_random() -> tuple[RandomFolds, ...]:
-            return random_fold_losses(task, max(2, len(folds)), **self._drawn_by("random"))
-
-        def fit_effect() -> tuple[Effect, ...]:
-            try:
-                by_metric = sample_effect(task, folds, **self._drawn_by("effect"))
-            except (FitError, InputError) as error:
-                return (Effect(None, str(error)),) * n_metrics
-            return tuple(Effect(None, losses) if isinstance(losses, str) else Effect(losses) for losses in by_metric)
-
-        def fit_training() -> Array:
-            return training_shares(task, folds, own, **self._drawn_by("training"))
-
-        def fit_train() -> tuple[tuple[Array, ...], ...]:
-            return tuple(map(tuple, train_losses(task, folds, **self._drawn_by("train"))))
-
-        return Baselines(
-            own,
-            part("random", tuple[RandomFolds, ...], fit_random),
-            part("effect", tuple[Effect, ...], fit_effect),
-            part("training", NDArray[np.float64], fit_training) if "training" in wanted else np.zeros(n_metrics),
-            part("train", tuple[tuple[NDArray[np.float64], ...], ...], fit_train) if "train" in wanted else (),
-        )
+        folds, wanted = self.folds, self.choices.model.baselines(self.choices)
+        random = self._part("random", tuple[RandomFolds, ...], random_fold_losses, max(2, len(folds)))
+        effect = self._part("effect", tuple[Effect, ...], _fit_effect, folds)
+        shares, train = np.zeros(len(self.task.metrics)), ()
+        if "training" in wanted:
+            shares = self._part("training", NDArray[np.float64], training_shares, folds, own)
+        if "train" in wanted:
+            train = self._part("train", tuple[tuple[NDArray[np.float64], ...], ...], train_losses, folds)
+        return Baselines(own, random, effect, shares, train)
 
     def samples(self, plan: AuditPlan, baselines: Baselines, bar: Progress) -> tuple[AuditSamples, ...]:
         """The samples of every metric; a fold whose models fail is left out and named."""
@@ -302,6 +281,14 @@ class AuditFits:
             )
 
 
+def _fit_effect(task: Task, folds: tuple[Fold, ...], **drawn: Any) -> tuple[Effect, ...]:
+    try:
+        by_metric = sample_effect(task, folds, **drawn)
+    except (FitError, InputError) as error:
+        return (Effect(None, str(error)),) * len(task.metrics)
+    return tuple(Effect(None, losses) if isinstance(losses, str) else Effect(losses) for losses in by_metric)
+
+
 def _check_metrics(task: Task, fold: Fold) -> None:
     labels = np.asarray(task.y)[fold.validation]
     for metric in task.metrics:
@@ -311,10 +298,8 @@ def _check_metrics(task: Task, fold: Fold) -> None:
 
 def _nothing_audited(left_out: Mapping[int, str], failure: FitError | None = None) -> FitError:
     index, why = next(iter(left_out.items()))
-    return FitError(
-        f"No fold could be audited; the first: Fold {index} could not be audited: {why}",
-        failure and failure.samples,
-    )
+    message = f"No fold could be audited; the first: Fold {index} could not be audited: {why}"
+    return FitError(message, failure and failure.samples)
 
 
 def _of_common_sizes(folds: Sequence[FoldSamples]) -> tuple[FoldSamples, ...]:

@@ -7,34 +7,23 @@ made of a `Summary` alone, so whatever it says is a number or a choice of that a
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from outofcluster.auditing.summary import Summary
 from outofcluster.inference.estimates import Estimate, Sensitivity, between, decimals, fixed, percent
 
-
-class _Words(NamedTuple):
-    """An error model in words: its errors, what the rate is a share of, and the training sets of further models."""
-
-    errors: str
-    share: str
-    added: str
-    left_out: str
-
-
+# The error models in words: their errors, what the rate is a share of, and the training sets of further models.
 _WORDS = {
-    "records": _Words(
-        errors="single records of a held-out cluster can be among the training records",
-        share="training records that belong to held-out clusters",
-        added="training sets to which records of held-out clusters were added on purpose",
-        left_out="training sets without the records that look leaked",
-    ),
-    "fragments": _Words(
-        errors="a cluster can be split, so that a whole piece of it is among the training records",
-        share="held-out records whose cluster also has records in training",
-        added="training sets to which pieces of held-out clusters were added on purpose",
-        left_out="training sets without the clusters that are probably pieces of held-out ones",
-    ),
+    "records": {
+        "errors": "single records of a held-out cluster can be among the training records",
+        "share": "training records that belong to held-out clusters",
+        "added": "training sets to which records of held-out clusters were added on purpose",
+        "left_out": "training sets without the records that look leaked",
+    },
+    "fragments": {
+        "errors": "a cluster can be split, so that a whole piece of it is among the training records",
+        "share": "held-out records whose cluster also has records in training",
+        "added": "training sets to which pieces of held-out clusters were added on purpose",
+        "left_out": "training sets without the clusters that are probably pieces of held-out ones",
+    },
 }
 
 
@@ -52,18 +41,18 @@ def _methods(summary: Summary, n_records: int, n_clusters: int, *, left_out: boo
     folds, words = len(summary.by_fold), _WORDS[summary.error_model]
     splits = f"{folds} folds" if folds > 1 else "one split"
     code = "" if summary.model == summary.estimator else f", in code {summary.estimator}"
+    further = f" and to {words['left_out']}" if left_out else ""
     named = [one.metric.label for one in summary.metrics] or [summary.metric.label]
     return [
         f"For internal validation, {n_records:,} records of {n_clusters:,} clusters were held out over {splits}; all "
         "records of a cluster were held out together.",
         f"The model was {summary.model}{code}." if summary.estimator else "",
         f"Performance was measured by the {_listed(named)}.",
-        f"The clusters come from a clustering that makes errors: {words.errors}. Such leakage makes cross-validation "
-        "too optimistic.",
+        f"The clusters come from a clustering that makes errors: {words['errors']}. Such leakage makes "
+        "cross-validation too optimistic.",
         f"We audited it with outofcluster {summary.version}, which extends the method of Barnes and Dubrawski (AISTATS "
-        f"2019). It fitted {summary.fits:,} further models to {words.added}"
-        f"{f' and to {words.left_out}' if left_out else ''}.",
-        _rate(summary, words.share),
+        f"2019). It fitted {summary.fits:,} further models to {words['added']}{further}.",
+        _rate(summary, words["share"]),
         f"Confidence intervals have a level of {percent(summary.confidence_level)}, are about {summary.estimand}, and "
         f"take {summary.units} as the independent units.",
     ]

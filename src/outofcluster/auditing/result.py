@@ -112,10 +112,9 @@ class Audit:
         """
         indices = [fold.index for fold in samples[0].folds]
         by_data, rates = evidence.rate(indices), choices.rates.by_fold
+        leakage = None if rates is None else tuple(rates[index] for index in indices)
         if choices.rates.from_data and by_data is not None:
-            leakage: tuple[Leakage, ...] | None = (by_data,) * len(indices)
-        else:
-            leakage = None if rates is None else tuple(rates[index] for index in indices)
+            leakage = (by_data,) * len(indices)
         first, *others = (
             cls(
                 pooled=choices.model.pooled(of_metric, choices.units, choices.reverse),
@@ -156,11 +155,6 @@ class Audit:
     def loss(self) -> str:
         """Name of the loss or metric."""
         return self.samples.loss
-
-    @property
-    def loss_range(self) -> tuple[float, float]:
-        """Smallest and largest possible loss; ``metric.range`` is in the metric's own sign."""
-        return self.samples.loss_range
 
     @property
     def units(self) -> str:
@@ -236,12 +230,7 @@ class Audit:
     def findings(self) -> tuple[Finding, ...]:
         """What to know before trusting the numbers, the most severe first."""
         context = Context(
-            solution=self.solution,
-            leakage=self.leakage or (),
-            data_leakage=self.data_leakage,
-            table=self.table,
-            error_model_reason=self.error_model_reason,
-            units_asked=self.units_asked,
+            self.solution, self.leakage or (), self.data_leakage, self.table, self.error_model_reason, self.units_asked
         )
         return find(context, self.mute)
 
@@ -299,7 +288,7 @@ class Audit:
         Audit
         """
         return self._each(
-            lambda result: replace(result, curve_method=read_curve(curve, self._model, result.loss_range))
+            lambda result: replace(result, curve_method=read_curve(curve, self._model, result.samples.loss_range))
         )
 
     def with_units(self, units: str) -> Audit:
@@ -352,11 +341,12 @@ class Audit:
                 f"{', '.join(self.metrics)} and {', '.join(other.metrics)}."
             )
         theirs = dict(zip(self.metrics, other.metrics.values(), strict=True))
-        return self._each(
-            lambda result: replace(
-                result, pooled=result._pooled(samples=result.samples.merge(theirs[result.loss].samples))
-            )
-        )
+
+        def merged(result: Audit) -> Audit:
+            samples = result.samples.merge(theirs[result.loss].samples)
+            return replace(result, pooled=result._pooled(samples=samples))
+
+        return self._each(merged)
 
     def suspects(self) -> Any:
         """What looks as if it had leaked, the most suspicious first, for clerical review.
@@ -397,9 +387,7 @@ class Audit:
         return self._sensitivity(wanted, [value_and_ends(self.at_leakage(float(rate)).corrected) for rate in wanted])
 
     def sensitivity_surface(
-        self,
-        rates: Sequence[float] | Array | None = None,
-        validation_rates: Sequence[float] | Array | None = None,
+        self, rates: Sequence[float] | Array | None = None, validation_rates: Sequence[float] | Array | None = None
     ) -> SensitivitySurface:
         """The corrected value over leakage rates of both ways, with no further fit; each is taken as known.
 
@@ -476,9 +464,8 @@ class Audit:
         -------
         Audit
         """
-        first, *others = (
-            cls(**saved.arguments) for saved in read_archive(path, _KIND, _FORMAT, tuple[_SavedAudit, ...])
-        )
+        saved = read_archive(path, _KIND, _FORMAT, tuple[_SavedAudit, ...])
+        first, *others = (cls(**each.arguments) for each in saved)
         return replace(first, others=tuple(others))
 
     @cached_property
@@ -736,9 +723,17 @@ class _SavedAudit:
 
     @classmethod
     def of(cls, audit: Audit) -> Self:
-        """What a file holds of an audit."""
+        """What a file holds of an audit; refuses a curve that cannot be made from its name and its parameters."""
+        curve = audit.curve_method
+        params = curve.get_params()
+        simple = all(value is None or isinstance(value, bool | int | float | str) for value in params.values())
+        if not simple or type(curve) not in _curves().values():
+            raise InputError(
+                f"curve must have numbers as parameters for the audit to be saved, got {short(curve)}; "
+                "save with_curve(…) of another one."
+            )
         named = {field.name: getattr(audit, field.name) for field in fields(cls) if field.name != "curve"}
-        return cls(curve=plain_curve(audit.curve_method), **named)
+        return cls(curve={"name": type(curve).__name__, "params": params}, **named)
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -753,15 +748,3 @@ class _SavedAudit:
 def _curves() -> dict[str, type[Curve]]:
     """The curve methods of this package by name; those of others cannot be made from a file."""
     return {kind.__name__: kind for kind in Curve.__subclasses__() if kind.__module__.startswith("outofcluster.")}
-
-
-def plain_curve(curve: Curve) -> dict[str, Any]:
-    """A curve method as its name and its parameters; refuses one that cannot be made from these."""
-    params = curve.get_params()
-    simple = all(value is None or isinstance(value, bool | int | float | str) for value in params.values())
-    if not simple or type(curve) not in _curves().values():
-        raise InputError(
-            f"curve must have numbers as parameters for the audit to be saved, got {short(curve)}; "
-            "save with_curve(…) of another one."
-        )
-    return {"name": type(curve).__name__, "params": params}

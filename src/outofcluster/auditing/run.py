@@ -190,7 +190,7 @@ def audit(
         reason=reason,
         rates=rates,
         reverse=read_validation_leakage(validation_leakage, model, task, rates.by_fold) if both_ways else 0.0,
-        curves=tuple(read_curve(curve, model, metric.range) for metric in task.metrics),
+        curves=tuple(read_curve(curve, model, metric.facts.loss_range) for metric in task.metrics),
         units=choose_units(units, [clusters[fold.validation] for fold in folds], trained),
         units_asked=units,
         confidence_level=level,
@@ -215,14 +215,7 @@ def audit(
 
 
 def corrected_cross_validate(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    *,
-    groups: Any,
-    leakage: Any,
-    scoring: Any = None,
-    **options: Any,
+    estimator: Any, X: Any, y: Any, *, groups: Any, leakage: Any, scoring: Any = None, **options: Any
 ) -> dict[str, Any]:
     """Cross-validate as scikit-learn's ``cross_validate`` does, with the corrected scores beside the others.
 

@@ -54,11 +54,9 @@ class SeveralAudits(Generic[Key]):
     @property
     def metrics(self) -> dict[str, Self]:
         """The same result by each metric, by its name, this one first."""
-        names = next(iter(self.audits.values())).metrics
-        return {
-            name: replace(self, audits={key: result.metrics[name] for key, result in self.audits.items()})
-            for name in names
-        }
+        by_metric = {key: result.metrics for key, result in self.audits.items()}
+        names = next(iter(by_metric.values()))
+        return {name: replace(self, audits={key: of[name] for key, of in by_metric.items()}) for name in names}
 
     @property
     def findings(self) -> dict[Key, tuple[Finding, ...]]:
@@ -102,9 +100,14 @@ class SeveralAudits(Generic[Key]):
     @property
     def sentences(self) -> list[str]:
         """The sentences below the table: the answers, what is found in the audits, and what was left out."""
-        named = {_shown(key): findings for key, findings in self.findings.items()}
+        named = dict[str, dict[str, Finding]]()
+        for key, findings in self.findings.items():
+            for finding in findings:
+                if finding.severity != "info" and (self._codes_shown is None or finding.code in self._codes_shown):
+                    named.setdefault(finding.code, {}).setdefault(_shown(key), finding)
+        warnings = [f"{code} ({', '.join(seen)}): {next(iter(seen.values())).message}" for code, seen in named.items()]
         left_out = [f"{_shown(key)} was left out: {reason}" for key, reason in self.left_out.items()]
-        return [*self._answers, *_in_words(named, self._codes_shown), *left_out]
+        return [*self._answers, *warnings, *left_out]
 
     # --- what tells the two kinds of results apart ----------------------------------------------------
 
@@ -136,16 +139,6 @@ class SeveralAudits(Generic[Key]):
 
 def _shown(key: str | float) -> str:
     return key if isinstance(key, str) else f"{key:g}"
-
-
-def _in_words(findings: Mapping[str, Iterable[Finding]], codes: Container[str] | None = None) -> list[str]:
-    """One line for each warning or severe finding of several audits, with the names of the audits that have it."""
-    named: dict[str, list[tuple[str, Finding]]] = {}
-    for name, of_audit in findings.items():
-        for finding in of_audit:
-            if finding.severity != "info" and (codes is None or finding.code in codes):
-                named.setdefault(finding.code, []).append((name, finding))
-    return [f"{code} ({', '.join(dict(seen))}): {seen[0][1].message}" for code, seen in named.items()]
 
 
 # --- the options of every audit ---------------------------------------------------------------------------

@@ -161,18 +161,16 @@ class Solution:
 
     def less(self, other: Solution, *, corrected: bool) -> Estimate:
         """The loss of this model less that of another one on the same resamples, with a paired interval."""
-        (a, moved_a), (b, moved_b) = (solution._functional(corrected) for solution in (self, other))
+        a, b = (
+            each.pooled.corrected(each.correction) if corrected else each.pooled.naive_functional()
+            for each in (self, other)
+        )
+        moved = self.rate_effect - other.rate_effect if corrected else 0.0
         training = (self.pooled.training_share + other.pooled.training_share) / 2
         source = paired_uncertainty(
-            (self.pooled.columns, a), (other.pooled.columns, b), rate_effect=moved_a - moved_b, training=training
+            (self.pooled.columns, a), (other.pooled.columns, b), rate_effect=moved, training=training
         )
         return Confidence(self.confidence_level, self.pooled.n_scored).linear((a - b).value, source)
-
-    def _functional(self, corrected: bool) -> tuple[Functional, float]:
-        """An estimate as a functional, and how far it moves when the leakage rate moves by one standard error."""
-        if corrected:
-            return self.pooled.corrected(self.correction), self.rate_effect
-        return self.pooled.naive_functional(), 0.0
 
     def _uncertainty(self, estimate: Functional, **further: float) -> Uncertainty:
         return uncertainty(self.pooled.columns, estimate, training=self.pooled.training_share, **further)
@@ -191,7 +189,7 @@ class Solution:
             rates=rates,
             stds=stds,
             lowest=0.0 if curve.needs.nonnegative else pooled.samples.loss_range[0],
-            choice=optimism.choice,
+            choice=optimism.estimate.choice,
             seeds=[seed for fold in pooled.folds for seed in fold.main.seeds],
             **options,
         )

@@ -315,34 +315,36 @@ class Summary(JsonData, what="a summary", schema=3):
                 f" The other way, it is assumed that {_percent(self.validation_leakage)} of the held-out records "
                 "belong to training clusters, taken as known: they are easy for the model, and make its score too good."
             )
-        least, bound = "", ""
-        if any(leak.at_least for leak in self.leakage):
-            least = "at least "
-            bound = (
-                f" This rate is a lower bound, so that the corrected {self.metric.noun} is still too optimistic: the "
-                "true correction may be larger."
-            )
         if self.rate_is_of_the_data:
             return f"That rate is used for the correction, {certainty}.{other_way}"
         low, high = min(leak.rate for leak in self.leakage), max(leak.rate for leak in self.leakage)
         several = f" ({_percent(low)} to {_percent(high)} over the folds)" if low < high else ""
-        whose = _WHOSE[self.error_model]
-        return f"It is assumed that {least}{_percent(self.rate)}{several} of {whose}, {certainty}.{bound}{other_way}"
+        amount, whose = f"{_percent(self.rate)}{several}", _WHOSE[self.error_model]
+        if not any(leak.at_least for leak in self.leakage):
+            return f"It is assumed that {amount} of {whose}, {certainty}.{other_way}"
+        return (
+            f"It is assumed that at least {amount} of {whose}, {certainty}. This rate is a lower bound, so that the "
+            f"corrected {self.metric.noun} is still too optimistic: the true correction may be larger.{other_way}"
+        )
 
     @property
     def scope(self) -> str:
         """What the intervals cover."""
-        return f"{scope(self.units, self.confidence_level)} That of the random folds takes records as independent."
+        return (
+            f"Intervals are {percent(self.confidence_level)}, for {self.estimand}. They allow for "
+            f"{_ALLOWED[self.units]}, the noise of the fits, the choice of the curve, and the leakage rate where its "
+            "standard error is given. That of the random folds takes records as independent."
+        )
 
     @property
     def loud(self) -> tuple[Finding, ...]:
         """Warnings and severe findings, and what is missing from the answer, which are always shown in full."""
-        return tuple(finding for finding in self.findings if _is_loud(finding))
+        return tuple(each for each in self.findings if each.severity != "info" or each.code in _ALWAYS)
 
     @property
     def notes(self) -> tuple[Finding, ...]:
         """Findings about what most audits rest on."""
-        return tuple(finding for finding in self.findings if not _is_loud(finding))
+        return tuple(finding for finding in self.findings if finding not in self.loud)
 
     def standing(self, how: str = "explain()") -> str:
         """What the answer rests on, in one line.
@@ -363,7 +365,8 @@ class Summary(JsonData, what="a summary", schema=3):
     @property
     def answers(self) -> tuple[str, ...]:
         """The sentences that belong to the answer: what the records say about the rate, and the test."""
-        return tuple(line for line in (*self.answers_but_test, self._tested) if line)
+        tested = () if self.test is None else (str(self.test["sentence"]),)
+        return (*self.answers_but_test, *tested)
 
     @property
     def answers_but_test(self) -> tuple[str, ...]:
@@ -437,10 +440,6 @@ class Summary(JsonData, what="a summary", schema=3):
             rests,
         )
 
-    @property
-    def _tested(self) -> str:
-        return "" if self.test is None else str(self.test["sentence"])
-
 
 def _percent(share: float, digits: int = 3) -> str:
     return f"{100 * share:.{digits}g} %" if share < 0.995 else f"{100 * share:.0f} %"
@@ -462,28 +461,9 @@ def _in_html(finding: Finding) -> Markup:
     return element("div", element("strong", finding.code), words, css=f"finding {finding.severity}")
 
 
-def _is_loud(finding: Finding) -> bool:
-    return finding.severity != "info" or finding.code in _ALWAYS
-
-
 # What the intervals are about, and what they allow for, by what counts as one independent unit.
 ESTIMANDS = {"clusters": "new clusters of the population", "records": "these held-out clusters"}
 _ALLOWED = {
     "clusters": "another sample of clusters in training and in validation",
     "records": "other records of these clusters only",
 }
-
-
-def scope(units: str, confidence_level: float = 0.95) -> str:
-    """What the intervals of an audit cover.
-
-    Examples
-    --------
-    >>> from outofcluster.auditing.summary import scope
-    >>> scope("records", 0.9)[:67]
-    'Intervals are 90 %, for these held-out clusters. They allow for oth'
-    """
-    return (
-        f"Intervals are {percent(confidence_level)}, for {ESTIMANDS[units]}. They allow for {_ALLOWED[units]}, the "
-        "noise of the fits, the choice of the curve, and the leakage rate where its standard error is given."
-    )

@@ -114,7 +114,7 @@ class FittedCurve:
 
         loss, observed = metric.shown(implied(p)), metric.shown(implied(at) + curve.residual_[: len(at)])
         solution = getattr(curve, "unmixing_", None)
-        extrapolated = () if solution is None else tuple(metric.shown(implied(p, solution.above.values)).tolist())
+        extrapolated = () if solution is None else tuple(metric.shown(implied(p, solution.values_above)).tolist())
         return cls(tuple(p.tolist()), tuple(loss.tolist()), tuple(at.tolist()), tuple(observed.tolist()), extrapolated)
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Unpack
 
 import numpy as np
@@ -95,13 +94,13 @@ def sweep(estimator: Any, X: Any, y: Any, groups_by_threshold: Any, **options: U
     clusterings = read_clusterings(groups_by_threshold, n_rows("X", X))
     rates = _read_rates(options.get("leakage"), tuple(clusterings))
     sizes = {threshold: ClusterSizes.of(label_codes(labels)[0]) for threshold, labels in clusterings.items()}
-    folds, left_out, first = _folds(X, y, clusterings, options.get("cv"))
+    folds, left_out = _folds(X, y, clusterings, options.get("cv"))
     shared: AuditOptions = {
         **options,
         "error_model": _check_rates(options.get("error_model", "auto"), rates, clusterings, folds),
         "random_state": common_seed(options.get("random_state")),
     }
-    audits, first_of_audits = dict[float, Audit](), None
+    audits, failures = dict[float, Audit](), list[Exception]()
     for threshold, of_threshold in folds.items():
         shared["leakage"] = rates[threshold]
         shared["cv"] = [(fold.train, fold.validation) for fold in of_threshold]
@@ -111,13 +110,12 @@ def sweep(estimator: Any, X: Any, y: Any, groups_by_threshold: Any, **options: U
             str(result.corrected)  # A curve that does not suit the losses fails here, and not when all are printed.
             audits[threshold] = result
         except (FitError, InputError, SolverError) as error:
-            first_of_audits = first_of_audits or error
+            failures.append(error)
             left_out[threshold] = str(error)
     if not audits:
-        reason = first_of_audits or first
-        if isinstance(reason, InputError):
-            raise reason
-        raise FitError(f"No threshold could be audited; the first: {reason}", None)
+        if isinstance(failures[0], InputError):
+            raise failures[0]
+        raise FitError(f"No threshold could be audited; the first: {failures[0]}", None)
     return Sweep(audits, dict(sorted(left_out.items())), sizes)
 
 
@@ -138,23 +136,22 @@ def _read_rates(leakage: Any, thresholds: Sequence[float]) -> dict[float, Any]:
 
 def _folds(
     X: Any, y: Any, clusterings: Mapping[float, Any], cv: Any
-) -> tuple[dict[float, tuple[Fold, ...]], dict[float, str], InputError | None]:
-    """The folds of every threshold, why some thresholds have none, and the first error."""
+) -> tuple[dict[float, tuple[Fold, ...]], dict[float, str]]:
+    """The folds of every threshold, and why some thresholds have none."""
     by_rows = cv is not None and not is_splitter(cv) and not isinstance(cv, int | float | np.number | str | type)
     if by_rows:
         cv = list(cv) if hasattr(cv, "__iter__") else cv
-    folds, left_out, first = dict[float, tuple[Fold, ...]](), dict[float, str](), None
+    folds, failures = dict[float, tuple[Fold, ...]](), dict[float, InputError]()
     for threshold, labels in clusterings.items():
         try:
             folds[threshold] = make_folds(X, y, labels, cv)
         except InputError as error:
             if by_rows:
                 raise _at_threshold(error, threshold) from None
-            first = first or error
-            left_out[threshold] = str(error)
-    if first is not None and not folds:
-        raise first
-    return folds, left_out, first
+            failures[threshold] = error
+    if not folds:
+        raise next(iter(failures.values()))
+    return folds, {threshold: str(error) for threshold, error in failures.items()}
 
 
 def _check_rates(
@@ -209,11 +206,6 @@ class Sweep(SeveralAudits[float]):
         return tuple(self.sizes)
 
     @property
-    def clusters(self) -> dict[float, int]:
-        """Number of clusters by threshold."""
-        return {threshold: sizes.n_clusters for threshold, sizes in self.sizes.items()}
-
-    @property
     def largest_cluster(self) -> dict[float, float]:
         """Share of the records that the largest cluster holds, by threshold."""
         return {threshold: sizes.share for threshold, sizes in self.sizes.items()}
@@ -266,11 +258,7 @@ class Sweep(SeveralAudits[float]):
             corrected and optimism with the ends of their intervals. A threshold that could not be audited has NaN,
             and the reason as ``problem``.
         """
-        return data_frame(self._rows)
-
-    @cached_property
-    def _rows(self) -> list[dict[str, Any]]:
-        return [self._row(threshold) for threshold in self.thresholds]
+        return data_frame([self._row(threshold) for threshold in self.thresholds])
 
     def _row(self, threshold: float) -> dict[str, Any]:
         sizes, result = self.sizes[threshold], self.audits.get(threshold)
@@ -307,7 +295,7 @@ class Sweep(SeveralAudits[float]):
     def _content(self) -> dict[str, Any]:
         return {
             "metric": self.metric,
-            "thresholds": self._rows,
+            "thresholds": [self._row(threshold) for threshold in self.thresholds],
             "advice": self.advice,
             "audits": {f"{threshold:.12g}": result.to_dict() for threshold, result in self.audits.items()},
         }

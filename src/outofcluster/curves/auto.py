@@ -136,7 +136,7 @@ class AutoCurve(Curve):
         if unmixed is not None:
             above: Any = self._fitted()
             solution = UnmixedSolution if unmixed.known is None else RatedSolution
-            self._solution = solution(above, unmixed, self.largest)
+            self._solution = solution(above.points, above.average, unmixed, self.largest)
         return self
 
     def fit(self, samples: Samples | Sequence[Samples], leakage: float) -> Self:

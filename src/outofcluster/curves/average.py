@@ -21,10 +21,9 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from outofcluster._base.arguments import Array
+from outofcluster._base.arguments import Array, Codes
 from outofcluster.curves.base import Solution
 from outofcluster.curves.operator import BinomialOperator
 from outofcluster.curves.points import Points
@@ -59,7 +58,7 @@ class Rung:
 
     size: int
     # The positions of these losses among the points.
-    columns: NDArray[np.int64]
+    columns: Codes
     # A h: one row per level, one column per shape.
     design: Array
     p: Array
@@ -94,7 +93,7 @@ class Rung:
         return cls.fit(size, columns, expected_falls(p, size, points.n), p, b, variance)
 
     @classmethod
-    def fit(cls, size: int, columns: NDArray[np.int64], design: Array, p: Array, b: Array, variance: Array) -> Self:
+    def fit(cls, size: int, columns: Codes, design: Array, p: Array, b: Array, variance: Array) -> Self:
         """Fit every shape to losses of known variance."""
         precision = 1 / variance
         total = precision.sum()
@@ -248,7 +247,7 @@ class AverageSolution(Solution):
         """Variance of the optimism over the curves, plus that of how heights may change with the size."""
         return self.average.variance(1 - self.average.last.at_lowest)
 
-    @cached_property
+    @property
     def derivative(self) -> Array:
         """The derivative of e_0 by the losses, with the shares and gains held fixed."""
         last = self.average.last
@@ -256,7 +255,7 @@ class AverageSolution(Solution):
         derivative[last.columns] += last.precision / last.precision.sum()
         return derivative
 
-    @cached_property
+    @property
     def optimism_derivative(self) -> Array:
         """The derivative of e_0 less the fitted loss at the lowest level, with the shares and gains held fixed."""
         return self._by_losses(1 - self.average.last.at_lowest)
@@ -284,8 +283,7 @@ def falls(x: Array, n: int) -> Array:
     with np.errstate(divide="ignore", over="ignore"):
         odds = x / (1 - x)
         mixed = (1 + odds[:, None] * _WEIGHTS)[:, None, :] ** _POWERS[:, None]
-        curves: Array = 1 / np.concatenate([(1 + learnt).reshape(len(x), -1), mixed.reshape(len(x), -1)], axis=1)
-    return curves
+        return np.asarray(1 / np.concatenate([(1 + learnt).reshape(len(x), -1), mixed.reshape(len(x), -1)], axis=1))
 
 
 def expected_falls(p: Array, size: int, n: int) -> Array:

@@ -95,21 +95,16 @@ class Solution(ABC):
         """Condition number of the system that was solved."""
 
     @property
-    def linear(self) -> tuple[LinearSystem, Array] | None:
-        """The system whose solution x gives e_0 = f·x, and f; None where e_0 is not linear in b."""
-        return None
-
-    @cached_property
     def influence(self) -> Array | None:
         """The weights w with e_0 = w·b, or None where e_0 is not linear in b."""
-        return None if self.linear is None else self.linear[0].influence(self.linear[1])
+        return None
 
     @property
     def rank(self) -> int | None:
         """How many parameters the losses determine, or None where the method is not linear."""
-        return None if self.linear is None else self.linear[0].rank
+        return None
 
-    @cached_property
+    @property
     def derivative(self) -> Array | None:
         """The derivative of e_0 by b, or None where there is no closed form.
 
@@ -117,13 +112,10 @@ class Solution(ABC):
         """
         return self.influence
 
-    @cached_property
+    @property
     def optimism_derivative(self) -> Array | None:
         """The derivative by b of e_0 less the fitted loss at the lowest level, or None."""
-        if self.linear is None:
-            return None
-        system, at_zero = self.linear
-        return system.influence(at_zero - system.design[self.points.lowest])
+        return None
 
     @property
     def choice_variance(self) -> float:
@@ -136,71 +128,11 @@ class Solution(ABC):
 
 
 @dataclass(frozen=True)
-class LinearSystem:
-    """Least squares ``min ‖√weights (design x - b)‖``, of minimum norm where x is not unique.
-
-    ``design`` is A in the method's own coordinates, without weights, with one row per level.
-    """
-
-    points: Points
-    design: Array
-    solution: Array
-    rank: int
-    singular_values: Array
-
-    @classmethod
-    def solve(cls, points: Points, design: Array) -> Self:
-        """Solve by singular values; those at the level of rounding count as 0."""
-        matrix, right = points.scaled(design), points.scaled(points.b)
-        if not (np.isfinite(matrix).all() and np.isfinite(right).all()):
-            # LAPACK would print a complaint of its own.
-            raise ArithmeticError("numbers beyond the range of floats")
-        x, _, rank, singular_values = np.linalg.lstsq(matrix, right, rcond=None)
-        return cls(points, design, x, int(rank), singular_values)
-
-    def influence(self, functional: Array) -> Array:
-        """The weights w with ``functional · x = w · b``."""
-        inverse = np.linalg.pinv(self.points.scaled(self.design), rcond=np.finfo(float).eps * max(self.design.shape))
-        return self.points.scaled(functional @ inverse)
-
-
-@dataclass(frozen=True)
-class LinearSolution(Solution):
-    """A curve from a linear system, with e_0 a linear function of the unknowns."""
-
-    points: Points
-    system: LinearSystem
-    # The linear function: e_0 = at_zero · x.
-    at_zero: Array
-
-    @property
-    def linear(self) -> tuple[LinearSystem, Array]:
-        """The system and the linear function."""
-        return self.system, self.at_zero
-
-    @property
-    def e0(self) -> float:
-        """The linear function of the solution."""
-        return float(self.at_zero @ self.system.solution)
-
-    @cached_property
-    def fitted(self) -> Array:
-        """The system's fitted losses."""
-        return self.system.design @ self.system.solution
-
-    @property
-    def condition(self) -> float:
-        """The largest singular value of the system divided by the smallest."""
-        largest, smallest = self.system.singular_values[[0, -1]]
-        return float(largest / smallest) if smallest > 0 else math.inf
-
-
-@dataclass(frozen=True)
 class DesignSolution(Solution):
     """A curve by coefficients that a design takes to the losses; the first of them is e_0."""
 
     points: Points
-    # A in the method's own coordinates, with one row per level: a dense or sparse matrix.
+    # A in the method's own coordinates, without weights, with one row per level: a dense or sparse matrix.
     design: Any
     coefficients: Array
 
@@ -218,6 +150,53 @@ class DesignSolution(Solution):
     def condition(self) -> float:
         """Condition number of the design."""
         return float(np.linalg.cond(self.points.scaled(self.design)))
+
+
+@dataclass(frozen=True)
+class LinearSolution(DesignSolution):
+    """Least squares ``min ‖√weights (design x - b)‖``, of minimum norm where x is not unique."""
+
+    # The linear function: e_0 = at_zero · x.
+    at_zero: Array
+    # How many coefficients the losses determine; 0 where these are not the coefficients of least squares.
+    n_determined: int
+
+    @classmethod
+    def solve(cls, points: Points, design: Array, at_zero: Array, *others: Any) -> Self:
+        """Solve by singular values, those at the level of rounding being 0; ``others`` are a subclass's own fields."""
+        matrix, right = points.scaled(design), points.scaled(points.b)
+        if not (np.isfinite(matrix).all() and np.isfinite(right).all()):
+            # LAPACK would print a complaint of its own.
+            raise ArithmeticError("numbers beyond the range of floats")
+        x, _, rank, _ = np.linalg.lstsq(matrix, right, rcond=None)
+        return cls(points, design, x, at_zero, int(rank), *others)
+
+    @property
+    def e0(self) -> float:
+        """The linear function of the coefficients."""
+        return float(self.at_zero @ self.coefficients)
+
+    @property
+    def rank(self) -> int | None:
+        """How many coefficients the losses determine; None where these are not those of least squares."""
+        return self.n_determined or None
+
+    @cached_property
+    def influence(self) -> Array | None:
+        """The weights of the losses in e_0."""
+        return self._influence_on(self.at_zero)
+
+    @cached_property
+    def optimism_derivative(self) -> Array | None:
+        """The weights of the losses in e_0 less the fitted loss at the lowest level."""
+        return self._influence_on(self.at_zero - self.design[self.points.lowest])
+
+    def _influence_on(self, functional: Array) -> Array | None:
+        """The weights w with ``functional · x = w · b``."""
+        if self.n_determined == 0:
+            return None
+        inverse = np.linalg.pinv(self.points.scaled(self.design), rcond=np.finfo(float).eps * max(self.design.shape))
+        return self.points.scaled(functional @ inverse)
 
 
 class FittedValue(Generic[Value]):
@@ -361,11 +340,7 @@ class Curve(ABC):
         points = check_points(p, b, n, weights, standard_errors)
         if points.size_of_each is not None and not self.needs.sizes:
             raise InputError(f"n must be one whole number for {type(self).__name__}, got {short(n)}.")
-        self._solution = self._finite_solution(points)
-        return self
-
-    def _finite_solution(self, points: Points) -> Solution:
-        """The solution, whose e_0 is a number; whatever stops the linear algebra becomes one sentence."""
+        # Whatever stops the linear algebra becomes one sentence, and an e_0 that is no number as well.
         failed = f"{type(self).__name__} could not be fitted to these losses:"
         try:
             with np.errstate(all="ignore"):
@@ -377,7 +352,8 @@ class Curve(ABC):
             raise SolverError(f"{failed} {described(error)}") from error
         if not math.isfinite(e0):
             raise SolverError(f"{failed} its e_0 is {e0}.")
-        return solution
+        self._solution = solution
+        return self
 
     def fit(self, samples: Samples | Sequence[Samples], leakage: float) -> Self:
         """Fit the curve to loss samples, for a leakage rate that is known or assumed.

@@ -124,10 +124,9 @@ class BinomialOperator:
                 f"n must be small enough for a sparse matrix of at most {_MAX_SPARSE} entries, "
                 f"got {self.n}, which needs {entries}."
             )
-        rows = list(self._rows(most=None))
-        starts = np.concatenate([[0], np.cumsum([len(j) for j, _ in rows])])
-        indices = np.concatenate([j for j, _ in rows])
-        return sparse.csr_matrix((np.concatenate([w for _, w in rows]), indices, starts), shape=self.shape)
+        indices, weights = zip(*self._rows(), strict=True)
+        starts = np.cumsum([0, *map(len, indices)])
+        return sparse.csr_matrix((np.concatenate(weights), np.concatenate(indices), starts), shape=self.shape)
 
     def columns(self, j: ArrayLike) -> Array:
         """Some columns of A.
@@ -165,7 +164,7 @@ class BinomialOperator:
         vector = check_vector("e", e)
         if len(vector) != self.n + 1:
             raise InputError(f"e must have length {self.n + 1}, got {len(vector)}.")
-        return np.array([weights @ vector[j] for j, weights in self._rows(most=None)])
+        return np.array([weights @ vector[j] for j, weights in self._rows()])
 
     def expect(self, function: Callable[[Array], Array], *, points: int = _MAX_POINTS) -> Array:
         """The expectation E f(J/n) at every level, at a cost that does not grow with n.
@@ -185,7 +184,7 @@ class BinomialOperator:
         """
         must = "function must give one finite value, or one row of them, for each point of an array"
         try:
-            result = np.array([weights @ function(j / self.n) for j, weights in self._rows(most=points)], dtype=float)
+            result = np.array([weights @ function(j / self.n) for j, weights in self._rows(points)], dtype=float)
         except InputError:
             raise
         except Exception as error:
@@ -220,8 +219,7 @@ class BinomialOperator:
         below[:, inside] = betaincc(a, b, self.p[:, None])
         above[:, inside] = betainc(a, b, self.p[:, None])
         left = cuts[:-1] < self.n * self.p[:, None]
-        sums: Array = np.where(left, below[:, 1:] - below[:, :-1], above[:, :-1] - above[:, 1:])
-        return sums
+        return np.asarray(np.where(left, below[:, 1:] - below[:, :-1], above[:, :-1] - above[:, 1:]))
 
     # --- closed forms -----------------------------------------------------------------------------
 
@@ -242,8 +240,7 @@ class BinomialOperator:
         if d.size and not (d.min() >= 0 and d.max() <= 1):
             raise InputError(f"decay must lie in [0, 1], got {short(decay)}.")
         with np.errstate(divide="ignore"):
-            losses: Array = np.exp(self.n * np.log1p(-np.multiply.outer(self.p, d)))
-        return losses
+            return np.asarray(np.exp(self.n * np.log1p(-np.multiply.outer(self.p, d))))
 
     def lattice(self) -> NDArray[np.int64]:
         """The positions that carry the mass of the rows, a few hundred per row, for a look at A when n is large.
@@ -253,7 +250,7 @@ class BinomialOperator:
         array of int
             Positions between 0 and n, row after row.
         """
-        return np.concatenate([j for j, _ in self._rows(most=_MAX_POINTS)])
+        return np.concatenate([j for j, _ in self._rows(_MAX_POINTS)])
 
     # --- rows -------------------------------------------------------------------------------------
 
@@ -265,16 +262,10 @@ class BinomialOperator:
         low, high = np.floor(mean - reach), np.ceil(mean + reach)
         return np.stack([np.maximum(low, 0), np.minimum(high, self.n)], axis=1).astype(np.int64)
 
-    def _rows(self, *, most: int | None) -> Iterator[tuple[NDArray[np.int64], Array]]:
-        """For each level, the columns that carry its mass and their weights, summing to 1."""
-        if most is None:
-            for level, (low, high) in zip(self.p, self._windows, strict=True):
-                j = np.arange(low, high + 1)
-                weights = binomial_pmf(j, self.n, level)
-                yield j, weights / weights.sum()
-            return
-        windows = [np.arange(low, high + 1, 1 + (high - low) // most) for low, high in self._windows]
-        # Each level has few points: one call for all levels costs little more than one for the first.
+    def _rows(self, most: int | None = None) -> Iterator[tuple[NDArray[np.int64], Array]]:
+        """For each level, the columns that carry its mass, or about ``most`` of them, and weights that sum to 1."""
+        windows = [np.arange(low, high + 1, 1 + (high - low) // (most or self.n + 1)) for low, high in self._windows]
+        # One call for all levels: where each has few points it costs little more than one for the first.
         lengths = [len(j) for j in windows]
         together = binomial_pmf(np.concatenate(windows), self.n, np.repeat(self.p, lengths))
         for j, weights in zip(windows, np.split(together, np.cumsum(lengths)[:-1]), strict=True):

@@ -158,7 +158,7 @@ def diagnose_points(
     covariance = None
     if standard_errors is not None:
         covariance = np.diag(_check_errors(standard_errors, len(levels))[order] ** 2)
-    return _diagnose(levels[order], losses[order], covariance, len(levels), 0.0, check_share("alpha", alpha, "(0, 1)"))
+    return _diagnose(levels[order], losses[order], covariance, len(levels), 0.0, alpha)
 
 
 def diagnose_curve(
@@ -200,9 +200,7 @@ def diagnose_curve(
         seed = check_integer("random_state", random_state, least=0)
         covariance = _value_covariance(curve, positions, errors, seed)
     rounding = _ROUNDING * float(np.abs(values).max())
-    return _diagnose(
-        positions / points.n, values, covariance, len(points.p), rounding, check_share("alpha", alpha, "(0, 1)")
-    )
+    return _diagnose(positions / points.n, values, covariance, len(points.p), rounding, alpha)
 
 
 def _value_covariance(curve: Curve, positions: Any, errors: Array, seed: int) -> Array:
@@ -224,12 +222,11 @@ def _value_covariance(curve: Curve, positions: Any, errors: Array, seed: int) ->
 def _diagnose(
     x: Array, v: Array, covariance: Array | None, dimension: int, rounding: float, alpha: float
 ) -> ShapeDiagnosis:
-    m = len(x)
+    m, level = len(x), check_share("alpha", alpha, "(0, 1)")
     first, last = np.triu_indices(m, 1)
-    pairs = (first, last, last)
-    width = np.concatenate([np.full(max(m - 2 * w, 0), w) for w in range(1, m // 2 + 1)] or [np.zeros(0, dtype=int)])
-    middle = np.concatenate([np.arange(w, m - w) for w in range(1, m // 2 + 1)] or [np.zeros(0, dtype=int)])
-    triples = (middle - width, middle, middle + width)
+    widths, middles = np.mgrid[1 : m // 2 + 1, :m]
+    inside = (middles >= widths) & (middles < m - widths)
+    start, middle, stop = ((middles + side * widths)[inside] for side in (-1, 0, 1))
 
     def check(shape: Literal["decreasing", "convex"], i: Any, j: Any, k: Any, left: Array, right: Array) -> ShapeCheck:
         """Contrasts v_j - left v_i - right v_k (pairs have j = k and no right part)."""
@@ -242,12 +239,12 @@ def _diagnose(
             error = np.sqrt(np.maximum(variance, 0))
         violated = size > rounding
         pvalue = None if error is None else _bound(size[violated], error[violated], len(size), dimension)
-        return ShapeCheck(shape, _stretches(x, i, j, k, size, error, violated), pvalue, alpha)
+        return ShapeCheck(shape, _stretches(x, i, j, k, size, error, violated), pvalue, level)
 
-    chord = (x[triples[2]] - x[triples[1]]) / (x[triples[2]] - x[triples[0]])
+    chord = (x[stop] - x[middle]) / (x[stop] - x[start])
     return ShapeDiagnosis(
-        check("decreasing", *pairs, np.ones(len(first)), np.zeros(len(first))),
-        check("convex", *triples, chord, 1 - chord),
+        check("decreasing", first, last, last, np.ones(len(first)), np.zeros(len(first))),
+        check("convex", start, middle, stop, chord, 1 - chord),
     )
 
 

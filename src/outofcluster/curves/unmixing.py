@@ -70,8 +70,6 @@ from scipy.interpolate import PchipInterpolator
 from outofcluster._base.arguments import Array, check_vector
 from outofcluster._base.exceptions import InputError
 from outofcluster.curves.average import AverageSolution, Rung, ShapeAverage, expected_falls
-from outofcluster.curves.base import Solution
-from outofcluster.curves.points import Points
 
 # Mean and standard deviation of η.
 _EFFICIENCY, _SPREAD = 0.9, 0.1
@@ -141,35 +139,19 @@ class Unmixed:
 
 
 @dataclass(frozen=True)
-class UnmixedSolution(Solution):
+class UnmixedSolution(AverageSolution):
     """A curve above the leakage rate, and the losses of draws below it.
 
     Derivatives have one entry for each loss above and then one for each unmixed loss.
     """
 
-    above: AverageSolution
     unmixed: Unmixed
     largest: float
-
-    @property
-    def points(self) -> Points:  # type: ignore[override]
-        """The losses above the leakage rate."""
-        return self.above.points
 
     @property
     def e0(self) -> float:
         """The fitted loss at the lowest level plus the optimism."""
         return self._at_lowest + self.optimism
-
-    @property
-    def fitted(self) -> Array:
-        """The curve above the leakage rate."""
-        return self.above.fitted
-
-    @property
-    def condition(self) -> float:
-        """That of the curve above the leakage rate."""
-        return self.above.condition
 
     @property
     def _rate(self) -> float:
@@ -178,30 +160,16 @@ class UnmixedSolution(Solution):
 
     @property
     def _at_lowest(self) -> float:
-        return float(self.above.fitted[self.points.lowest])
-
-    @property
-    def _observed(self) -> float:
-        """The observed loss at the lowest level, L(0)."""
-        return float(self.points.b[self.points.lowest])
-
-    def _from_zero(self, at_zero: float, values: Array) -> Array:
-        """Values of the draws that remove mass, with one at mass 0 in front where they have none of their own."""
-        removed = values[self.unmixed.removes]
-        return removed if self.unmixed.has_zero else np.concatenate([[at_zero], removed])
+        return float(self.fitted[self.points.lowest])
 
     @cached_property
-    def _masses(self) -> Array:
-        """Removed masses from 0 on."""
-        return self._from_zero(0.0, self.unmixed.masses)
-
-    @cached_property
-    def _losses(self) -> Array:
-        return self._from_zero(self._observed, self.unmixed.losses)
-
-    @cached_property
-    def _kept(self) -> Array:
-        return self._from_zero(1.0, self.unmixed.kept)
+    def _removed(self) -> Unmixed:
+        """The draws that remove mass, with the observed loss at the lowest level in front where none has mass 0."""
+        unmixed = self.unmixed
+        columns = np.stack([unmixed.masses, unmixed.losses, unmixed.errors, unmixed.kept])[:, unmixed.removes]
+        if not unmixed.has_zero:
+            columns = np.column_stack([[0.0, self.points.b[self.points.lowest], 0.0, 1.0], columns])
+        return Unmixed(*columns)
 
     @cached_property
     def clean_masses(self) -> Array:
@@ -211,31 +179,31 @@ class UnmixedSolution(Solution):
     @cached_property
     def _rows(self) -> Array:
         """How L at each node, less L(0), is made of the losses; those beyond the largest mass stay at its loss."""
-        rows = _interpolation(self._masses, self.clean_masses)
+        rows = _interpolation(self._removed.masses, self.clean_masses)
         rows[:, 0] -= 1
         return rows
 
     @cached_property
     def by_mass(self) -> Array:
         """The optimism at each node of η, at most what the loss leaves room for."""
-        return np.asarray(np.minimum(self._rows @ self._losses, self.largest - self._losses[0]))
+        return np.asarray(np.minimum(self._rows @ self._removed.losses, self.largest - self._removed.losses[0]))
 
     @cached_property
     def _left(self) -> float:
         """ρ at the middle node."""
-        row = _interpolation(self._masses, self.clean_masses[1:2])[0]
-        return float(np.clip(row @ self._kept, 0.0, 1.0))
+        row = _interpolation(self._removed.masses, self.clean_masses[1:2])[0]
+        return float(np.clip(row @ self._removed.kept, 0.0, 1.0))
 
     @cached_property
     def optimism_above(self) -> float:
         """The optimism of the curve above the leakage rate alone."""
-        return self.above.e0 - self._at_lowest
+        return self.average.e0 - self._at_lowest
 
     @cached_property
     def by_share(self) -> float:
         """The optimism if only leaked records that are gone count."""
-        by_share = self._rows[1] @ self._losses + self._left * self.optimism_above
-        return float(min(by_share, self.largest - self._losses[0]))
+        by_share = self._rows[1] @ self._removed.losses + self._left * self.optimism_above
+        return float(min(by_share, self.largest - self._removed.losses[0]))
 
     @cached_property
     def optimism(self) -> float:
@@ -252,7 +220,7 @@ class UnmixedSolution(Solution):
         probability = self.mass_probability
         over_efficiency = float(_NODE_WEIGHTS @ (self.by_mass - self._mean_by_mass) ** 2)
         between = probability * (1 - probability) * (self._mean_by_mass - self.by_share) ** 2
-        return probability * over_efficiency + (1 - probability) * self._left**2 * self.above.choice_variance + between
+        return probability * over_efficiency + (1 - probability) * self._left**2 * super().choice_variance + between
 
     @cached_property
     def mass_probability(self) -> float:
@@ -262,16 +230,16 @@ class UnmixedSolution(Solution):
         p, b = self.points.p[full][order], self.points.b[full][order]
         errors = np.zeros(len(self.points.p)) if self.points.errors is None else self.points.errors
         at_lowest = float(errors[self.points.lowest])
-        observed = PchipInterpolator(p, b)
-        rise = float(np.interp(self._rate, self._masses, self._losses) - self._losses[0])
+        observed, lowest_loss = PchipInterpolator(p, b), float(self.points.b[self.points.lowest])
+        rise = float(np.interp(self._rate, self._removed.masses, self._removed.losses) - self._removed.losses[0])
         log_odds = math.log((1 - _FAILS) / _FAILS)
         remixed = np.flatnonzero(~self.unmixed.removes)
         for i in remixed:
             mass = float(self.unmixed.masses[i])
             reached = self._rate - _EFFICIENCY * (1 - self._rate) * mass / (1 - mass)
             levels = np.minimum([reached, self._rate * self.unmixed.kept[i]], p[-1])
-            by_mass, by_share = self._observed - observed(levels)
-            fell = self._observed - float(self.unmixed.losses[i])
+            by_mass, by_share = lowest_loss - observed(levels)
+            fell = lowest_loss - float(self.unmixed.losses[i])
             effect = max(abs(by_mass), abs(rise))
             variance = self.unmixed.errors[i] ** 2 + 2 * at_lowest**2 + (_TOLERANCE * effect) ** 2 + 1e-18
             # Remixed losses come from the same weights: together they count as one.
@@ -281,27 +249,31 @@ class UnmixedSolution(Solution):
     @cached_property
     def derivative(self) -> Array:
         """How training moves e_0: through the curve above the leakage rate, since weighted draws are few."""
-        return np.concatenate([self.above.derivative, np.zeros(len(self.unmixed.masses))])
+        return np.concatenate([super().derivative, np.zeros(len(self.unmixed.masses))])
 
     @cached_property
     def optimism_derivative(self) -> Array:
         """How each loss moves the optimism, with the probability of the two readings held."""
         probability = self.mass_probability
-        above = (1 - probability) * self._left * self.above.optimism_derivative
+        above = (1 - probability) * self._left * super().optimism_derivative
         removed = probability * (_NODE_WEIGHTS @ self._rows) + (1 - probability) * self._rows[1]
-        return self._by_losses(above, np.zeros(len(self.unmixed.masses)), removed)
+        return self._by_all_losses(above, np.zeros(len(self.unmixed.masses)), removed)
 
-    def _by_losses(self, above: Array, below: Array, removed: Array) -> Array:
+    def _by_all_losses(self, above: Array, below: Array, removed: Array) -> Array:
         """The derivative by all losses, where ``removed`` is that by the losses from mass 0 on."""
         below[self.unmixed.removes] = removed if self.unmixed.has_zero else removed[1:]
         if not self.unmixed.has_zero:
             above[self.points.lowest] += removed[0]
         return np.concatenate([above, below])
 
+    def values_above(self, j: Any) -> Array:
+        """The curve above the leakage rate alone."""
+        return super().values(j)
+
     def values(self, j: Any) -> Array:
         """The curve above, raised below the leakage rate so that it starts at e_0; for pictures."""
         positions = np.asarray(j, dtype=float)
-        curve = np.asarray(self.above.values(j), dtype=float)
+        curve = self.values_above(j)
         if self._rate == 0:
             return curve
         raised = np.maximum(1 - positions / (self.points.n * self._rate), 0.0) ** 2
@@ -335,55 +307,45 @@ class RatedSolution(UnmixedSolution):
     @cached_property
     def _removed_clean(self) -> Array:
         """κ/(1-κ): clean records that are gone over those that are left, at every removed mass."""
-        gone = (self._masses - self._rate * (1 - self._kept * (1 - self._masses))) / (1 - self._rate)
-        gone = np.clip(gone, 0.0, 0.99)
+        left = self._removed.kept * (1 - self._removed.masses)
+        gone = np.clip((self._removed.masses - self._rate * (1 - left)) / (1 - self._rate), 0.0, 0.99)
         return np.asarray(gone / (1 - gone))
 
     @cached_property
-    def _control(self) -> tuple[int, float] | None:
-        """The index of the control among the unmixed losses, and the records that it removes over those it leaves."""
+    def _control(self) -> tuple[int, float, float]:
+        """The index of the control, the records that it removes over those that it leaves, and the rise of the loss.
+
+        The rise is that for each clean record that is gone over those that are left; it is 0 without a control.
+        """
         controls = np.flatnonzero(~self.unmixed.removes)
         if len(controls) == 0:
-            return None
+            return 0, 1.0, 0.0
         mass = -float(self.unmixed.masses[controls[0]])
-        return int(controls[0]), mass / (1 - mass)
-
-    @cached_property
-    def _rise_by_size(self) -> float:
-        """By how much the loss rises for each clean record that is gone over those that are left, at least 0."""
-        if self._control is None:
-            return 0.0
-        index, removed = self._control
-        return max(float(self.unmixed.losses[index] - self._losses[0]) / removed, 0.0)
+        gone = mass / (1 - mass)
+        rise = float(self.unmixed.losses[controls[0]] - self._removed.losses[0]) / gone
+        return int(controls[0]), gone, max(rise, 0.0)
 
     @cached_property
     def levels(self) -> Array:
         """p(w) at every removed mass, from that of the user's own model on."""
-        return np.asarray(self._rate * np.clip(self._kept, 0.0, 1.0))
+        return np.asarray(self._rate * np.clip(self._removed.kept, 0.0, 1.0))
 
     @cached_property
     def _average(self) -> ShapeAverage:
         """All shapes, with the losses of the thinned draws as one more size; they amplify from its lowest level."""
         levels, n = self.levels, self.points.n
-        b = self._losses - self._rise_by_size * self._removed_clean
-        errors = self._from_zero(0.0, self.unmixed.errors)
+        b = self._removed.losses - self._control[2] * self._removed_clean
         fall = float(b[levels.argmin()] - b[levels.argmax()])
-        variance = (_DISCREPANCY * fall) ** 2 + errors**2 + 1e-18
+        variance = (_DISCREPANCY * fall) ** 2 + self._removed.errors**2 + 1e-18
         distinct, positions = np.unique(levels, return_inverse=True)
         design = expected_falls(distinct, n, n)[positions]
         rung = Rung.fit(round(n / _DISTINCT), np.arange(len(b)), design, levels, b, variance)
-        above = self.above.average
-        return ShapeAverage((*above.rungs, rung), above.at_highest, self.largest)
+        return ShapeAverage((*self.average.rungs, rung), self.average.at_highest, self.largest)
 
     @cached_property
     def by_level(self) -> float:
         """The optimism if the draws are points of the curve at their levels; nothing where nothing leaked."""
-        return min(self._average.e0, self.largest) - float(self._losses[0]) if self._rate > 0 else 0.0
-
-    @cached_property
-    def by_law(self) -> float:
-        """The optimism if the draw of the mass p0 has the law of the clean records."""
-        return float(self.by_mass[0])
+        return min(self._average.e0, self.largest) - float(self._removed.losses[0]) if self._rate > 0 else 0.0
 
     @property
     def _known(self) -> float:
@@ -391,8 +353,8 @@ class RatedSolution(UnmixedSolution):
 
     @cached_property
     def optimism(self) -> float:
-        """The average of both readings."""
-        return (1 - self._known) * self.by_level + self._known * self.by_law
+        """The average of both readings; by mass, the draw of the mass p0 has the law of the clean records."""
+        return (1 - self._known) * self.by_level + self._known * float(self.by_mass[0])
 
     @property
     def choice_variance(self) -> float:
@@ -400,7 +362,7 @@ class RatedSolution(UnmixedSolution):
         if self._rate == 0:
             return 0.0
         over_shapes = self._average.variance(1 - self._average.last.centre)
-        between = self._known * (1 - self._known) * (self.by_level - self.by_law) ** 2
+        between = self._known * (1 - self._known) * (self.by_level - float(self.by_mass[0])) ** 2
         return (1 - self._known) * over_shapes + between
 
     @cached_property
@@ -411,13 +373,13 @@ class RatedSolution(UnmixedSolution):
             return np.concatenate([above, below])
         last, unknown = self._average.last, 1 - self._known
         *slopes, removed = self._average.slopes(1 - last.centre)
-        for rung, slope in zip(self.above.average.rungs, slopes, strict=True):
+        for rung, slope in zip(self.average.rungs, slopes, strict=True):
             above[rung.columns] = unknown * slope
         removed = removed + last.precision / last.precision.sum()
         by_size = -float(removed @ self._removed_clean)
         removed[0] -= 1
-        if self._control is not None and self._rise_by_size > 0:
-            index, gone = self._control
+        index, gone, rise = self._control
+        if rise > 0:
             below[index] = unknown * by_size / gone
             removed[0] -= by_size / gone
-        return self._by_losses(above, below, unknown * removed + self._known * self._rows[0])
+        return self._by_all_losses(above, below, unknown * removed + self._known * self._rows[0])

@@ -136,8 +136,6 @@ class ErrorModel(ABC):
     largest_rate: ClassVar[float]
     # Models that are fitted to resamples by default.
     n_fits: ClassVar[int]
-    # The same with those that are added without what looks leaked.
-    default_fits: ClassVar[int]
     # Whether the size of a run is the number of records that train.
     has_sizes: ClassVar[bool]
 

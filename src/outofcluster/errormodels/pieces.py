@@ -152,7 +152,7 @@ class PiecesPooled(Pooled):
 
     def by_curve(self, curve: Curve, rates: Array, *, losses: Weights | None = None, derive: bool = True) -> Optimism:
         """The optimism by the line through imitated cuts."""
-        solved = super().by_curve(curve, rates, losses=losses, derive=derive)
+        solved = super().solve(curve, rates, losses=losses, derive=derive)
         weights = solved.by_curve.weights
         leaked = np.array([self.scored_rate(rate) for rate in rates])
         second = leaked * sum(weights[role] @ self.folds[0].runs[role].injected for role in self.roles)
@@ -271,7 +271,6 @@ class Pieces(ErrorModel):
     side = "validation"
     largest_rate = 0.9
     n_fits = 400
-    default_fits = n_fits + _FITS_OF_PIECES
     has_sizes = False
 
     def default_curve(self) -> Curve:

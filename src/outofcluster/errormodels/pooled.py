@@ -38,7 +38,7 @@ every loss, those of the method itself where it has them in closed form. Else th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -179,11 +179,6 @@ class Optimism:
     def exact(self) -> bool:
         """Whether intervals need no resampling."""
         return self.by_curve.exact
-
-    @property
-    def choice(self) -> float:
-        """Variance of the choice between curves."""
-        return self.estimate.choice
 
 
 @dataclass(frozen=True, eq=False)
@@ -380,11 +375,10 @@ class Pooled:
         return self._points(curve, rate, self.losses, slice(None), self.shares).fit(curve)
 
     def solve(self, curve: Curve, rates: Array, *, losses: Weights | None = None, derive: bool = True) -> Optimism:
-        """The optimism for the leakage rate of each fold, by default of the losses as they are."""
-        return self.by_curve(curve, rates, losses=losses, derive=derive)
+        """The optimism for the leakage rate of each fold, by default of the losses as they are.
 
-    def by_curve(self, curve: Curve, rates: Array, *, losses: Weights | None = None, derive: bool = True) -> Optimism:
-        """The optimism by the curve alone: one curve where all folds have the same rate, else one per fold."""
+        There is one curve where all folds have the same rate, else one per fold.
+        """
         b = self.losses if losses is None else self._joined(losses.__getitem__)
         lowest = 0.0 if curve.needs.nonnegative else self.samples.loss_range[0]
         if (rates == rates[0]).all():
@@ -393,7 +387,22 @@ class Pooled:
         else:
             points = [self._points(curve, rate, b, slice(i, i + 1), np.ones(1)) for i, rate in enumerate(rates)]
             falls = [each.fall(curve, lowest=lowest, derive=derive) for each in points]
-        return self._optimism(falls, rates)
+        leaked = np.array([self.scored_rate(rate) for rate in rates])
+        scale = np.divide(rates, leaked, out=np.ones(len(rates)), where=leaked > 0)
+        # Columns that the curve is not fitted to have no weight.
+        unused = (0, 0), (0, self.losses.shape[1] - len(falls[0].weights))
+        o = np.pad([fall.weights for fall in falls], unused)
+        of_e0 = np.pad([fall.of_e0 for fall in falls], unused)
+        weights = self.split(self.shares[:, None] * (scale[:, None] * o))
+        by_curve = Functional(
+            float(self.shares @ (scale * [fall.value for fall in falls])),
+            weights,
+            weights,
+            float(self.shares @ (scale * np.sqrt([fall.choice for fall in falls]))) ** 2,
+            all(fall.exact for fall in falls),
+        )
+        e0 = float(self.shares @ [fall.e0 for fall in falls])
+        return Optimism(by_curve, e0, self.split(self.shares[:, None] * (of_e0 - o)), self.shares)
 
     def _points(self, curve: Curve, rate: float, b: Array, folds: slice, weights: Array) -> CurvePoints:
         """What the curve is fitted to: the losses of some folds, averaged by weights that sum to 1."""
@@ -419,27 +428,6 @@ class Pooled:
     def below(self, b: Array, errors: Array, rate: float, folds: slice, weights: Array) -> Unmixed | None:
         """Losses below the leakage rate, where there are any."""
         return None
-
-    def _optimism(self, falls: Sequence[Fall], rates: Array) -> Optimism:
-        """The optimism of all folds together, from the fall of each fold's curve."""
-        total = self.losses.shape[1]
-        leaked = np.array([self.scored_rate(rate) for rate in rates])
-        scale = np.divide(rates, leaked, out=np.ones(len(rates)), where=leaked > 0)
-        # Columns that the curve is not fitted to have no weight.
-        o, of_e0 = (
-            np.array([np.pad(weights, (0, total - len(weights))) for weights in by_fold])
-            for by_fold in zip(*((fall.weights, fall.of_e0) for fall in falls), strict=True)
-        )
-        weights = self.split(self.shares[:, None] * (scale[:, None] * o))
-        by_curve = Functional(
-            float(self.shares @ (scale * [fall.value for fall in falls])),
-            weights,
-            weights,
-            float(self.shares @ (scale * np.sqrt([fall.choice for fall in falls]))) ** 2,
-            all(fall.exact for fall in falls),
-        )
-        e0 = float(self.shares @ [fall.e0 for fall in falls])
-        return Optimism(by_curve, e0, self.split(self.shares[:, None] * (of_e0 - o)), self.shares)
 
     def split(self, weights: Array) -> dict[str, Array]:
         """Weights for all columns of a curve, one row per fold, by role."""

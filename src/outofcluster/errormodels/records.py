@@ -52,13 +52,7 @@ from outofcluster.sampling.levels import (
     rated_fractions,
     unmixed_fractions,
 )
-from outofcluster.sampling.resamplers import (
-    DrawRecords,
-    RatioWeights,
-    RecordWeights,
-    WeighRecords,
-    sides_of,
-)
+from outofcluster.sampling.resamplers import DrawRecords, RatioWeights, RecordWeights, WeighRecords, sides_of
 from outofcluster.sampling.run import Run, check_split
 
 # AUC above one half from which on the discriminator adds to probabilities of records all that it can, and how much.
@@ -95,13 +89,10 @@ class RecordsPooled(Pooled):
         deviations = (losses - losses.mean()) / fold.n_validation
         own = np.bincount(self.scored_units[position], deviations, len(self.units))[pool.units]
         at = _own_position(fold)
-        return Block(
-            np.insert(run.means[::-1], at, float(fold.losses_by("clusters", "parts").mean())),
-            np.insert(run.standard_errors[::-1], at, 0.0),
-            held_out=Pool(
-                pool.units, np.insert(pool.mean[:, ::-1], at, own, axis=1), np.insert(pool.noise[::-1], at, 0.0)
-            ),
-        )
+        means = np.insert(run.means[::-1], at, float(fold.losses_by("clusters", "parts").mean()))
+        influences = np.insert(pool.mean[:, ::-1], at, own, axis=1)
+        held_out = Pool(pool.units, influences, np.insert(pool.noise[::-1], at, 0.0))
+        return Block(means, np.insert(run.standard_errors[::-1], at, 0.0), held_out=held_out)
 
     def unmixed_injected(self, fold: FoldSamples) -> Array:
         """The injected fraction of every unmixed column; 0 is that of the user's own model."""
@@ -110,11 +101,6 @@ class RecordsPooled(Pooled):
     def masses(self, rate: float) -> Array:
         """The removed mass of every unmixed column."""
         return np.asarray(mass_of_injected(self.unmixed_injected(self.folds[0])))
-
-    @cached_property
-    def _kept(self) -> Array:
-        """What is left of a leaked record at every unmixed column, one row per fold."""
-        return np.stack([np.insert(fold.runs[UNMIXED].kept[::-1], _own_position(fold), 1.0) for fold in self.folds])
 
     @cached_property
     def has_record_rates(self) -> bool:
@@ -138,13 +124,15 @@ class RecordsPooled(Pooled):
         if UNMIXED not in self.roles:
             return None
         first = len(self.all_injected)
-        return Unmixed(self.masses(rate), b[first:], errors[first:], weights @ self._kept[folds], self._known)
+        # What is left of a leaked record at every column.
+        kept = [np.insert(fold.runs[UNMIXED].kept[::-1], _own_position(fold), 1.0) for fold in self.folds[folds]]
+        return Unmixed(self.masses(rate), b[first:], errors[first:], weights @ kept, self._known)
 
-    def by_curve(self, curve: Curve, rates: Array, *, losses: Weights | None = None, derive: bool = True) -> Optimism:
-        """The optimism by the curve; means of record rates that hardly differ between folds are averaged."""
+    def solve(self, curve: Curve, rates: Array, *, losses: Weights | None = None, derive: bool = True) -> Optimism:
+        """The optimism; means of record rates that hardly differ between folds are averaged."""
         if self.has_record_rates and np.ptp(rates) <= _NEARLY_EQUAL * rates.mean():
             rates = np.full(len(rates), float(self.shares @ rates))
-        return super().by_curve(curve, rates, losses=losses, derive=derive)
+        return super().solve(curve, rates, losses=losses, derive=derive)
 
     # --- a range that needs no curve ------------------------------------------------------------------
 
@@ -277,7 +265,6 @@ class Records(ErrorModel):
     side = "train"
     largest_rate = 0.5
     n_fits = 3000
-    default_fits = n_fits + n_fits // 3
     has_sizes = True
 
     def default_curve(self) -> Curve:
@@ -290,21 +277,16 @@ class Records(ErrorModel):
         """Rates, "data", or the probability of every record that it leaked."""
         if isinstance(leakage, str):
             return Rates(from_data=True)
-        by_record = self._read_record_rates(leakage, folds, n_records)
-        if by_record:
-            leakage = [Leakage(*rate_of_records(by_record[fold.index])) for fold in folds]
-        return Rates(super().read_rates(leakage, folds, n_records).by_fold, by_record)
-
-    def _read_record_rates(self, leakage: Any, folds: Sequence[Fold], n_records: int) -> dict[int, Array]:
-        """For every fold the probability of each training record that it leaked; empty where there are no such."""
         if not is_per_record(leakage, n_records, len(folds)):
-            return {}
+            return super().read_rates(leakage, folds, n_records)
         rates = read_probabilities(leakage, folds, n_records)
         if not np.isfinite(rates).all() or rates.min() < 0 or rates.max() > 1:
             wrong = rates[~((rates >= 0) & (rates <= 1))].ravel()[0]
             raise InputError(f"leakage must hold probabilities between 0 and 1 for the records, got {wrong:g}.")
         by_fold = [rates] * len(folds) if rates.ndim == 1 else rates
-        return {int(fold.index): of_records[fold.train] for fold, of_records in zip(folds, by_fold, strict=True)}
+        by_record = {fold.index: of_records[fold.train] for fold, of_records in zip(folds, by_fold, strict=True)}
+        means = [Leakage(*rate_of_records(probabilities)) for probabilities in by_record.values()]
+        return Rates(self.read_leakage(means, len(folds)), by_record)
 
     def _instead(self, rate: Leakage) -> str:
         audited = rate.linkage_errors
@@ -332,7 +314,7 @@ class Records(ErrorModel):
         if not below:
             return RecordsEvidence(sides)
         if any(rates.any() for rates in choices.rates.by_record.values()):
-            return self._by_rates(folds, sides, choices.rates.by_record)
+            return self._by_rates(sides, choices.rates.by_record)
         return self._by_sides(sides, below)
 
     def _by_sides(self, sides: Mapping[int, Sides], fits: int) -> RecordsEvidence:
@@ -344,17 +326,14 @@ class Records(ErrorModel):
         fractions = unmixed_fractions(lambda a: all(fold.allows(a) for fold in weights.values()), most, planned)
         return RecordsEvidence(sides, weights, fractions)
 
-    def _by_rates(
-        self, folds: Sequence[Fold], sides: Mapping[int, Sides], rates: Mapping[int, Array]
-    ) -> RecordsEvidence:
+    def _by_rates(self, sides: Mapping[int, Sides], rates: Mapping[int, Array]) -> RecordsEvidence:
         """Levels below the leakage rate that follow from the probabilities of the records."""
         weights = dict[int, RatioWeights]()
-        for fold in folds:
-            given = rates[fold.index]
-            informed = informed_rates(given, sides[fold.index], check_record_rates(given, sides[fold.index]).known)
-            weights[fold.index] = RecordWeights.of(informed, sides[fold.index].part, given)
+        for index, assumed in rates.items():
+            informed = informed_rates(assumed, sides[index], check_record_rates(assumed, sides[index]).known)
+            weights[index] = RecordWeights.of(informed, sides[index].part, assumed)
         fractions = rated_fractions(
-            float(np.mean([given.mean() for given in rates.values()])),
+            float(np.mean([assumed.mean() for assumed in rates.values()])),
             lambda a: all(fold.allows(a) for fold in weights.values()),
             lambda a: max(fold.kept(a) for fold in weights.values()),
         )
@@ -380,7 +359,10 @@ class Records(ErrorModel):
         check_split(task, fold)
         (size, *fewer), shares_of_sizes = self._sizes(task, folds, choices)
         roles = tuple(smaller(n) for n in fewer)
-        budget, main = self._budget(folds, choices), self._main_fits(folds, choices, evidence)
+        budget = self._budget(folds, choices)
+        # Fits that were meant for below the leakage rate are spent above it if they belong to the budget.
+        back = not len(evidence.fractions) and (choices.n_fits is not None or choices.unmix)
+        main = budget.main + (budget.below if back else 0)
         largest = min(largest_level(size, len(each.validation)) for each in folds)
         levels: dict[str, Any] = {"largest": largest}
         if choices.curves[0].needs.levels == "automatic":
@@ -400,12 +382,6 @@ class Records(ErrorModel):
             seed, even = seeds.number("fold", fold.index, UNMIXED), np.ones(len(evidence.fractions))
             runs.append(Run(UNMIXED, fold, resampler, budget.below, seed, evidence.fractions, even, required=False))
         return runs
-
-    def _main_fits(self, folds: Sequence[Fold], choices: Choices, evidence: RecordsEvidence) -> int:
-        """Fits above the leakage rate; those that were meant for below are spent there if they belong to the budget."""
-        budget = self._budget(folds, choices)
-        back = not len(evidence.fractions) and (choices.n_fits is not None or choices.unmix)
-        return budget.main + (budget.below if back else 0)
 
     # --- the answer -----------------------------------------------------------------------------------
 

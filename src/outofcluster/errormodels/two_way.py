@@ -116,9 +116,9 @@ class TwoWayPooled(RecordsPooled):
         odds = masses / (1 - masses) * (1 - rate - self.reverse) / (1 - rate)
         return np.asarray(odds / (1 + odds))
 
-    def by_curve(self, curve: Curve, rates: Array, *, losses: Weights | None = None, derive: bool = True) -> Optimism:
+    def solve(self, curve: Curve, rates: Array, *, losses: Weights | None = None, derive: bool = True) -> Optimism:
         """The optimism, with what records that are held out by mistake do to the naive loss."""
-        solved = super().by_curve(curve, rates, losses=losses, derive=derive)
+        solved = super().solve(curve, rates, losses=losses, derive=derive)
         of_validation, of_train = np.array([self._factors(rate) for rate in rates]).T
         weights = np.concatenate([solved.by_curve.weights[role] for role in self.roles], axis=1)
 

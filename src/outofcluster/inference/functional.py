@@ -52,13 +52,9 @@ class Functional:
     exact: bool = True
 
     def __add__(self, other: Functional) -> Functional:
-        return Functional(
-            self.value + other.value,
-            added(self.weights, other.weights),
-            added(self.training, other.training),
-            self.choice + other.choice,
-            self.exact and other.exact,
-        )
+        value, choice = self.value + other.value, self.choice + other.choice
+        weights, training = added(self.weights, other.weights), added(self.training, other.training)
+        return Functional(value, weights, training, choice, self.exact and other.exact)
 
     def __sub__(self, other: Functional) -> Functional:
         return self + other.scaled(-1.0)

@@ -155,15 +155,9 @@ def uncertainty(
 ) -> Uncertainty:
     """The uncertainty of an estimate."""
     influences = Influences(columns)
-    return Uncertainty(
-        influences.of_units(estimate),
-        sum(float(noise.sum()) for noise in influences.noise(estimate).values()),
-        influences.monte_carlo(estimate),
-        estimate.choice,
-        rate_effect,
-        training,
-        least,
-    )
+    influence, monte_carlo = influences.of_units(estimate), influences.monte_carlo(estimate)
+    noise = sum(float(of_role.sum()) for of_role in influences.noise(estimate).values())
+    return Uncertainty(influence, noise, monte_carlo, estimate.choice, rate_effect, training, least)
 
 
 def paired_uncertainty(
@@ -318,8 +312,8 @@ def draw_again(
     values = np.empty(n_draws)
     for draw in range(n_draws):
         multipliers = scale * rng.standard_normal(units)
-        by_fold = [[_drawn(block, multipliers, lowest, rng) for block in of_fold] for of_fold in blocks]
-        losses = {role: np.stack(drawn) for role, drawn in zip(roles, zip(*by_fold, strict=True), strict=True)}
+        drawn = [[_drawn(block, multipliers, lowest, rng) for block in fold] for fold in blocks]
+        losses = {role: np.stack(folds) for role, folds in zip(roles, zip(*drawn, strict=True), strict=True)}
         drawn_rates = np.clip(rates + rng.standard_normal() * stds, 0, _LARGEST_RATE)
         rest = linear.value + float(multipliers @ moved) + error * float(rng.standard_normal())
         values[draw] = rest + solve(drawn_rates, losses)

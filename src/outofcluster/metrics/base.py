@@ -42,9 +42,8 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from outofcluster._base.arguments import LARGEST, Array, short
+from outofcluster._base.arguments import LARGEST, AnyArray, Array, Codes, short
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import take_rows
 from outofcluster.metrics.facts import MetricFacts
@@ -59,11 +58,11 @@ class NotDefinedError(InputError):
 class Partition:
     """Scored records in units: the number of the unit of every record, and the count of units, some of them empty."""
 
-    of: NDArray[np.int64]
+    of: Codes
     count: int
 
     @cached_property
-    def sizes(self) -> NDArray[np.int64]:
+    def sizes(self) -> Codes:
         """Scored records of each unit."""
         return np.bincount(self.of, minlength=self.count)
 
@@ -72,7 +71,7 @@ class Partition:
         """Whether no unit has more than one scored record."""
         return bool(self.sizes.max() <= 1)
 
-    def of_rows(self, rows: NDArray[Any]) -> Partition:
+    def of_rows(self, rows: AnyArray) -> Partition:
         """The units of some of the records."""
         return Partition(self.of[rows], self.count)
 
@@ -101,6 +100,8 @@ class Metric(ABC):
         How it is shown.
     classes : array or None
         The sorted classes of all targets, where the metric needs them.
+    shift : float
+        What is added to sampled losses: -1 makes minus the accuracy of the zero-one loss.
     is_mean : bool
         Whether every record has a loss, and the metric is their mean.
     costly : bool
@@ -111,7 +112,8 @@ class Metric(ABC):
 
     name: str
     facts: MetricFacts
-    classes: NDArray[Any] | None = field(default=None, repr=False, compare=False, kw_only=True)
+    classes: AnyArray | None = field(default=None, repr=False, compare=False, kw_only=True)
+    shift: float = field(default=0.0, repr=False, kw_only=True)
 
     is_mean: ClassVar[bool] = False
     costly: ClassVar[bool] = False
@@ -121,16 +123,6 @@ class Metric(ABC):
     def no_value(self) -> str:
         """Why what a model predicts may leave the records without a loss; empty where that cannot be."""
         return ""
-
-    @property
-    def shift(self) -> float:
-        """What is added to sampled losses: -1 makes minus the accuracy of the zero-one loss."""
-        return 0.0
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """Smallest and largest possible loss."""
-        return self.facts.loss_range
 
     @property
     @abstractmethod
@@ -221,11 +213,10 @@ class SetMetric(Metric):
     def losses(self, predictions: Predictions, weight: Array | None, partitions: Partitions) -> dict[str, Array]:
         """The pseudo loss of every record, whose mean is the loss."""
         value, effects = self.thorough().score(predictions, weight, list(partitions.values()))
-        losses: dict[str, Array] = {}
-        for (kind, part), of_units in zip(partitions.items(), effects, strict=True):
-            per_record = of_units * (len(part.of) / np.maximum(part.sizes, 1))
-            losses[kind] = value + per_record[part.of]
-        return losses
+        return {
+            kind: value + (of_units * (len(part.of) / np.maximum(part.sizes, 1)))[part.of]
+            for (kind, part), of_units in zip(partitions.items(), effects, strict=True)
+        }
 
     def value(self, predictions: Predictions, weight: Array | None = None) -> float:
         """The metric as a loss."""
@@ -322,13 +313,13 @@ class OfPredictions(Recomputed):
             predicted = self._predicted(predictions)[rows]
             return self.function(predictions.target[rows], predicted, **dict(self.options), **weights)
 
-    def _predicted(self, predictions: Predictions) -> NDArray[Any]:
+    def _predicted(self, predictions: Predictions) -> AnyArray:
         if self.uses == "classes":
             assert predictions.all_classes is not None
             return np.asarray(predictions.all_classes[predictions.classes])
         if self.uses == "probabilities" and self.positive is not None:
             return predictions.probabilities[:, self.positive]
-        predicted: NDArray[Any] = getattr(predictions, self.uses)
+        predicted: AnyArray = getattr(predictions, self.uses)
         return -predicted if self.uses == "scores" and self.positive == 0 else predicted
 
 
@@ -345,10 +336,8 @@ class OfModel(Recomputed):
     def pooled(self, pool: str) -> Self:
         """By folds only, since the records of all folds have several models."""
         if pool == "records":
-            raise InputError(
-                f"pool must be 'folds' for {self.facts.name}, a function of the model, got 'records'; "
-                "pass make_scorer of a function of predictions."
-            )
+            must = f"pool must be 'folds' for {self.facts.name}, a function of the model"
+            raise InputError(f"{must}, got 'records'; pass make_scorer of a function of predictions.")
         return super().pooled(pool)
 
     def number(self, predictions: Predictions, weight: Array | None, rows: Any) -> Any:

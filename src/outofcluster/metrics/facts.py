@@ -152,6 +152,9 @@ _KNOWN: dict[str, tuple[str, bool, tuple[float, float], str]] = {
 }
 
 
+FACTS = {name: MetricFacts(name, *about) for name, about in _KNOWN.items()}
+
+
 def known_facts(name: str) -> MetricFacts | None:
     """The facts of a loss of this package or a scorer of scikit-learn, by its name."""
-    return MetricFacts(name, *_KNOWN[name]) if name in _KNOWN else None
+    return FACTS.get(name)

@@ -23,9 +23,8 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from outofcluster._base.arguments import LARGEST, Array
+from outofcluster._base.arguments import LARGEST, AnyArray, Array
 from outofcluster._base.exceptions import InputError
 from outofcluster.metrics.base import Effects, LeftOut, Metric, Partition, Partitions, SetMetric, quotients
 from outofcluster.metrics.predictions import Predictions, check_same_kind, check_table, single_column
@@ -44,7 +43,6 @@ class Mean(Metric):
     function: Callable[..., Any] = field(repr=False)
     uses: str | None = None
     custom: bool = False
-    shift: float = 0.0
 
     is_mean: ClassVar[bool] = True
 
@@ -144,7 +142,7 @@ def _check_losses(name: str, losses: Any, n: int) -> Array:
     return values
 
 
-def _zero_one(y: NDArray[Any], prediction: NDArray[Any]) -> Array:
+def _zero_one(y: AnyArray, prediction: AnyArray) -> Array:
     check_same_kind(y, prediction)
     if prediction.dtype.kind == "f" and (between := prediction != np.floor(prediction)).any():
         got = f"numbers such as {prediction[between][0]:g}"
@@ -152,34 +150,34 @@ def _zero_one(y: NDArray[Any], prediction: NDArray[Any]) -> Array:
     return np.asarray(y != prediction).reshape(len(y), -1).any(axis=1).astype(float)
 
 
-def _error(y: NDArray[Any], prediction: NDArray[Any], power: int) -> Array:
+def _error(y: AnyArray, prediction: AnyArray, power: int) -> Array:
     errors = np.abs(y.astype(float) - prediction.astype(float)) ** power
     return errors if errors.ndim == 1 else np.asarray(errors.mean(axis=1))
 
 
-def _log_loss(y: NDArray[Any], probability: Array, classes: NDArray[Any]) -> Array:
+def _log_loss(y: AnyArray, probability: Array, classes: AnyArray) -> Array:
     of_target = np.where(y[:, None] == classes, probability, 0).sum(axis=1)
     # Adding zero turns -0.0, the loss at probability 1, into 0.0.
     return np.asarray(-np.log(np.clip(of_target, _EPSILON, 1)) + 0.0)
 
 
-def _brier_of_two(y: NDArray[Any], probability: Array, classes: NDArray[Any]) -> Array:
+def _brier_of_two(y: AnyArray, probability: Array, classes: AnyArray) -> Array:
     # The last class stands for class 1, also where it is the only one that was seen: π = 1 for it then.
     return np.asarray((probability[:, -1] - (y == classes[-1])) ** 2)
 
 
-def brier(y: NDArray[Any], probability: Array, classes: NDArray[Any]) -> Array:
+def brier(y: AnyArray, probability: Array, classes: AnyArray) -> Array:
     """Brier's score of several classes."""
     is_target = y[:, None] == classes
     unseen = ~is_target.any(axis=1)
     return np.asarray(((probability - is_target) ** 2).sum(axis=1) + unseen)
 
 
-def _percentage(y: NDArray[Any], prediction: NDArray[Any]) -> Array:
+def _percentage(y: AnyArray, prediction: AnyArray) -> Array:
     return np.asarray(np.abs(y - prediction) / np.maximum(np.abs(y), _EPSILON))
 
 
-def _squared_log(y: NDArray[Any], prediction: NDArray[Any]) -> Array:
+def _squared_log(y: AnyArray, prediction: AnyArray) -> Array:
     if min(y.min(), prediction.min()) <= -1:
         raise InputError("mean_squared_log_error needs targets and predictions above -1.")
     return np.asarray((np.log1p(y) - np.log1p(prediction)) ** 2)

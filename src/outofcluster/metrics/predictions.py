@@ -17,10 +17,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from outofcluster._base.arguments import Array, first_missing, short
+from outofcluster._base.arguments import AnyArray, Array, Codes, first_missing, short
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import n_rows
 
@@ -39,7 +38,7 @@ class Predictions:
     model: Any
     X: Any
     y: Any
-    all_classes: NDArray[Any] | None = None
+    all_classes: AnyArray | None = None
     salt: int = 0
     probable: bool = False
     _answers: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
@@ -68,17 +67,17 @@ class Predictions:
         return answer
 
     @cached_property
-    def target(self) -> NDArray[Any]:
+    def target(self) -> AnyArray:
         """The targets as an array."""
         return single_column(np.asarray(self.y))
 
     @cached_property
-    def codes(self) -> NDArray[np.int64]:
+    def codes(self) -> Codes:
         """The targets as numbers among all classes."""
         return self._numbers(self.target)
 
     @cached_property
-    def classes(self) -> NDArray[np.int64]:
+    def classes(self) -> Codes:
         """The predicted classes as numbers among all classes."""
         return self._numbers(single_column(np.asarray(self.ask("predict"))))
 
@@ -96,7 +95,7 @@ class Predictions:
         return self.probabilities[:, -1] if hasattr(self.model, "predict_proba") else self.values
 
     @cached_property
-    def order(self) -> NDArray[np.int64]:
+    def order(self) -> Codes:
         """The records by increasing score."""
         return np.argsort(self.scores, kind="stable")
 
@@ -114,7 +113,7 @@ class Predictions:
         aligned[:, self._numbers(seen)] = raw
         return aligned
 
-    def _numbers(self, labels: NDArray[Any]) -> NDArray[np.int64]:
+    def _numbers(self, labels: AnyArray) -> Codes:
         assert self.all_classes is not None
         check_same_kind(self.all_classes, labels)
         numbers = np.minimum(np.searchsorted(self.all_classes, labels), len(self.all_classes) - 1)
@@ -131,7 +130,7 @@ class Predictions:
 class StoredPredictions(Predictions):
     """Predictions that were made already: arrays by the kind of predictions."""
 
-    def __init__(self, y: NDArray[Any], classes: NDArray[Any] | None, arrays: dict[str, Array]) -> None:
+    def __init__(self, y: AnyArray, classes: AnyArray | None, arrays: dict[str, Array]) -> None:
         super().__init__(None, None, y, classes)
         self._arrays = arrays
         vars(self).update(arrays)
@@ -142,7 +141,7 @@ class StoredPredictions(Predictions):
         arrays = {kind: np.concatenate([part._arrays[kind] for part in parts]) for kind in parts[0]._arrays}
         return cls(np.concatenate([part.y for part in parts]), parts[0].all_classes, arrays)
 
-    def rows(self, rows: NDArray[np.int64]) -> StoredPredictions:
+    def rows(self, rows: Codes) -> StoredPredictions:
         """Those of some records."""
         arrays = {kind: array[rows] for kind, array in self._arrays.items()}
         return StoredPredictions(self.y[rows], self.all_classes, arrays)
@@ -156,7 +155,7 @@ def _is_logistic(model: Any) -> bool:
     return type(model.steps[-1][1] if type(model) is Pipeline else model) is LogisticRegression
 
 
-def single_column(values: NDArray[Any]) -> NDArray[Any]:
+def single_column(values: AnyArray) -> AnyArray:
     """A single column as a vector: against a vector it would broadcast to a square."""
     return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
@@ -167,13 +166,13 @@ def check_table(probability: Array, n_records: int, n_classes: int) -> None:
         raise InputError(f"estimator must give one probability per record and class, got shape {probability.shape}.")
 
 
-def check_same_kind(y: NDArray[Any], predicted: NDArray[Any]) -> None:
+def check_same_kind(y: AnyArray, predicted: AnyArray) -> None:
     """Refuse predicted labels that can equal no target, such as the number 1 for the string "1"."""
     if y.size and predicted.size and _kind(y) != _kind(predicted):
         must = f"estimator must predict labels of the type of y, such as {short(y.flat[0])}"
         raise InputError(f"{must}, got {short(predicted.flat[0])}.")
 
 
-def _kind(labels: NDArray[Any]) -> str:
+def _kind(labels: AnyArray) -> str:
     kind = np.asarray(labels.flat[0]).dtype.kind if labels.dtype.kind == "O" else labels.dtype.kind
     return "numbers" if kind in "biuf" else kind

@@ -27,12 +27,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from outofcluster._base.arguments import Array, Codes
+from outofcluster._base.arguments import AnyArray, Array, Bools, Codes
 from outofcluster._base.rows import order_of_codes
 from outofcluster.metrics.base import LeftOut, Partition, SetMetric, quotients
 from outofcluster.metrics.predictions import Predictions
@@ -42,8 +41,6 @@ _GUESSING = 0.5
 _CELLS = 2_000_000
 # Weight below which nothing is left but rounding.
 _LEAST = 1e-9
-
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -69,8 +66,7 @@ class RocAuc(_OfTwoClasses):
 
     def evaluate(self, predictions: Predictions, weight: Array | None) -> LeftOut:
         """AUC, and AUC without each unit."""
-        is_positive, scores, order = self.by_score(predictions)
-        return _auc(is_positive, scores, order, weight)
+        return _auc(*self.by_score(predictions), weight)
 
 
 @dataclass(frozen=True)
@@ -109,7 +105,7 @@ class RocAucOfSeveral(SetMetric):
         return value, without
 
 
-def _starts(*columns: NDArray[Any]) -> Bools:
+def _starts(*columns: AnyArray) -> Bools:
     """Which entries of sorted columns differ from those before them."""
     first = np.zeros(len(columns[0]), dtype=bool)
     first[0] = True
@@ -259,19 +255,16 @@ class Concordance(SetMetric):
         target, values = predictions.target.astype(float), predictions.values
         w = np.ones(len(target)) if weight is None else weight
         pairs = _pairs(target, values, w)
-        agreed, compared = pairs.sum(axis=1)
+        agreed, compared = totals = pairs.sum(axis=1)
         value = float(agreed / compared)
 
         def without(part: Partition) -> Array:
             # Both orders of a pair are counted, so that a unit takes its pairs away twice, and those within it once.
-            right, different = (
-                total - 2 * part.sums(sums) for total, sums in zip((agreed, compared), pairs, strict=True)
-            )
+            left = totals[:, None] - 2 * np.stack([part.sums(sums) for sums in pairs])
             for unit in np.flatnonzero(part.sizes > 1):
                 rows = np.flatnonzero(part.of == unit)
-                inside = _pairs(target[rows], values[rows], w[rows]).sum(axis=1)
-                right[unit], different[unit] = right[unit] + inside[0], different[unit] + inside[1]
-            return np.where(part.sizes > 0, quotients(right, different, _GUESSING, _LEAST), value)
+                left[:, unit] += _pairs(target[rows], values[rows], w[rows]).sum(axis=1)
+            return np.where(part.sizes > 0, quotients(left[0], left[1], _GUESSING, _LEAST), value)
 
         return value, without
 

@@ -17,20 +17,19 @@ from __future__ import annotations
 import difflib
 import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from numbers import Number, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from outofcluster._base.arguments import Array, check_choice, check_numbers, first_missing, short, shown
+from outofcluster._base.arguments import AnyArray, Array, check_choice, check_numbers, first_missing, short, shown
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import target_array
 from outofcluster.metrics.base import Metric, OfModel, OfPredictions
-from outofcluster.metrics.facts import LOSSES, MetricFacts, known_facts
+from outofcluster.metrics.facts import FACTS, LOSSES, MetricFacts, known_facts
 from outofcluster.metrics.means import LOSS_FUNCTIONS, SKLEARN_MEANS, SKLEARN_RECORDS, Mean, brier, wrong_shape
 from outofcluster.metrics.predictions import single_column
 from outofcluster.metrics.ranking import AveragePrecision, Concordance, RocAuc, RocAucOfSeveral
@@ -39,6 +38,22 @@ from outofcluster.metrics.sums import CONFUSION, MOMENTS, Calibration, Confusion
 # What makes the metric of a scorer, or None where the scorer's options are not known.
 ClosedForm = Callable[["_Scorer"], Metric | None]
 _OWN = ("sensitivity", "specificity", "concordance", "calibration_slope", "calibration_intercept")
+
+
+def resolve_metrics(
+    estimator: Any, y: Any, *, loss: Any = None, scoring: Any = None, pos_label: Any = None, pool: Any = None
+) -> tuple[Metric, ...]:
+    """The metrics that an argument ``loss`` or ``scoring`` stands for, pooled over folds as the caller wants."""
+    if loss is not None and scoring is not None:
+        got = f"loss={short(loss)} and scoring={short(scoring)}"
+        raise InputError(f"loss and scoring must not be given together, got {got}.")
+    if pool is not None:
+        check_choice("pool", pool, ("records", "folds"))
+    if scoring is None:
+        metrics: tuple[Metric, ...] = (resolve_loss(loss, estimator, y),)
+    else:
+        metrics = resolve_scoring(scoring, estimator, y, pos_label=pos_label)
+    return metrics if pool is None else tuple(metric.pooled(pool) for metric in metrics)
 
 
 def resolve_loss(loss: Any, estimator: Any, y: Any) -> Metric:
@@ -87,7 +102,7 @@ def is_a(what: str, estimator: Any) -> bool:
     return bool(getattr(base, f"is_{what}")(estimator))
 
 
-def _of_function(function: Callable[..., Any], target: NDArray[Any]) -> Mean:
+def _of_function(function: Callable[..., Any], target: AnyArray) -> Mean:
     name = _function_name(function)
     if not _takes(function, 2):
         raise InputError(f"loss must be a function of (y_true, y_pred), got {name} with other arguments.")
@@ -115,17 +130,14 @@ def _named_mean(name: str, problem: _Problem) -> Mean:
     if of_probabilities:
         problem.need(("predict_proba",), f"loss {name!r}")
         problem.check_vector(f"loss {name!r}")
-    facts = known_facts(name)
-    assert facts is not None
+    facts = FACTS[name]
     mean = Mean(name, facts, LOSS_FUNCTIONS[name], "probabilities" if of_probabilities else None)
     if name == "brier" and len(set(target.tolist())) > 2:
         return replace(mean, facts=replace(facts, range=(0.0, 2.0)), function=brier)
     return mean
 
 
-def resolve_scoring(
-    scoring: Any, estimator: Any, y: Any, *, pos_label: Any = None, pool: Any = None, has_weight: bool = False
-) -> tuple[Metric, ...]:
+def resolve_scoring(scoring: Any, estimator: Any, y: Any, *, pos_label: Any = None) -> tuple[Metric, ...]:
     """The metrics that an argument ``scoring`` stands for.
 
     Examples
@@ -147,20 +159,10 @@ def resolve_scoring(
     problem = _problem(estimator, y, pos_label)
     resolved = [(name, _resolve(each, problem)) for name, each in wanted]
     metrics = [metric.shown_as(name=name) if name else metric for name, metric in resolved]
-    chosen = weighted_and_pooled(metrics, pool=pool, has_weight=has_weight)
-    names = [metric.facts.name for metric in chosen]
+    names = [metric.facts.name for metric in metrics]
     if repeated := [short(name) for name in names if names.count(name) > 1]:
         raise InputError(f"scoring must hold each metric once, got {repeated[0]} more than once; name them by a dict.")
-    return chosen
-
-
-def weighted_and_pooled(metrics: Sequence[Metric], *, pool: Any, has_weight: bool) -> tuple[Metric, ...]:
-    """The same metrics with weights in scoring, and pooled over folds as the caller wants."""
-    if pool is not None:
-        check_choice("pool", pool, ("records", "folds"))
-    if has_weight:
-        metrics = [metric.weighted() for metric in metrics]
-    return tuple(metrics if pool is None else [metric.pooled(pool) for metric in metrics])
+    return tuple(metrics)
 
 
 def check_weight(weight: Any, n_records: int) -> Array | None:
@@ -181,7 +183,7 @@ class _Problem:
     """What metrics are checked against."""
 
     estimator: Any
-    target: NDArray[Any]
+    target: AnyArray
     pos_label: Any
 
     @property
@@ -206,7 +208,7 @@ class _Problem:
         if self.target.dtype.kind == "f" and (between := self.target != np.floor(self.target)).any():
             raise InputError(f"y must hold class labels for {name}, got numbers such as {self.target[between][0]:g}.")
 
-    def classes(self, name: str) -> NDArray[Any]:
+    def classes(self, name: str) -> AnyArray:
         """The sorted classes of the targets, which must be labels."""
         self.check_vector(name)
         self.check_labels(name)
@@ -215,14 +217,14 @@ class _Problem:
         except TypeError:
             raise InputError(f"y must hold labels of one type for {name}, got several.") from None
 
-    def two_classes(self, name: str, hint: str = "") -> NDArray[Any]:
+    def two_classes(self, name: str, hint: str = "") -> AnyArray:
         """Two sorted classes."""
         classes = self.classes(name)
         if len(classes) != 2:
             raise InputError(f"y must hold two classes for {name}, got {len(classes)}{hint}.")
         return classes
 
-    def positive(self, classes: NDArray[Any], pos_label: Any = None) -> int:
+    def positive(self, classes: AnyArray, pos_label: Any = None) -> int:
         """Number of the positive one of two classes."""
         label, labels = self.pos_label if pos_label is None else pos_label, classes.tolist()
         if label is None:
@@ -273,10 +275,8 @@ def _resolve(metric: Any, problem: _Problem) -> Metric:
             must = "scoring must be a name, a scorer or a function of (estimator, X, y)"
             raise InputError(f"{must}, got {name}; use {known!r}.")
     if not _takes(metric, 3):
-        raise InputError(
-            f"scoring must be a function of (estimator, X, y), got {name} with other arguments; "
-            "for a function of (y_true, y_pred) pass make_scorer of it."
-        )
+        hint = "for a function of (y_true, y_pred) pass make_scorer of it"
+        raise InputError(f"scoring must be a function of (estimator, X, y), got {name} with other arguments; {hint}.")
     return _of_model(_function_name(metric, "score"), metric)
 
 
@@ -298,8 +298,7 @@ def _of_name(name: str, problem: _Problem) -> Metric:
 
 def _own(name: str, problem: _Problem) -> Metric:
     """A metric that scikit-learn does not have."""
-    facts = known_facts(name)
-    assert facts is not None
+    facts = FACTS[name]
     if name == "concordance":
         if problem.target.dtype.kind not in "biuf" or not problem.is_vector:
             raise InputError(f"y must hold one number per record for {name}, got dtype {problem.target.dtype}.")
@@ -358,8 +357,8 @@ def _mean(scorer: _Scorer) -> Metric:
     mean = _named_mean(SKLEARN_MEANS[scorer.known], scorer.problem)
     # The accuracy is 1 less the error rate; as a loss it is the error rate less 1.
     shift = -1.0 if mean.name == "zero_one" else 0.0
-    low, high = mean.range
-    return replace(mean, facts=_within(scorer.facts, low + shift, high + shift), shift=shift)
+    bounds = (end + shift for end in mean.facts.loss_range)
+    return replace(mean, facts=_within(scorer.facts, *bounds), shift=shift)
 
 
 def _of_numbers(scorer: _Scorer) -> Metric | None:
@@ -400,9 +399,8 @@ def _confusion(scorer: _Scorer) -> Metric | None:
     function, known_options = CONFUSION[scorer.known]
     options = {key: each for key, each in scorer.options.items() if key not in ("pos_label", "zero_division")}
     average, if_zero = options.get("average", "binary"), scorer.options.get("zero_division", 0)
-    if scorer.methods != ("predict",) or not problem.is_vector or if_zero not in ("warn", 0):
-        return None
-    if average not in ("binary", "micro", "macro", "weighted"):
+    has_matrix = scorer.methods == ("predict",) and problem.is_vector and if_zero in ("warn", 0)
+    if not has_matrix or average not in ("binary", "micro", "macro", "weighted"):
         return None
     classes = problem.classes(name)
     if "pos_label" in known_options and average == "binary":
@@ -457,10 +455,8 @@ def _name_of(whole: Any) -> str:
     def key(each: Any) -> Any:
         return getattr(each, "_score_func", None), each._sign, each._kwargs, _methods(each)
 
-    for name, scorer in _scorers().items():
-        if key(scorer) == key(whole):
-            return name
-    return _function_name(whole._score_func, "score")
+    names = (name for name, scorer in _scorers().items() if key(scorer) == key(whole))
+    return next(names, None) or _function_name(whole._score_func, "score")
 
 
 def _methods(scorer: Any) -> tuple[str, ...]:

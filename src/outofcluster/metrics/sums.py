@@ -32,10 +32,9 @@ from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from outofcluster._base.arguments import Array
+from outofcluster._base.arguments import Array, Bools
 from outofcluster.metrics.base import LeftOut, NotDefinedError, Partition, SetMetric, quotients
 from outofcluster.metrics.predictions import Predictions
 
@@ -250,11 +249,11 @@ class Calibration(SetMetric):
 
         return value, without
 
-    def _exists(self, odds: Array, is_positive: NDArray[np.bool_], weight: Array, part: Partition) -> NDArray[np.bool_]:
+    def _exists(self, odds: Array, is_positive: Bools, weight: Array, part: Partition) -> Bools:
         """Whether the estimate exists without each unit."""
         counted = weight > 0
         (low, high), (low_positive, high_positive) = (
-            _extremes_without(odds[rows], part.of_rows(rows))
+            (-_largest_without(-odds[rows], part.of_rows(rows)), _largest_without(odds[rows], part.of_rows(rows)))
             for rows in (counted & ~is_positive, counted & is_positive)
         )
         if not self.slope:
@@ -265,19 +264,16 @@ class Calibration(SetMetric):
         return theta[:, 1] / spread if self.slope else np.abs(theta[:, 0])
 
 
-def _extremes_without(values: Array, part: Partition) -> tuple[Array, Array]:
-    """The smallest and the largest value of all units but one, for each of them; infinite where there is none."""
-    ends = []
-    for sign in (-1.0, 1.0):
-        largest = np.full(part.count + 1, -np.inf)
-        np.maximum.at(largest, part.of, sign * values)
-        # The largest of the other units is the second largest for one unit, and the largest for all others.
-        second, first = np.argsort(largest, kind="stable")[-2:]
-        rest = np.full(part.count, largest[first])
-        if first < part.count:
-            rest[first] = largest[second]
-        ends.append(sign * rest)
-    return ends[0], ends[1]
+def _largest_without(values: Array, part: Partition) -> Array:
+    """The largest value of all units but one, for each of them; minus infinity where there is none."""
+    largest = np.full(part.count + 1, -np.inf)
+    np.maximum.at(largest, part.of, values)
+    # The largest of the other units is the second largest for one unit, and the largest for all others.
+    second, first = np.argsort(largest, kind="stable")[-2:]
+    rest = np.full(part.count, largest[first])
+    if first < part.count:
+        rest[first] = largest[second]
+    return rest
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,7 +287,7 @@ class _Logistic:
     offset: Array
     y: Array
 
-    def solve(self, weight: Array, start: Array, enough: float = _CONVERGED) -> tuple[Array, NDArray[np.bool_]]:
+    def solve(self, weight: Array, start: Array, enough: float = _CONVERGED) -> tuple[Array, Bools]:
         """The estimates for each row of weights, and whether they converged."""
         theta, converged = start.copy(), np.zeros(len(start), dtype=bool)
         odds, loss = self._losses(theta, weight)
@@ -320,9 +316,7 @@ class _Logistic:
                 break
         return theta, converged
 
-    def without_units(
-        self, weight: Array, theta: Array, part: Partition, exists: NDArray[np.bool_]
-    ) -> tuple[Array, NDArray[np.bool_]]:
+    def without_units(self, weight: Array, theta: Array, part: Partition, exists: Bools) -> tuple[Array, Bools]:
         """The estimates without each unit that has records, and whether there are such."""
         width, squares = self.columns.shape[1], self._squares
         chance = expit(self.columns @ theta + self.offset)

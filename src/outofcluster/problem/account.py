@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from outofcluster._base.arguments import AnyArray, Codes, missing_values
 from outofcluster._base.exceptions import InputError
 
 _ID_NAME = re.compile(
@@ -108,7 +108,7 @@ class TableAccount:
     like_groups: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, X: Any, y: Any, groups: Any, *, classes: bool, codes: NDArray[np.int64] | None = None) -> Self:
+    def of(cls, X: Any, y: Any, groups: Any, *, classes: bool, codes: Codes | None = None) -> Self:
         """The account of checked records."""
         target = np.asarray(y)
         clusters = _codes(np.asarray(groups)) if codes is None else codes
@@ -172,7 +172,7 @@ class TableAccount:
         return ", ".join(shown) + (", …" if number > len(shown) else "")
 
 
-def id_like(name: str, values: NDArray[Any], n_clusters: int) -> bool:
+def id_like(name: str, values: AnyArray, n_clusters: int) -> bool:
     """Whether a column looks like an id of records or of clusters.
 
     Examples
@@ -193,7 +193,7 @@ def id_like(name: str, values: NDArray[Any], n_clusters: int) -> bool:
     return different == len(values) or (named and different >= n_clusters / 2)
 
 
-def looks_like_dates(values: NDArray[Any]) -> bool:
+def looks_like_dates(values: AnyArray) -> bool:
     """Whether a column holds dates or times, also as text."""
     if values.dtype.kind in "mM":
         return True
@@ -206,7 +206,7 @@ def _is_word(value: str) -> bool:
     return is_short and not _DATE.match(value) and not _NUMBER.match(value)
 
 
-def _slips(X: Any, target: NDArray[Any], groups: Any, clusters: NDArray[np.int64]) -> dict[str, Any]:
+def _slips(X: Any, target: AnyArray, groups: Any, clusters: Codes) -> dict[str, Any]:
     """Ids, copies of the target and of the clusters among the features, and missing values."""
     slips: dict[str, list[Any]] = {name: [] for name in ("ids", "copies", "determining", "like_groups", "gaps")}
     n_clusters, frame = int(clusters.max()) + 1, hasattr(X, "columns")
@@ -223,7 +223,7 @@ def _slips(X: Any, target: NDArray[Any], groups: Any, clusters: NDArray[np.int64
     return {name: tuple(entries) for name, entries in slips.items()}
 
 
-def _gives_away(values: NDArray[Any], target: NDArray[Any], codes: NDArray[np.int64], n_clusters: int) -> str:
+def _gives_away(values: AnyArray, target: AnyArray, codes: Codes, n_clusters: int) -> str:
     """Whether a feature is a copy of the target, or determines it; an empty word if it does neither."""
     numeric, n_targets = values.dtype.kind in "biuf", int(codes.max()) + 1
     if len(values) < _LEAST_RECORDS or n_targets < 2:
@@ -242,7 +242,7 @@ def _gives_away(values: NDArray[Any], target: NDArray[Any], codes: NDArray[np.in
     return "copies" if n_values == n_targets else "determining"
 
 
-def _separates(values: NDArray[Any], codes: NDArray[np.int64]) -> bool:
+def _separates(values: AnyArray, codes: Codes) -> bool:
     # What does not separate the first records cannot separate all: most columns of a large file need not be read.
     first = codes[:_FIRST]
     if len(codes) > _FIRST and 0 < first.sum() < _FIRST and not _separates(values[:_FIRST], first):
@@ -251,14 +251,14 @@ def _separates(values: NDArray[Any], codes: NDArray[np.int64]) -> bool:
     return bool(zero.max() < one.min() or one.max() < zero.min())
 
 
-def _monotone(values: NDArray[Any], target: NDArray[Any]) -> bool:
+def _monotone(values: AnyArray, target: AnyArray) -> bool:
     """Whether two columns of numbers rise together, or fall, with ties at the same places."""
     codes, of_target = _codes(values), _codes(target)
     alike = np.array_equal(codes, of_target) or np.array_equal(codes.max() - codes, of_target)
     return bool(of_target.max() > 1 and alike)
 
 
-def _determines(value_codes: NDArray[np.int64], codes: NDArray[np.int64]) -> bool:
+def _determines(value_codes: Codes, codes: Codes) -> bool:
     """Whether every value goes along with a single value of the target, and not every record has its own."""
     n_values = int(value_codes.max()) + 1
     last = np.empty(n_values, dtype=np.int64)
@@ -266,40 +266,30 @@ def _determines(value_codes: NDArray[np.int64], codes: NDArray[np.int64]) -> boo
     return n_values < len(codes) and bool((last[value_codes] == codes).all())
 
 
-def _columns(X: Any) -> Iterator[tuple[str, NDArray[Any], int]]:
+def _columns(X: Any) -> Iterator[tuple[str, AnyArray, int]]:
     """The columns of a data frame or a matrix with their names and numbers of gaps; not those of a sparse matrix."""
     if hasattr(X, "columns"):
         for index, name in enumerate(X.columns):
             values = np.asarray(X.iloc[:, index] if hasattr(X, "iloc") else X[name])
-            yield str(name), values, _missing(values)
+            yield str(name), values, int(missing_values(values).sum())
     elif isinstance(X, np.ndarray) and X.ndim == 2:
         for index, (column, missing) in enumerate(zip(X.T, _gaps(X), strict=True)):
             yield f"column {index}", column, missing
 
 
-def _gaps(X: NDArray[Any]) -> list[int]:
-    """Missing values of every column. Numbers are read in the order of the rows, so that a file is read only once."""
-    if X.dtype.kind != "f":
-        return [_missing(column) for column in X.T]
+def _gaps(X: AnyArray) -> list[int]:
+    """Missing values of every column, read in the order of the rows, so that a file is read only once."""
     gaps = np.zeros(X.shape[1], dtype=np.int64)
     for start in range(0, len(X), _ROWS_AT_ONCE):
-        gaps += np.isnan(X[start : start + _ROWS_AT_ONCE]).sum(axis=0)
+        gaps += missing_values(X[start : start + _ROWS_AT_ONCE]).sum(axis=0)
     return list(map(int, gaps))
 
 
-def _missing(values: NDArray[Any]) -> int:
-    if values.dtype.kind in "fmM":
-        return int((values != values).sum())
-    if values.dtype.kind == "O":
-        return sum(value is None or value != value for value in values.tolist())
-    return 0
-
-
-def _codes(values: NDArray[Any]) -> NDArray[np.int64]:
+def _codes(values: AnyArray) -> Codes:
     return np.unique(_sortable(values), return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
-def _sortable(values: NDArray[Any]) -> NDArray[Any]:
+def _sortable(values: AnyArray) -> AnyArray:
     return values.astype(str) if values.dtype.kind == "O" else values
 
 

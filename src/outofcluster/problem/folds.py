@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.arguments import check_integer, first_missing, refuse_unhashable, short
+from outofcluster._base.arguments import as_array, check_integer, first_missing, refuse_unhashable, short
 from outofcluster._base.exceptions import InputError, described
 from outofcluster._base.rows import n_rows, order_of_codes, refuse_masked
 
@@ -263,8 +263,7 @@ def some_records(rows: Rows, codes: Rows, most: int, rng: np.random.Generator) -
         return np.sort(rng.choice(rows, most, replace=False))
     order = rng.permutation(np.flatnonzero(sizes))
     kept = _marked(order[np.cumsum(sizes[order]) <= most], len(sizes))
-    chosen: Rows = rows[kept[codes[rows]]]
-    return chosen
+    return np.asarray(rows[kept[codes[rows]]])
 
 
 def renumbered(codes: Rows) -> tuple[Rows, Rows]:
@@ -281,11 +280,7 @@ def check_labels(name: str, labels: Any, n: int | None) -> NDArray[Any]:
     if labels is None:
         raise InputError(f"{name} must give the cluster of every record, got None.")
     refuse_masked(name, labels)
-    try:
-        array = np.asarray(labels)
-    except Exception:
-        got = f"{type(labels).__name__} of uneven parts"
-        raise InputError(f"{name} must hold one label per record, got {got}.") from None
+    array = as_array(f"{name} must hold one label per record", labels, f"{type(labels).__name__} of uneven parts")
     # In a list, a number or NaN next to a string would become a string, and be taken for a label.
     became_strings = not hasattr(labels, "dtype") and array.dtype.kind in "US"
     if became_strings and not all(isinstance(label, str | bytes) for label in labels):

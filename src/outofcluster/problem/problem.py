@@ -22,11 +22,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.arguments import Array, Codes, short, shown
+from outofcluster._base.arguments import AnyArray, Array, Codes, short, shown
 from outofcluster._base.exceptions import InputError, described
 from outofcluster._base.rows import check_records, check_same_order, n_rows, refuse_masked, take_rows
 from outofcluster.metrics.base import Metric
-from outofcluster.metrics.resolve import check_weight, is_a, resolve_loss, resolve_scoring, weighted_and_pooled
+from outofcluster.metrics.resolve import check_weight, is_a, resolve_metrics
 from outofcluster.problem.folds import Clusters, check_labels, label_codes
 
 # Workers on one machine; larger numbers are mistakes, and would end in errors of the system.
@@ -67,36 +67,16 @@ class Task:
     cluster_names: tuple[str, ...] = ()
 
     @classmethod
-    def check(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: Any,
-        *,
-        groups: Any = None,
-        loss: Any = None,
-        scoring: Any = None,
-        pos_label: Any = None,
-        pool: Any = None,
-        score_weight: Any = None,
-        params: Any = None,
-    ) -> Self:
-        """Check the arguments against each other."""
-        if loss is not None and scoring is not None:
-            raise InputError(
-                f"loss and scoring must not be given together, got loss={short(loss)} and scoring={short(scoring)}."
-            )
-        X = check_records(X)
+    def check(cls, estimator: Any, X: Any, y: Any, *, groups: Any = None, params: Any = None, **scored: Any) -> Self:
+        """Check the arguments against each other; others are ``score_weight`` and those of `resolve_metrics`."""
+        X, score_weight = check_records(X), scored.pop("score_weight", None)
         if params is not None and not isinstance(params, Mapping):
             raise InputError(f"params must be a dict of parameters of fit, got {type(params).__name__}.")
         of_fit = {f"params[{short(name)}]": value for name, value in (params or {}).items()}
         check_same_order(X=X, y=y, groups=groups, score_weight=score_weight, **of_fit)
-        if scoring is None:
-            first = resolve_loss(loss, estimator, y)
-            scored = weighted_and_pooled((first,), pool=pool, has_weight=score_weight is not None)
-        else:
-            has_weight = score_weight is not None
-            scored = resolve_scoring(scoring, estimator, y, pos_label=pos_label, pool=pool, has_weight=has_weight)
+        metrics = resolve_metrics(estimator, y, **scored)
+        if score_weight is not None:
+            metrics = tuple(metric.weighted() for metric in metrics)
         check_cloneable("estimator", estimator)
         n_records = n_rows("X", X)
         if n_rows("y", y) != n_records:
@@ -107,7 +87,7 @@ class Task:
         weight = check_weight(score_weight, n_records)
         codes = None if clusters is None else clusters.codes
         names = () if clusters is None else tuple(map(str, clusters.names))
-        return cls(estimator, X, y, codes, scored, dict(params or {}), weight, names)
+        return cls(estimator, X, y, codes, metrics, dict(params or {}), weight, names)
 
     def __getstate__(self) -> dict[str, Any]:
         # Workers compute what they need from the data themselves, so that no second copy is sent to them. They need
@@ -133,16 +113,11 @@ class Task:
     @cached_property
     def description(self) -> dict[str, Any]:
         """What a file of samples must know about the task: digests of the data, the estimator, the loss."""
-        about = {
-            "X": digest(self.X),
-            "y": digest(self.y),
-            "groups": digest(self.clusters),
-            "estimator": self.printed,
-            "parameters": digest(self.estimator),
-            "loss": ", ".join(loss.name for loss in self.metrics),
-            "params": digest(self.params),
-        }
-        return about if self.score_weight is None else about | {"score_weight": digest(self.score_weight)}
+        words = {"estimator": self.printed, "loss": ", ".join(metric.name for metric in self.metrics)}
+        data = {"X": self.X, "y": self.y, "groups": self.clusters, "parameters": self.estimator, "params": self.params}
+        if self.score_weight is not None:
+            data["score_weight"] = self.score_weight
+        return words | {name: digest(value) for name, value in data.items()}
 
     @cached_property
     def is_matrix(self) -> bool:
@@ -158,7 +133,7 @@ class Task:
                 return False
         return True
 
-    def numbers(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    def numbers(self, rows: Codes) -> NDArray[np.float64]:
         """Some of the records as a matrix, where they are one."""
         return _matrix(take_rows(self.X, rows))
 
@@ -230,7 +205,7 @@ def _check_column(argument: str, name: str, X: Any) -> None:
 _NAME = re.compile(r"(?:[A-Za-z]+_)*(-?\d+(?:[._]\d+)?)")
 
 
-def read_clusterings(groups_by_threshold: Any, n: int | None) -> dict[float, NDArray[Any]]:
+def read_clusterings(groups_by_threshold: Any, n: int | None) -> dict[float, AnyArray]:
     """The groups by threshold, from the lowest to the highest.
 
     Examples
@@ -279,7 +254,7 @@ def _number(name: str, key: Any) -> float:
     return threshold
 
 
-def _check_nested(low: float, loose: NDArray[Any], high: float, tight: NDArray[Any]) -> None:
+def _check_nested(low: float, loose: AnyArray, high: float, tight: AnyArray) -> None:
     """Refuse two records that are together at the higher threshold and apart at the lower one."""
     outer, inner = label_codes(loose)[0], label_codes(tight)[0]
     first = np.zeros(inner.max() + 1, dtype=np.int64)

@@ -141,15 +141,10 @@ def simulate_leakage(
 
     trains = ~held_out[clusters.codes] ^ moved
     train, validation = np.flatnonzero(trains), np.flatnonzero(~trains)
-    received = train if direction == "to_train" else validation
-    return SimulatedLeakage(
-        groups=_array(names, clusters.labels.dtype.kind)[codes],
-        train=train,
-        validation=validation,
-        moved=moved,
-        rate=float(moved[received].mean()),
-        validation_rate=float(np.isin(clusters.codes[validation], clusters.codes[train]).mean()),
-    )
+    realised = float(moved[train if direction == "to_train" else validation].mean())
+    validation_rate = float(np.isin(clusters.codes[validation], clusters.codes[train]).mean())
+    observed = _array(names, clusters.labels.dtype.kind)[codes]
+    return SimulatedLeakage(observed, train, validation, moved, realised, validation_rate)
 
 
 def cut_clusters(
@@ -212,9 +207,8 @@ def _new_names(names: list[Any], cut: Rows, kind: str) -> list[Any]:
         following = itertools.count(most + 1 if abs(most) < _LARGEST_LABEL else 0)
         return list(itertools.islice((number for number in following if number not in used), len(cut)))
     for c in cut:
-        number = 2
-        while (name := f"{names[c]} ({number})") in used:
-            number += 1
+        numbered = (f"{names[c]} ({number})" for number in itertools.count(2))
+        name = next(name for name in numbered if name not in used)
         used.add(name)
         fresh.append(name)
     return fresh

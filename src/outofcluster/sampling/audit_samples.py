@@ -32,10 +32,9 @@ from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from outofcluster._base.archive import read_archive, write_archive
-from outofcluster._base.arguments import Array, short
+from outofcluster._base.arguments import Array, Codes, short
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import data_frame
 from outofcluster.evidence.suspects import EntitySuspects, RateCheck
@@ -45,7 +44,6 @@ from outofcluster.sampling.samples import LossSamples, differing
 
 _KIND, _FORMAT = "audit samples", 3
 
-Codes = NDArray[np.int64]
 
 MAIN, UNMIXED, SECOND_PIECE, WITHOUT_PIECES = "main", "unmixed", "second piece", "without pieces"
 _SMALLER, _EXCHANGED = "size ", "exchanged"
@@ -257,9 +255,7 @@ class FoldSamples:
         def averaged(first: Array, second: Array) -> Array:
             return np.asarray(np.average([first, second], axis=0, weights=counts))
 
-        trained = self.train_losses
-        if trained is not None and other.train_losses is not None:
-            trained = replace(trained, losses=averaged(trained.losses, other.train_losses.losses))
+        mine, theirs = self.train_losses, other.train_losses
         return replace(
             self,
             own_losses=averaged(self.own_losses, other.own_losses),
@@ -267,7 +263,7 @@ class FoldSamples:
                 name: averaged(self.pseudo[name], other.pseudo[name]) for name in self.pseudo if name in other.pseudo
             },
             runs={role: run.merge(other.runs[role]) for role, run in self.runs.items() if role in other.runs},
-            train_losses=None if other.train_losses is None else trained,
+            train_losses=mine and theirs and replace(mine, losses=averaged(mine.losses, theirs.losses)),
         )
 
 
@@ -346,21 +342,19 @@ class AuditSamples:
     @cached_property
     def cluster_sizes(self) -> Codes:
         """Records in each observed cluster of every fold's V̂."""
-        counts = [np.bincount(fold.clusters) for fold in self.folds]
-        return np.concatenate([sizes[sizes > 0] for sizes in counts])
+        return np.concatenate([np.unique(fold.clusters, return_counts=True)[1] for fold in self.folds])
 
     def to_frame(self) -> Any:
         """All losses of resamples as a table: fold, role, size, injected fraction, replicate and loss."""
-        rows: dict[str, list[Any]] = {name: [] for name in ("fold", "role", "size", "injected", "replicate", "loss")}
-        for fold in self.folds:
-            for role, run in fold.runs.items():
-                for level, losses in zip(run.injected, run.losses, strict=True):
-                    constant = {"fold": fold.index, "role": role, "size": run.size, "injected": float(level)}
-                    for name, value in constant.items():
-                        rows[name] += [value] * len(losses)
-                    rows["replicate"] += range(len(losses))
-                    rows["loss"] += losses.tolist()
-        return data_frame(rows)
+        rows = [
+            (fold.index, role, run.size, float(level), replicate, float(loss))
+            for fold in self.folds
+            for role, run in fold.runs.items()
+            for level, losses in zip(run.injected, run.losses, strict=True)
+            for replicate, loss in enumerate(losses)
+        ]
+        names = ("fold", "role", "size", "injected", "replicate", "loss")
+        return data_frame(dict(zip(names, zip(*rows, strict=True), strict=True)))
 
     def merge(self, other: Self) -> Self:
         """One larger run from two runs of the same problem with different seeds."""

@@ -22,7 +22,7 @@ import warnings
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import BrokenExecutor
+from concurrent.futures import BrokenExecutor, CancelledError
 from itertools import chain, islice
 from typing import Any, Protocol, TypeVar
 
@@ -45,19 +45,14 @@ class WorkersLost(BrokenExecutor):
 
 def count_workers(n_jobs: int | None, *, threads: bool = False) -> int:
     """How many items are worked on at once; 1 also where this process does everything."""
-    backend, asked = _backend(n_jobs, threads)
-    if _cluster(backend) == "ray":
-        return _ray_workers(asked)
-    return int(backend.effective_n_jobs(asked))
+    return _backend(n_jobs, threads)[2]
 
 
 def in_order(
     work: Work[T], shared: Any, items: Iterable[Any], *, n_jobs: int | None, threads: bool = False
 ) -> Generator[T]:
     """``work(shared, item)`` for every item, in their order."""
-    backend, _ = _backend(n_jobs, threads)
-    workers = count_workers(n_jobs, threads=threads)
-    cluster = _cluster(backend)
+    backend, cluster, workers = _backend(n_jobs, threads)
     if cluster is None and workers == 1:
         for item in items:
             yield work(shared, item)
@@ -68,16 +63,15 @@ def in_order(
         yield from _by_cluster(sender, work, shared, iter(items), _AHEAD * workers)
 
 
-def _backend(n_jobs: int | None, threads: bool) -> tuple[Any, int]:
-    """The backend that joblib's configuration names, and the number of workers that are asked of it."""
+def _backend(n_jobs: int | None, threads: bool) -> tuple[Any, str | None, int]:
+    """The backend that joblib's configuration names, which cluster it is, and how many workers it has for a call."""
     from joblib import Parallel
 
     parallel = Parallel(n_jobs=n_jobs, prefer="threads" if threads else None)
-    return parallel._backend, parallel.n_jobs
-
-
-def _cluster(backend: Any) -> str | None:
-    return {"DaskDistributedBackend": "dask", "RayBackend": "ray"}.get(type(backend).__name__)
+    backend: Any = parallel._backend
+    cluster = {"DaskDistributedBackend": "dask", "RayBackend": "ray"}.get(type(backend).__name__)
+    workers = _ray_workers(parallel.n_jobs) if cluster == "ray" else backend.effective_n_jobs(parallel.n_jobs)
+    return backend, cluster, int(workers)
 
 
 # --- one machine -------------------------------------------------------------------------------------------
@@ -251,8 +245,6 @@ class _ToDask(_Sender):
     """A Dask cluster, by its client."""
 
     def __init__(self, client: Any) -> None:
-        from concurrent.futures import CancelledError
-
         from cloudpickle import CloudPickler
         from distributed import KilledWorker
         from distributed.client import FutureCancelledError

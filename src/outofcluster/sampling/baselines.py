@@ -40,9 +40,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from outofcluster._base.arguments import Array
+from outofcluster._base.arguments import Array, Codes
 from outofcluster._base.exceptions import FitError, InputError
 from outofcluster._base.rows import take_rows
 from outofcluster.metrics.base import Metric, NotDefinedError, Partition
@@ -64,7 +63,6 @@ _LARGEST_SHARE = 2.0
 # shrink alike when clusters become more.
 _MOST_RECORDS = 200_000
 
-Rows = NDArray[np.int64]
 # Losses of the records of a fold: "own" and, where these are pseudo losses, those that `FoldSamples.pseudo` holds.
 # "own" is empty where the metric is not defined for the fold.
 Losses = dict[str, Array]
@@ -100,20 +98,14 @@ def fold_losses(
     folds: Sequence[Fold],
     *,
     seed: np.random.SeedSequence,
-    parts: Mapping[int, Rows] | None = None,
+    parts: Mapping[int, Codes] | None = None,
     n_jobs: int | None = None,
     kind: str = "fold",
 ) -> list[list[Losses]]:
     """Losses of the validation records of each fold, of a model fitted to all its training records."""
-    seeds = seed.spawn(len(folds))
-    results = run_calls(
-        _score_fold,
-        task,
-        [(fold, child, (parts or {}).get(fold.index)) for fold, child in zip(folds, seeds, strict=True)],
-        [f"{kind} {fold.index}" for fold in folds],
-        doing="the models of all folds were fitted",
-        n_jobs=n_jobs,
-    )
+    calls = [(fold, (parts or {}).get(fold.index)) for fold in folds]
+    names, doing = [f"{kind} {fold.index}" for fold in folds], "the models of all folds were fitted"
+    results = run_calls(_score_fold, task, calls, names, seed=seed, doing=doing, n_jobs=n_jobs)
     by_metric = [[losses[i] for losses, _ in results] for i in range(len(task.metrics))]
     for metric, per_fold in zip(task.metrics, by_metric, strict=True):
         if metric.joins_folds:
@@ -163,7 +155,7 @@ def _add_pooled(
 
 
 def _score_fold(
-    task: Task, fold: Fold, seed: np.random.SeedSequence, parts: Rows | None
+    task: Task, fold: Fold, parts: Codes | None, seed: np.random.SeedSequence
 ) -> tuple[list[Losses], StoredPredictions | None]:
     """The losses by every metric, and the predictions of those that are pooled, if any."""
     predictions = predict(task, fit_clone(task, fold.train, np.random.default_rng(seed)), fold.validation)
@@ -176,31 +168,25 @@ def _score_fold(
     return by_metric, predictions.stored(kinds) if kinds else None
 
 
-def _own_losses(task: Task, metric: Metric, predictions: Predictions, rows: Rows, parts: Rows | None) -> Losses:
+def _own_losses(task: Task, metric: Metric, predictions: Predictions, rows: Codes, parts: Codes | None) -> Losses:
     """The losses of a fold by one metric, and those of each of its parts."""
-    if metric.undefined(predictions.target):
-        return {"own": np.zeros(0)}
-    try:
-        losses = losses_by_units(task, metric, predictions, rows)
-    except NotDefinedError:
-        return {"own": np.zeros(0)}
-    if metric.is_mean:
-        return {"own": losses["records"]}
-    result = {"own": losses.get("clusters", losses["records"]), "records": losses["records"]}
-    positions = [] if parts is None else [np.flatnonzero(parts == part) for part in np.unique(parts)]
-    if any(metric.undefined(predictions.target[part]) for part in positions):
-        return result
+    whole: Losses = {"own": np.zeros(0)}
     of_parts: Losses = {}
     try:
-        for part in positions:
+        losses = losses_by_units(task, metric, predictions, rows)
+        if metric.is_mean:
+            return {"own": losses["records"]}
+        whole = {"own": losses.get("clusters", losses["records"]), "records": losses["records"]}
+        for number in [] if parts is None else np.unique(parts):
+            part = np.flatnonzero(parts == number)
             for kind, values in losses_by_units(task, metric, _some(metric, predictions, part), rows[part]).items():
                 of_parts.setdefault(f"parts_{kind}", np.zeros(len(rows)))[part] = values
     except NotDefinedError:
-        return result
-    return result | of_parts
+        return whole
+    return whole | of_parts
 
 
-def _some(metric: Metric, predictions: Predictions, rows: Rows) -> Predictions:
+def _some(metric: Metric, predictions: Predictions, rows: Codes) -> Predictions:
     """The predictions of some records."""
     if metric.uses is not None:
         return predictions.stored([metric.uses]).rows(rows)
@@ -209,9 +195,11 @@ def _some(metric: Metric, predictions: Predictions, rows: Rows) -> Predictions:
 
 
 def losses_by_units(
-    task: Task, metric: Metric, predictions: Predictions, rows: Rows, kind: str | None = None
+    task: Task, metric: Metric, predictions: Predictions, rows: Codes, kind: str | None = None
 ) -> Losses:
-    """Losses or pseudo losses of records, by the kind of units: one kind, or both."""
+    """Losses or pseudo losses of records, by the kind of units: one kind, or both; else NotDefinedError."""
+    if why := metric.undefined(predictions.target):
+        raise NotDefinedError(why)
     partitions = {} if kind == "clusters" else {"records": Partition(np.arange(len(rows)), len(rows))}
     if task.clusters is not None and kind != "records":
         numbers, codes = renumbered(task.clusters[rows])
@@ -265,7 +253,7 @@ def training_shares(
     )
 
 
-def _share(clusters: Rows, group: Rows, folds: Sequence[Fold], losses: Array, without: Sequence[Array]) -> float:
+def _share(clusters: Codes, group: Codes, folds: Sequence[Fold], losses: Array, without: Sequence[Array]) -> float:
     """φ from the loss of every record, as it is and without each group."""
     known = np.isfinite(losses) & np.isfinite(without).all(axis=0)
     scored, codes = renumbered(clusters[known])

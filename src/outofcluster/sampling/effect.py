@@ -62,7 +62,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.arguments import Array
+from outofcluster._base.arguments import Array, Codes
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import in_increasing_order, order_of_codes, take_rows
 from outofcluster.metrics.base import NotDefinedError
@@ -72,7 +72,6 @@ from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
 from outofcluster.sampling.baselines import losses_by_units
 from outofcluster.sampling.fitting import MAX_DRAWS, fit_clone, predict, run_calls
 
-Rows = NDArray[np.int64]
 Folds = tuple[Fold, ...]
 
 # Pairs of models.
@@ -93,7 +92,7 @@ _SHARES = (1.0, 0.97, 0.94, 0.9, 0.8, 0.7, 0.6, 0.5, 0.35, 0.25)
 _FITTING = "the models of the test for a cluster effect were fitted"
 
 
-def _labels(task: Task) -> Rows | None:
+def _labels(task: Task) -> Codes | None:
     """The class of every record as a number, where there is one class per record."""
     target = np.asarray(task.y)
     if not task.classifier or (target.ndim > 1 and target.shape[1] > 1):
@@ -106,19 +105,13 @@ def sample_effect(
 ) -> list[EffectLosses | str]:
     """Draw arms and halves, fit the models and score them; the effect by every metric, or why there is none."""
     assert task.clusters is not None
-    drawing_seed, *seeds = seed.spawn(1 + _DRAWINGS)
-    rng = np.random.default_rng(drawing_seed)
+    rng = np.random.default_rng(seed.spawn(1)[0])
     design, labels = _Design.of(task.clusters, folds, rng), _labels(task)
     drawings = [_draw_usable(task, design, labels, rng) for _ in range(_DRAWINGS)]
-    scored = run_calls(
-        _score_drawing,
-        task,
-        [(drawing, design.units, child) for drawing, child in zip(drawings, seeds, strict=True)],
-        [f"drawing {i} of the test for a cluster effect" for i in range(_DRAWINGS)],
-        doing=_FITTING,
-        n_jobs=n_jobs,
-    )
-    return [_effect(design, drawings, list(of_metric)) for of_metric in zip(*scored, strict=True)]
+    calls = [(drawing, design.units) for drawing in drawings]
+    names = [f"drawing {i} of the test for a cluster effect" for i in range(_DRAWINGS)]
+    losses = run_calls(_score_drawing, task, calls, names, seed=seed, doing=_FITTING, n_jobs=n_jobs)
+    return [_effect(design, drawings, list(of_metric)) for of_metric in zip(*losses, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,16 +134,16 @@ class _Design:
         The independent units.
     """
 
-    clusters: Rows
-    rows: Rows
-    sizes: Rows
-    held_out: Rows
-    others: Rows
-    common: Rows
+    clusters: Codes
+    rows: Codes
+    sizes: Codes
+    held_out: Codes
+    others: Codes
+    common: Codes
     units: str
 
     @classmethod
-    def of(cls, clusters: Rows, folds: Folds, rng: np.random.Generator) -> _Design:
+    def of(cls, clusters: Codes, folds: Folds, rng: np.random.Generator) -> _Design:
         """The design that the folds allow."""
         used, is_scored = np.zeros(len(clusters), dtype=bool), np.zeros(int(clusters.max()) + 1, dtype=bool)
         for fold in folds:
@@ -182,28 +175,12 @@ class _Design:
 class _Drawing:
     """Rows that train each of the two models, the rows that both score, and which of these are in the first arm."""
 
-    training: tuple[Rows, Rows]
-    scored: Rows
+    training: tuple[Codes, Codes]
+    scored: Codes
     first: NDArray[np.bool_]
 
 
-@dataclass(frozen=True, eq=False)
-class _Scored:
-    """What a drawing says by one metric.
-
-    Attributes
-    ----------
-    gain : array
-        Loss of every scored record by the second model, less that by the first.
-    means : list of list of float
-        Mean losses: one row per model, one column per arm.
-    """
-
-    gain: Array
-    means: list[list[float]]
-
-
-def _draw_usable(task: Task, design: _Design, labels: Rows | None, rng: np.random.Generator) -> _Drawing:
+def _draw_usable(task: Task, design: _Design, labels: Codes | None, rng: np.random.Generator) -> _Drawing:
     """A drawing whose models see two classes, and whose scored records define every metric, if there is one."""
     usable = None
     for _ in range(MAX_DRAWS):
@@ -243,7 +220,7 @@ def _draw(design: _Design, rng: np.random.Generator) -> _Drawing:
     return _Drawing((first, second), scored, arm[clusters[scored]] == 1)
 
 
-def _balanced(counts: Rows, rng: np.random.Generator) -> Rows:
+def _balanced(counts: Codes, rng: np.random.Generator) -> Codes:
     """Two arms, 1 and 2, of half of the clusters each and of about as many records."""
     arms = [rng.permutation(len(counts)) for _ in range(_BALANCED_OF)]
     half = len(counts) // 2 + (int(rng.integers(0, 2)) if len(counts) % 2 else 0)
@@ -253,34 +230,31 @@ def _balanced(counts: Rows, rng: np.random.Generator) -> Rows:
     return arm
 
 
-def _score_drawing(task: Task, drawing: _Drawing, units: str, seed: np.random.SeedSequence) -> list[_Scored | str]:
-    """The losses of the scored records by the two models compared, for every metric; or why a metric has none."""
+def _score_drawing(task: Task, drawing: _Drawing, units: str, seed: np.random.SeedSequence) -> list[list[Array] | str]:
+    """The losses of the scored records by each of the two models, for every metric; or why a metric has none."""
     predictions = [
         predict(task, fit_clone(task, rows, np.random.default_rng(child)), drawing.scored)
         for rows, child in zip(drawing.training, seed.spawn(2), strict=True)
     ]
-    arms = drawing.first, ~drawing.first
-    by_metric = list[_Scored | str]()
+    by_metric = list[list[Array] | str]()
     for metric in task.metrics:
         try:
-            if why := metric.undefined(predictions[0].target):
-                raise NotDefinedError(why)
             losses = [losses_by_units(task, metric, each, drawing.scored, units)[units] for each in predictions]
+            by_metric.append(losses)
         except NotDefinedError as error:
             by_metric.append(str(error))
-        else:
-            means = [[float(by_model[arm].mean()) for arm in arms] for by_model in losses]
-            by_metric.append(_Scored(losses[1] - losses[0], means))
     return by_metric
 
 
-def _effect(design: _Design, drawings: list[_Drawing], scored: list[_Scored | str]) -> EffectLosses | str:
+def _effect(design: _Design, drawings: list[_Drawing], scored: list[list[Array] | str]) -> EffectLosses | str:
     """The effect by one metric with its standard error, from what all drawings say."""
     gains, knowing, other = np.zeros(len(design.clusters)), list[list[float]](), list[list[float]]()
     for drawing, losses in zip(drawings, scored, strict=True):
         if isinstance(losses, str):
             return f"The metric is not defined for some halves of the held-out clusters: {losses}"
-        first, u, means = drawing.first, losses.gain, losses.means
+        first, u = drawing.first, losses[1] - losses[0]
+        # One row per model, one column per arm.
+        means = [[float(by_model[arm].mean()) for arm in (first, ~first)] for by_model in losses]
         knowing.append([means[0][0], means[1][1]])
         other.append([means[1][0], means[0][1]])
         middle = (u[first].mean() + u[~first].mean()) / 2
@@ -310,26 +284,20 @@ def sample_disjoint_folds(
     """Draw the folds, fit the models and score them."""
     rng = np.random.default_rng(seed.spawn(1)[0])
     sizes, pairs = _draw_folds(folds, task.n_records, _labels(task), not task.metrics[0].is_mean, rng)
-    losses = run_calls(
-        _score_pair,
-        task,
-        [(train, scored, child) for (train, scored), child in zip(pairs, seed.spawn(len(pairs)), strict=True)],
-        [f"training fold {i}" for i in range(len(pairs))],
-        doing=_FITTING,
-        n_jobs=n_jobs,
-    )
+    names = [f"training fold {i}" for i in range(len(pairs))]
+    losses = run_calls(_score_pair, task, pairs, names, seed=seed, doing=_FITTING, n_jobs=n_jobs)
     by_side = np.array(losses, dtype=float).reshape(-1, 2, sizes.n_train_folds)
     return EffectLosses(by_side[:, 0], by_side[:, 1], sizes)
 
 
-def _score_pair(task: Task, train: Rows, scored: Rows, seed: np.random.SeedSequence) -> float:
+def _score_pair(task: Task, train: Codes, scored: Codes, seed: np.random.SeedSequence) -> float:
     """The loss of a model of one fold on another one."""
     return task.metrics[0].value(predict(task, fit_clone(task, train, np.random.default_rng(seed)), scored))
 
 
 def _draw_folds(
-    folds: Folds, n: int, labels: Rows | None, both: bool, rng: np.random.Generator
-) -> tuple[FoldSizes, list[tuple[Rows, Rows]]]:
+    folds: Folds, n: int, labels: Codes | None, both: bool, rng: np.random.Generator
+) -> tuple[FoldSizes, list[tuple[Codes, Codes]]]:
     """Sizes, and the rows of every training fold with those of its validation fold: by split, those from T̂ first."""
     if labels is not None:
         folds = tuple(f for f in folds if np.ptp(labels[f.train]) > 0 and np.ptp(labels[f.validation]) > 0)
@@ -355,7 +323,7 @@ def _draw_folds(
     )
 
 
-def _plan(folds: Folds, n: int, labels: Rows | None, both: bool, lowered: int, share: float) -> tuple[int, FoldSizes]:
+def _plan(folds: Folds, n: int, labels: Codes | None, both: bool, lowered: int, share: float) -> tuple[int, FoldSizes]:
     """Splits to use, and the sizes with the largest K m n_V n' that a share of the records allows; 0 if none fit."""
     best, plan = 1, (0, FoldSizes(0, 0, 0, 0))
     used = np.zeros(n, dtype=bool)
@@ -375,7 +343,7 @@ def _plan(folds: Folds, n: int, labels: Rows | None, both: bool, lowered: int, s
     return plan
 
 
-def _least(folds: Folds, m: int, labels: Rows | None) -> int:
+def _least(folds: Folds, m: int, labels: Codes | None) -> int:
     """Size of the smallest training folds with which every second draw or so has two classes in all of them."""
     n_train = _LEAST
     if labels is not None:
@@ -386,7 +354,7 @@ def _least(folds: Folds, m: int, labels: Rows | None) -> int:
     return n_train
 
 
-def _deal(folds: Folds, n: int, sizes: FoldSizes, rng: np.random.Generator) -> list[tuple[Rows, Rows]] | None:
+def _deal(folds: Folds, n: int, sizes: FoldSizes, rng: np.random.Generator) -> list[tuple[Codes, Codes]] | None:
     """Give every record one role at most; None if the records do not suffice."""
     # A record that several splits would validate on goes to one of them, each with the same probability.
     home, seen = np.full(n, -1), np.zeros(n)
@@ -400,7 +368,7 @@ def _deal(folds: Folds, n: int, sizes: FoldSizes, rng: np.random.Generator) -> l
     free[np.concatenate(held_out)] = False
     # Training records are dealt in four rounds, each to the split with the fewest free records first, so that none is
     # left with nothing and each gets a sample of all its T̂.
-    taken: list[Rows] = [np.zeros(0, dtype=np.int64) for _ in folds]
+    taken: list[Codes] = [np.zeros(0, dtype=np.int64) for _ in folds]
     for share in np.diff(np.linspace(0, sizes.from_train, 5).round().astype(int)):
         for i in np.argsort([free[fold.train].sum() for fold in folds], kind="stable"):
             pool = folds[i].train[free[folds[i].train]]
@@ -408,7 +376,7 @@ def _deal(folds: Folds, n: int, sizes: FoldSizes, rng: np.random.Generator) -> l
                 return None
             taken[i] = np.concatenate([taken[i], rng.permutation(pool)[:share]])
             free[taken[i]] = False
-    pairs: list[tuple[Rows, Rows]] = []
+    pairs: list[tuple[Codes, Codes]] = []
     for from_train, from_validation in zip(taken, held_out, strict=True):
         inner, scored = np.split(from_validation, [sizes.n_validation_folds * sizes.n_train])
         training = np.concatenate([rng.permutation(from_train), inner]).reshape(-1, sizes.n_train)

@@ -21,9 +21,8 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from outofcluster._base.arguments import Array
+from outofcluster._base.arguments import Array, Codes
 from outofcluster._base.exceptions import FitError, described
 from outofcluster.sampling.backends import count_workers, in_order
 from outofcluster.sampling.fitting import (
@@ -46,8 +45,6 @@ _FLUSH_SECONDS = 1.0
 # Replicates in a block. They fix the bits of the jackknife's sums, so they must not depend on the machine.
 _COMPILED_BLOCK, _FITTED_BLOCK = 64, 4
 
-Rows = NDArray[np.int64]
-
 
 @dataclass(frozen=True)
 class Identity:
@@ -64,7 +61,7 @@ class Identity:
     """
 
     problem: dict[str, Any]
-    unit_numbers: dict[str, tuple[Rows, Rows]]
+    unit_numbers: dict[str, tuple[Codes, Codes]]
     seed: int
 
 

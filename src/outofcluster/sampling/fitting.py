@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.arguments import LARGEST, Array
+from outofcluster._base.arguments import LARGEST, Array, Codes
 from outofcluster._base.exceptions import FitError, InputError, described, portable
 from outofcluster._base.rows import bytes_per_row, is_plain_array, n_rows, take_rows
 from outofcluster._base.threads import give_back, one_thread
@@ -48,8 +48,6 @@ from outofcluster.sampling.samples import TRAIN_SUMS, VALIDATION_SUMS
 MAX_DRAWS = 100
 # Bytes of a training set from which memory counts more than the milliseconds that it takes to give some back.
 _LARGE = 16 * 2**20
-
-Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -83,8 +81,8 @@ class Workload:
     """
 
     task: Task
-    train: Rows
-    validation: Rows
+    train: Codes
+    validation: Codes
     resampler: Resampler
     key: NDArray[np.uint64]
     train_units: tuple[Units, ...]
@@ -97,12 +95,12 @@ class Workload:
 
     def no_sums(self) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
         """Sums of no replicates, of T̂ and of V̂, for every metric and partition, in the memory of one number."""
-        sides = (self.train_units, TRAIN_SUMS), (self.validation_units, VALIDATION_SUMS)
-        train, validation = (
-            tuple(np.broadcast_to(np.zeros(1), (units.count, columns)) for units in partitions)
-            for partitions, columns in sides
-        )
-        return train * len(self.task.metrics), validation * len(self.task.metrics)
+
+        def nothing(partitions: tuple[Units, ...], columns: int) -> tuple[Array, ...]:
+            sums = tuple(np.broadcast_to(np.zeros(1), (units.count, columns)) for units in partitions)
+            return sums * len(self.task.metrics)
+
+        return nothing(self.train_units, TRAIN_SUMS), nothing(self.validation_units, VALIDATION_SUMS)
 
 
 @dataclass(frozen=True)
@@ -213,7 +211,8 @@ def _kernel_parts(problem: Workload, block: Block) -> Iterator[tuple[Workload, D
         yield problem, drawing, block
         return
     for replicate in range(block.first, block.first + block.count):
-        listed, scored = resampler.pools(problem.stream(block.level, replicate), block.injected, replicate)
+        rng = problem.stream(block.level, replicate)
+        listed, scored, drawing = resampler.pools(rng, block.injected, replicate)
         part = replace(
             problem,
             train=problem.train[listed],
@@ -221,7 +220,7 @@ def _kernel_parts(problem: Workload, block: Block) -> Iterator[tuple[Workload, D
             train_units=(),
             validation_units=tuple(Units(units.of[scored], units.sizes) for units in problem.validation_units),
         )
-        yield part, resampler.drawn_from(block.injected, len(listed)), Block(block.level, 0.0, replicate, 1)
+        yield part, drawing, Block(block.level, 0.0, replicate, 1)
 
 
 def add_sums(one: tuple[Array, ...], other: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -267,7 +266,7 @@ def _fit_block(problem: Workload, block: Block) -> BlockLosses | Failure:
     return BlockLosses(losses, redraws, train_sums, validation_sums)
 
 
-def _add_draws(sums: tuple[Array, ...], partitions: tuple[Units, ...], drawn: Rows, losses: Array) -> list[Array]:
+def _add_draws(sums: tuple[Array, ...], partitions: tuple[Units, ...], drawn: Codes, losses: Array) -> list[Array]:
     """Add the draws of a pool to the sums of every metric and partition, and give N for every partition."""
     counts, M = list[Array](), len(drawn)
     for index, units in enumerate(partitions):
@@ -287,23 +286,20 @@ def _draw(problem: Workload, rng: np.random.Generator, injected: float, replicat
     """A resample of several classes with something to score, and the number of draws before it."""
     task = problem.task
     labels = np.asarray(task.y) if task.classifier else None
-    no_means = [metric for metric in task.metrics if not metric.is_mean]
     for again in range(MAX_DRAWS):
         draw = problem.resampler.draw(rng, injected, replicate)
-        rows = _rows(problem, draw)
-        if len(rows) == 0 or len(draw.scored) == 0:
+        rows, scored = _rows(problem, draw), problem.validation[draw.scored]
+        if len(rows) == 0 or len(scored) == 0:
             continue
         if labels is not None and (labels[rows] == labels[rows[0]]).all():
             continue
-        if no_means:
-            target = take_rows(task.y, problem.validation[draw.scored])
-            if any(metric.undefined(target) for metric in no_means):
-                continue
+        if any(metric.undefined(take_rows(task.y, scored)) for metric in task.metrics if not metric.is_mean):
+            continue
         return draw, again
     raise RuntimeError(f"{MAX_DRAWS} resamples in a row held a single class or left no validation record to score")
 
 
-def _rows(problem: Workload, draw: Draw) -> Rows:
+def _rows(problem: Workload, draw: Draw) -> Codes:
     """The rows that train."""
     from_train = problem.train if draw.from_train is None else problem.train[draw.from_train]
     return np.concatenate([from_train, problem.validation[draw.from_validation]])
@@ -338,11 +334,12 @@ def _fit_and_score(
     ]
 
 
-def fit_clone(task: Task, rows: Rows, rng: np.random.Generator) -> Any:
+def fit_clone(task: Task, rows: Codes, rng: np.random.Generator) -> Any:
     """A clone of the estimator fitted to some rows, its open random states filled from the stream.
 
-    The rows that a model is fitted to are a copy that nobody else needs, so it may overwrite them. Before a large copy
-    is made, what earlier fits freed is given back.
+    The rows that a model is fitted to are a copy that nobody else needs, so that a linear model of scikit-learn may
+    overwrite them, with the same results to the bit (its option ``copy_X``). Data frames are left alone: their values
+    are read-only. Before a large copy is made, what earlier fits freed is given back.
     """
     from sklearn.base import clone
 
@@ -353,31 +350,19 @@ def fit_clone(task: Task, rows: Rows, rng: np.random.Generator) -> Any:
     records, targets = take_rows(task.X, rows), take_rows(task.y, rows)
     taken = {name: _take_param(value, rows, task.X) for name, value in task.params.items()}
     del rows
-    with _overwriting(fitted, task.X):
-        fitted.fit(records, targets, **taken)
+    linear = is_plain_array(task.X) and type(fitted).__module__.startswith("sklearn.linear_model.")
+    overwrites = linear and getattr(fitted, "copy_X", False) is True
+    if overwrites:
+        fitted.set_params(copy_X=False)
+    fitted.fit(records, targets, **taken)
+    if overwrites:
+        fitted.set_params(copy_X=True)
     return fitted
 
 
-def predict(task: Task, model: Any, rows: Rows, *, salt: int = 0) -> Predictions:
+def predict(task: Task, model: Any, rows: Codes, *, salt: int = 0) -> Predictions:
     """What a fitted model says about some rows, for all metrics."""
     return shared_predictions(task.metrics, model, take_rows(task.X, rows), take_rows(task.y, rows), salt=salt)
-
-
-@contextmanager
-def _overwriting(estimator: Any, X: Any) -> Iterator[None]:
-    """A context in which a linear model of scikit-learn works on the array itself, with the same results to the bit.
-
-    Its option ``copy_X`` asks it to keep the array as it is. Data frames are left alone: their values are read-only.
-    """
-    linear = is_plain_array(X) and type(estimator).__module__.startswith("sklearn.linear_model.")
-    if not linear or getattr(estimator, "copy_X", False) is not True:
-        yield
-        return
-    estimator.set_params(copy_X=False)
-    try:
-        yield
-    finally:
-        estimator.set_params(copy_X=True)
 
 
 def seed_open_states(estimator: Any, rng: np.random.Generator) -> None:
@@ -392,7 +377,7 @@ def seed_open_states(estimator: Any, rng: np.random.Generator) -> None:
         estimator.set_params(**{name: int(seed) for name, seed in zip(open_states, seeds, strict=True)})
 
 
-def _take_param(value: Any, rows: Rows, X: Any) -> Any:
+def _take_param(value: Any, rows: Codes, X: Any) -> Any:
     """Rows of a fit parameter that has one entry per record, else the parameter as it is."""
     listed = isinstance(value, list) or (hasattr(value, "shape") and np.ndim(value) > 0)
     return take_rows(value, rows) if listed and n_rows("params", value) == n_rows("X", X) else value
@@ -404,12 +389,17 @@ def run_calls(
     calls: Sequence[tuple[Any, ...]],
     names: Sequence[str],
     *,
+    seed: np.random.SeedSequence,
     doing: str,
     n_jobs: int | None,
 ) -> list[Any]:
-    """``function(task, *call)`` for every call; if one fails, a FitError that names the first one that did."""
+    """``function(task, *call, seed)`` for every call, each with a seed of its own.
+
+    If one fails, there is a FitError that names the first one that did.
+    """
+    items = [(function, (*call, child)) for call, child in zip(calls, seed.spawn(len(calls)), strict=True)]
     with lost_workers(doing):
-        results = list(in_order(_attempt, task, ((function, call) for call in calls), n_jobs=n_jobs))
+        results = list(in_order(_attempt, task, items, n_jobs=n_jobs))
     for name, result in zip(names, results, strict=True):
         if isinstance(result, Failure):
             raise FitError(f"The estimator failed in {name}: {described(result.error)}") from result.error

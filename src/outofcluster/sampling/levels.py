@@ -44,22 +44,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from outofcluster._base.arguments import (
-    Array,
-    check_flag,
-    check_integer,
-    check_share,
-    check_vector,
-    short,
-)
+from outofcluster._base.arguments import Array, Codes, check_flag, check_integer, check_share, check_vector, short
 from outofcluster._base.exceptions import InputError
-
-Counts = NDArray[np.int64]
 
 # Share of the fits that each check level gets.
 _CHECK_SHARE = 0.05
@@ -79,7 +70,7 @@ class Design:
     """Levels a of the injected fraction in [0, 1], increasing, and the number of fits at each."""
 
     injected: Array
-    n_fits: Counts
+    n_fits: Codes
 
 
 def largest_level(n_train: int, n_validation: int, replace: bool = True, keep: float = 0.2) -> float:
@@ -108,7 +99,7 @@ def largest_level(n_train: int, n_validation: int, replace: bool = True, keep: f
     return min(1.0, size * (1 - share) / n)
 
 
-def allocate(weights: ArrayLike, budget: int, least: int = _LEAST_FITS) -> Counts:
+def allocate(weights: ArrayLike, budget: int, least: int = _LEAST_FITS) -> Codes:
     """Whole numbers in proportion to weights that sum exactly to a budget.
 
     Shares are rounded down, and what is left goes to the parts with the largest remainders. A part whose share is
@@ -171,7 +162,11 @@ def extrapolation_design(
     s = check_integer("degree", degree, least=1)
     checks = check_integer("n_checks", n_checks, least=0, most=_MOST_CHECKS)
     top, planned = check_share("largest", largest, "(0, 1]"), check_share("rate", rate, "[0, 1)")
-    budget = _check_budget(n_fits, s + 1 + checks)
+    budget, least = check_integer("n_fits", n_fits, least=1), _LEAST_FITS * (s + 1 + checks)
+    if budget < least:
+        raise InputError(
+            f"n_fits must be at least {least}, {_LEAST_FITS} for each of {s + 1 + checks} levels, got {budget}."
+        )
 
     extrema = np.arange(s + 1) * np.pi / s
     angles = np.sort(np.concatenate([extrema, _gap_midpoints(extrema, checks)]))
@@ -254,17 +249,7 @@ def _lagrange(nodes: Array, x: float) -> Array:
     """Coefficients with which the values of a polynomial at the nodes give its value at x."""
     factors = (x - nodes[None, :]) / (nodes[:, None] - nodes[None, :] + np.eye(len(nodes)))
     np.fill_diagonal(factors, 1)
-    product: Array = factors.prod(axis=1)
-    return product
-
-
-def _check_budget(n_fits: int, m: int) -> int:
-    budget = check_integer("n_fits", n_fits, least=1)
-    if budget < _LEAST_FITS * m:
-        raise InputError(
-            f"n_fits must be at least {_LEAST_FITS * m}, {_LEAST_FITS} for each of {m} levels, got {budget}."
-        )
-    return budget
+    return np.asarray(factors.prod(axis=1))
 
 
 _LEVELS = np.array([0.0, 0.03, 0.1, 0.25, 0.6])
@@ -344,11 +329,7 @@ def unmixed_fractions(allowed: Callable[[float], bool], most: int = 12, planned:
     [-0.818, -0.124, -0.064, 0.13]
     """
     masses = _masses(most, planned)
-    possible = []
-    for fraction in -masses / (1 - masses):
-        if not allowed(float(fraction)):
-            break
-        possible.append(float(fraction))
+    possible = list(takewhile(allowed, (-masses / (1 - masses)).tolist()))
     return np.array([*reversed(possible), _ADDED / (1 + _ADDED)]) if possible else np.zeros(0)
 
 
@@ -414,10 +395,10 @@ class Plan:
 
     injected: Array
     budget: int
-    fixed: Counts | None = None
+    fixed: Codes | None = None
     standard_error: float | None = None
 
-    def following(self, target: Counts, losses: list[Array]) -> Counts | None:
+    def following(self, target: Codes, losses: list[Array]) -> Codes | None:
         """The next round's target, given the last one and the losses up to it; None when nothing is left to do."""
         if target.sum() >= self.budget:
             return None
@@ -440,19 +421,16 @@ class Plan:
             required = fits_for_standard_error(now, variance, self.standard_error)
             # They are not spent all at once, since the noise is itself an estimate.
             spend = min(self.budget, required, 4 * int(target.sum()))
-        return self._spend(target, noise, max(spend, int(target.sum()) + len(self.injected)))
-
-    def _spend(self, target: Counts, noise: Array, spend: int) -> Counts:
-        """Fits in proportion to noise times weight, and never fewer than there are already."""
-        spend = min(spend, self.budget)
-        wanted = allocate(_weights(self.injected) * noise, spend).astype(float)
+        spend = min(max(spend, int(target.sum()) + len(self.injected)), self.budget)
+        # Fits are in proportion to noise times weight, and never fewer than there are already.
+        # The shares of the optimal design at its own levels are right when the noise is the same everywhere.
+        planned = extrapolation_design(_DEGREE, 10_000, float(self.injected[-1]), rate=_PLANNED_RATE)
+        wanted = allocate(planned.n_fits * noise, spend)
         # Levels that already have more than their share leave less for the others.
         extra = np.maximum(wanted - target, 0)
-        left = spend - int(target.sum())
         if extra.sum() == 0:
-            extra = np.ones(len(target))
-        more: Counts = target + allocate(extra, left, least=0)
-        return more
+            extra = np.ones_like(target)
+        return target + allocate(extra, spend - int(target.sum()), least=0)
 
 
 def _noise(losses: list[Array]) -> Array:
@@ -465,9 +443,3 @@ def _noise(losses: list[Array]) -> Array:
     common = float((freedom * variances).sum() / freedom.sum())
     noise: Array = np.sqrt((freedom * variances + _PRIOR_REPLICATES * common) / (freedom + _PRIOR_REPLICATES))
     return noise if common > 0 else np.ones(len(losses))
-
-
-def _weights(injected: Array) -> Array:
-    """Shares of the optimal design at its own levels, which are right when the noise is the same everywhere."""
-    planned = extrapolation_design(_DEGREE, 10_000, float(injected[-1]), rate=_PLANNED_RATE)
-    return planned.n_fits.astype(float)

@@ -35,7 +35,8 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        if self._bar is not None:
+            self._bar.stop()
 
     def skip(self, count: int) -> None:
         """Report fits that a checkpoint already holds: they do not count for the rate."""
@@ -48,11 +49,6 @@ class Progress:
         self.done += count
         if self._bar is not None:
             self._bar.advance(self._bar.task_ids[0], count)
-
-    def close(self) -> None:
-        """Show the last state, and end the line."""
-        if self._bar is not None:
-            self._bar.stop()
 
 
 def _in_notebook() -> bool:

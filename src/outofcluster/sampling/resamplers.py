@@ -49,14 +49,14 @@ from a piece of it that trains. It needs no leakage rate, and no cut is imitated
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.arguments import Array, check_integer
+from outofcluster._base.arguments import Array, Codes, check_integer
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import plain
 from outofcluster._base.rows import in_increasing_order, order_of_codes
@@ -69,8 +69,6 @@ from outofcluster.problem.folds import Fold, renumbered
 from outofcluster.problem.problem import Task, digest
 from outofcluster.sampling.kernels.kernel import draw_records
 from outofcluster.sampling.levels import allocate, extrapolation_design, largest_level
-
-Rows = NDArray[np.int64]
 
 # Members per size of clusters from which a sort for each size is faster than one sort of all.
 _MEMBERS_PER_SORT = 500
@@ -90,9 +88,9 @@ class Draw:
     ``from_train`` is None where all of T̂ trains.
     """
 
-    from_train: Rows | None
-    from_validation: Rows
-    scored: Rows
+    from_train: Codes | None
+    from_validation: Codes
+    scored: Codes
     # Whether T̂'s records were drawn by weights, or not at all, so that the jackknife's sums of uniform draws do not
     # hold and are not kept.
     weighted: bool = False
@@ -114,13 +112,7 @@ class Weighting:
 
     effective: Array
     kept: Array
-    strata: Rows
-
-    @classmethod
-    def none(cls, n_levels: int, n_train_pool: int, strata: int = 1) -> Weighting:
-        """That of plain levels."""
-        everything = np.full(n_levels, float(n_train_pool))
-        return cls(everything, np.ones(n_levels), np.full(n_levels, strata, dtype=np.int64))
+    strata: Codes
 
 
 class Resampler(ABC):
@@ -132,6 +124,8 @@ class Resampler(ABC):
     compilable: ClassVar[bool] = False
     # Whether fits may be spread over its own levels by the noise that a first round shows.
     adaptive: ClassVar[bool] = False
+    # The least fraction that can be drawn, whatever the data.
+    least: ClassVar[float] = 0.0
 
     @property
     @abstractmethod
@@ -144,9 +138,11 @@ class Resampler(ABC):
 
     def check(self, levels: Array) -> None:
         """Refuse fractions that cannot be drawn."""
-        _check_fractions(levels, 0.0)
+        wrong = levels[(levels < self.least) | (levels > 1)]
+        if len(wrong):
+            raise InputError(f"injected must hold fractions between 0 and 1, got {wrong[0]:g}.")
 
-    def spread(self, levels: Array, shares: Array, budget: int) -> Rows:
+    def spread(self, levels: Array, shares: Array, budget: int) -> Codes:
         """The number of fits of each level, by the share that each should have."""
         return allocate(shares, budget, least=2 if budget >= 2 * len(shares) else 1)
 
@@ -156,7 +152,8 @@ class Resampler(ABC):
 
     def weighting(self, levels: Array) -> Weighting:
         """What the weights of each level leave."""
-        return Weighting.none(len(levels), self.n_train_pool)
+        everything = np.ones(len(levels))
+        return Weighting(self.n_train_pool * everything, everything.copy(), np.ones(len(levels), dtype=np.int64))
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
@@ -165,12 +162,6 @@ class Resampler(ABC):
     def details(self) -> dict[str, Any]:
         """What a run that goes on must share beyond that."""
         return {}
-
-
-def _check_fractions(levels: Array, least: float) -> None:
-    if levels.min() < least or levels.max() > 1:
-        wrong = levels[(levels < least) | (levels > 1)][0]
-        raise InputError(f"injected must hold fractions between 0 and 1, got {wrong:g}.")
 
 
 @dataclass(frozen=True)
@@ -203,9 +194,8 @@ class DrawRecords(Resampler):
 
     def levels(self, largest: float | None) -> Array:
         """Those of the optimal extrapolation design, up to where enough of V̂ stays unused to score on."""
-        if largest is None:
-            largest = largest_level(self.n_train, self.n_validation_pool, self.replace)
-        return extrapolation_design(3, 1000, largest).injected
+        highest = largest_level(self.n_train, self.n_validation_pool, self.replace) if largest is None else largest
+        return extrapolation_design(3, 1000, highest).injected
 
     def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
         """Algorithm 1's resample."""
@@ -237,7 +227,8 @@ class RatioWeights:
 
     train: Array
     validation: Array
-    part: Rows
+    part: Codes
+    _lists: dict[tuple[float, int], Codes] = field(default_factory=dict, init=False, repr=False)
 
     # Whether positive fractions stand for controls, which thin T̂ as well.
     has_controls: ClassVar[bool] = False
@@ -255,10 +246,6 @@ class RatioWeights:
     def describe(self) -> dict[str, Any]:
         """What samples that are merged must share."""
         return {}
-
-    def scored(self, part: int) -> Rows:
-        """Positions in V̂ of one part's records."""
-        return np.flatnonzero(self.part == part)
 
     def weights(self, injected: float, part: int) -> Array:
         """Weights of T̂'s records at an injected fraction, for one part."""
@@ -294,7 +281,7 @@ class RatioWeights:
                     f"effective records of {self.train.shape[1]}."
                 )
 
-    def drawn_from(self, injected: float, part: int) -> Rows:
+    def drawn_from(self, injected: float, part: int) -> Codes:
         """Positions of T̂ from which a uniform draw is a weighted one."""
         key = (injected, part)
         if key not in self._lists:
@@ -304,10 +291,6 @@ class RatioWeights:
             positions = np.searchsorted(edges, np.arange(length) + 0.5, side="right")
             self._lists[key] = np.minimum(positions, len(weights) - 1)
         return self._lists[key]
-
-    @cached_property
-    def _lists(self) -> dict[tuple[float, int], Rows]:
-        return {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,7 +308,7 @@ class RecordWeights(RatioWeights):
     has_controls: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, probabilities: Array, part: Rows, stated: Array | None = None) -> RecordWeights:
+    def of(cls, probabilities: Array, part: Codes, stated: Array | None = None) -> RecordWeights:
         """The weights for some probabilities, which may all be 0: then nothing is removed."""
         means = probabilities.mean(axis=1, keepdims=True)
         ratio = probabilities / np.where(means > 0, means, 1.0)
@@ -399,6 +382,7 @@ class WeighRecords(Resampler):
     thin: bool = False
 
     compilable: ClassVar[bool] = True
+    least: ClassVar[float] = -np.inf
 
     @property
     def size(self) -> int:
@@ -411,10 +395,10 @@ class WeighRecords(Resampler):
 
     def check(self, levels: Array) -> None:
         """Refuse fractions above 1, and below what the data allow."""
-        _check_fractions(levels, -np.inf)
+        super().check(levels)
         self.weights.check(levels)
 
-    def spread(self, levels: Array, shares: Array, budget: int) -> Rows:
+    def spread(self, levels: Array, shares: Array, budget: int) -> Codes:
         """Every part of V̂ is scored by as many replicates of a weighted level."""
         fits, parts = super().spread(levels, shares, budget), self.weighting(levels).strata
         in_turn = np.maximum(np.rint(fits / parts), 2).astype(np.int64) * parts
@@ -428,18 +412,15 @@ class WeighRecords(Resampler):
         """Whether a level keeps records with the probability of their weight."""
         return self.thin and (injected < 0 or self.weights.has_controls)
 
-    def pools(self, rng: np.random.Generator, injected: float, replicate: int) -> tuple[Rows, Rows]:
-        """Positions of T̂ to draw from uniformly (where thinned: to train on), and those of V̂ to score."""
+    def pools(self, rng: np.random.Generator, injected: float, replicate: int) -> tuple[Codes, Codes, DrawRecords]:
+        """Positions of T̂ to draw from (where thinned: to train on), those of V̂ to score, and how records are drawn."""
         part = replicate % self.weights.n_parts
-        scored = self.weights.scored(part)
+        scored = np.flatnonzero(self.weights.part == part)
         if self.is_thinned(injected):
             weights = self.weights.weights(injected, part)
-            return np.flatnonzero(rng.random(len(weights)) < weights), scored
-        return self.weights.drawn_from(injected, part), scored
-
-    def drawn_from(self, injected: float, n_listed: int) -> DrawRecords:
-        """How records are drawn once the pool of a weighted level is known."""
-        return replace(self.plain, n_train=n_listed, replace=False) if self.is_thinned(injected) else self.plain
+            listed = np.flatnonzero(rng.random(len(weights)) < weights)
+            return listed, scored, replace(self.plain, n_train=len(listed), replace=False)
+        return self.weights.drawn_from(injected, part), scored, self.plain
 
     def weighting(self, levels: Array) -> Weighting:
         """What the weights of each level leave."""
@@ -454,7 +435,7 @@ class WeighRecords(Resampler):
         """A weighted resample that a part of V̂ scores, or a plain one."""
         if not self.is_weighted(injected):
             return self.plain.draw(rng, injected, replicate)
-        listed, scored = self.pools(rng, injected, replicate)
+        listed, scored, _ = self.pools(rng, injected, replicate)
         if not self.is_thinned(injected):
             listed = listed[draw_records(rng, 0.0, self.plain.n_train, len(listed), 1, True)[0]]
         return Draw(listed, np.zeros(0, dtype=np.int64), scored, weighted=True)
@@ -488,8 +469,8 @@ class CutPieces(Resampler):
         Whether a piece of every cluster trains already.
     """
 
-    members: Rows
-    sizes: Rows
+    members: Codes
+    sizes: Codes
     n_train_pool: int
     n_train: int | None
     law: Law
@@ -497,7 +478,7 @@ class CutPieces(Resampler):
 
     @classmethod
     def of(
-        cls, fold: Fold, clusters: Rows | None, n_train: Any, law: PieceLaw | None = None, *, second: bool = False
+        cls, fold: Fold, clusters: Codes | None, n_train: Any, law: PieceLaw | None = None, *, second: bool = False
     ) -> CutPieces:
         """The strategy for a split; refuses one without clusters that can be cut."""
         least, name = (3, "second-fragments") if second else (2, "fragments")
@@ -527,7 +508,7 @@ class CutPieces(Resampler):
         """A few levels for a line."""
         return np.linspace(0, 1, _PIECE_LEVELS)
 
-    def spread(self, levels: Array, shares: Array, budget: int) -> Rows:
+    def spread(self, levels: Array, shares: Array, budget: int) -> Codes:
         """Every level has equally many replicates of laws that take turns, but for an odd fit."""
         if not isinstance(self.law, AssumedCuts) or budget < 2 * len(levels):
             return super().spread(levels, shares, budget)
@@ -537,7 +518,8 @@ class CutPieces(Resampler):
 
     def weighting(self, levels: Array) -> Weighting:
         """All of it, in as many parts as there are laws that take turns."""
-        return Weighting.none(len(levels), self.n_train_pool, len(KINDS) if self.law == AssumedCuts() else 1)
+        turns = len(KINDS) if self.law == AssumedCuts() else 1
+        return replace(super().weighting(levels), strata=np.full(len(levels), turns))
 
     def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
         """Cut every cluster that takes part, and let the first piece of some join training."""
@@ -558,30 +540,25 @@ class CutPieces(Resampler):
         return Draw(from_train, joined, in_increasing_order(scored), weighted=from_train is None)
 
     @cached_property
-    def _chances(self) -> Array | None:
-        """How often each cluster takes part; None where all always do."""
-        if not isinstance(self.law, PieceLaw):
-            return None
-        chances = self.law.cut_chances(self.sizes)
-        return None if (chances == 1).all() else chances
+    def _chances(self) -> Array:
+        """How often each cluster takes part."""
+        return self.law.cut_chances(self.sizes) if isinstance(self.law, PieceLaw) else np.ones(len(self.sizes))
 
     def _taking_part(self, rng: np.random.Generator) -> NDArray[np.bool_]:
         """Clusters by the chance that an entity of their size is cut; all of them where none was chosen."""
-        if self._chances is not None:
-            chosen = rng.random(len(self.sizes)) < self._chances
-            if chosen.any():
-                return chosen
-        return np.ones(len(self.sizes), dtype=bool)
+        certain = self._chances == 1
+        chosen = certain if certain.all() else rng.random(len(self.sizes)) < self._chances
+        return chosen if chosen.any() else ~chosen
 
     @cached_property
-    def _positions(self) -> tuple[Rows, Rows]:
+    def _positions(self) -> tuple[Codes, Codes]:
         """For each of the members, its position within its cluster, and the number of the cluster."""
         starts = np.cumsum(self.sizes) - self.sizes
         positions = np.arange(len(self.members)) - np.repeat(starts, self.sizes)
         return positions, np.repeat(np.arange(len(self.sizes)), self.sizes)
 
     @cached_property
-    def _of_equal_size(self) -> list[Rows]:
+    def _of_equal_size(self) -> list[Codes]:
         """For each size of a cluster, one row per cluster with the positions of its members; empty for few members."""
         different = np.flatnonzero(np.bincount(self.sizes))
         if len(self.members) < _MEMBERS_PER_SORT * len(different):
@@ -589,7 +566,7 @@ class CutPieces(Resampler):
         starts = np.cumsum(self.sizes) - self.sizes
         return [starts[self.sizes == size][:, None] + np.arange(size) for size in different]
 
-    def _shuffled(self, rng: np.random.Generator) -> Rows:
+    def _shuffled(self, rng: np.random.Generator) -> Codes:
         """The members, cluster by cluster, in random order within each, by a sort of random numbers.
 
         Many members are sorted as tables of clusters of equal size, which is much faster than one sort of them all.
@@ -597,14 +574,11 @@ class CutPieces(Resampler):
         bits = 62 - len(self.sizes).bit_length()
         keys = rng.integers(1 << bits, size=len(self.members))
         if not self._of_equal_size:
-            keys += self._positions[1] << bits
-            shuffled: Rows = self.members[np.argsort(keys)]
-            return shuffled
+            return np.take(self.members, np.argsort(keys + (self._positions[1] << bits)))
         shuffled = np.empty_like(self.members)
         for positions in self._of_equal_size:
-            shuffled[positions] = self.members[
-                np.take_along_axis(positions, np.argsort(keys[positions], axis=1), axis=1)
-            ]
+            order = np.argsort(keys[positions], axis=1)
+            shuffled[positions] = self.members[np.take_along_axis(positions, order, axis=1)]
         return shuffled
 
     def describe(self) -> dict[str, Any]:
@@ -629,18 +603,16 @@ class WithoutClusters(Resampler):
         Where this comes from.
     """
 
-    cluster: Rows
-    left_out: Rows
-    scored: Rows
+    cluster: Codes
+    left_out: Codes
+    scored: Codes
     pieces: LikelyPieces
 
     @classmethod
-    def of(cls, pieces: LikelyPieces, clusters: Rows, fold: Fold) -> WithoutClusters:
+    def of(cls, pieces: LikelyPieces, clusters: Codes, fold: Fold) -> WithoutClusters:
         """The strategy for a split."""
         numbers, cluster = renumbered(clusters[fold.train])
-        loses = np.zeros(int(clusters.max()) + 1, dtype=bool)
-        loses[pieces.held_out_clusters] = True
-        scored = np.flatnonzero(loses[clusters[fold.validation]])
+        scored = np.flatnonzero(np.isin(clusters[fold.validation], pieces.held_out_clusters))
         return cls(cluster, np.searchsorted(numbers, pieces.train_clusters), scored, pieces)
 
     @property
@@ -652,18 +624,13 @@ class WithoutClusters(Resampler):
         """The level without the pieces, and the one without other clusters."""
         return np.array([-1.0, 0.0])
 
-    def check(self, levels: Array) -> None:
-        """There are no other levels."""
-
     def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
         """All of T̂ but the pieces, or all but other clusters of the same sizes."""
         left_out = self.left_out if injected < 0 else self._others(rng)
-        stays = np.ones(int(self.cluster.max()) + 1, dtype=bool)
-        stays[left_out] = False
-        trains = np.flatnonzero(stays[self.cluster])
+        trains = np.flatnonzero(~np.isin(self.cluster, left_out))
         return Draw(trains, np.zeros(0, dtype=np.int64), self.scored, weighted=True)
 
-    def _others(self, rng: np.random.Generator) -> Rows:
+    def _others(self, rng: np.random.Generator) -> Codes:
         """As many other clusters of T̂, of the same sizes or else of the nearest ones."""
         sizes = np.bincount(self.cluster)
         free = np.ones(len(sizes), dtype=bool)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from outofcluster._base.arguments import (
     Array,
+    Codes,
     check_choice,
     check_flag,
     check_integer,
@@ -17,12 +19,12 @@ from outofcluster._base.arguments import (
     check_vector,
     short,
 )
-from outofcluster._base.exceptions import InputError
+from outofcluster._base.exceptions import InputError, MissingExtraError
 from outofcluster.problem.folds import Fold, renumbered
 from outofcluster.problem.problem import Task, digest
 from outofcluster.sampling.engine import Identity, package_versions, run_plan
 from outofcluster.sampling.fitting import Compiled, Workload
-from outofcluster.sampling.kernels.kernel import Units, find_kernel, require_compiler, worth_compiling
+from outofcluster.sampling.kernels.kernel import Units, find_kernel, worth_compiling
 from outofcluster.sampling.levels import Plan
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.resamplers import Resampler
@@ -35,7 +37,6 @@ _MAX_SUMS = 1_000_000
 # of the records, and saves little where one fit takes long.
 _MOST_COMPILED = 5_000_000
 
-Rows = NDArray[np.int64]
 UnitKind = Literal["clusters", "records"]
 
 
@@ -154,12 +155,16 @@ def check_split(task: Task, fold: Fold) -> None:
 
 
 def check_kernel(kernel: Any) -> None:
-    """Refuse what is neither a flag nor "auto", and kernels where there is no compiler for them."""
-    if (not isinstance(kernel, str) or kernel != "auto") and check_flag("kernel", kernel):
-        require_compiler()
+    """Refuse what is neither a flag nor "auto", and kernel=True where the compiler is not installed.
+
+    With "auto" scikit-learn alone fits there.
+    """
+    automatic = isinstance(kernel, str) and kernel == "auto"
+    if not automatic and check_flag("kernel", kernel) and find_spec("numba") is None:
+        raise MissingExtraError("kernel=True needs numba: pip install 'outofcluster[fast]'.")
 
 
-def _train(fold: Fold) -> Rows:
+def _train(fold: Fold) -> Codes:
     """The training rows, which all runs of a fold share."""
     return fold.shared("train", lambda: fold.train)
 
@@ -213,11 +218,11 @@ def _unit_kinds(units: Any, task: Task, fold: Fold, n_levels: int) -> tuple[Unit
     return tuple(units)
 
 
-def _shared_units(kind: str, task: Task, fold: Fold, side: str) -> tuple[Rows, Units]:
+def _shared_units(kind: str, task: Task, fold: Fold, side: str) -> tuple[Codes, Units]:
     """The numbers of a pool's units, and which of them each record belongs to."""
     rows = _train(fold) if side == "train" else fold.validation
 
-    def units() -> tuple[Rows, Units]:
+    def units() -> tuple[Codes, Units]:
         if kind != "clusters":
             return rows, Units(np.arange(len(rows)), np.ones(len(rows), dtype=np.int64))
         assert task.clusters is not None
@@ -227,7 +232,7 @@ def _shared_units(kind: str, task: Task, fold: Fold, side: str) -> tuple[Rows, U
     return fold.shared(f"{side} {kind}", units)
 
 
-def _compiled(task: Task, train: Rows, validation: Rows, n_train: int, fits: int | None) -> Compiled | None:
+def _compiled(task: Task, train: Codes, validation: Codes, n_train: int, fits: int | None) -> Compiled | None:
     """The kernel and its input, where the estimator, the loss and the data allow one and so many fits are worth it."""
     metric, target = task.metrics[0], np.asarray(task.y)
     kernel = find_kernel(task.estimator, metric.name, classifier=task.classifier)

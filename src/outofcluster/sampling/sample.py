@@ -16,14 +16,7 @@ from outofcluster._base.seeds import RandomState, seed_of
 from outofcluster.problem.folds import Fold
 from outofcluster.problem.problem import Task, check_n_jobs
 from outofcluster.sampling.progress import Progress
-from outofcluster.sampling.resamplers import (
-    CutPieces,
-    DrawRecords,
-    RatioWeights,
-    Resampler,
-    WeighRecords,
-    sides_of,
-)
+from outofcluster.sampling.resamplers import CutPieces, DrawRecords, RatioWeights, Resampler, WeighRecords, sides_of
 from outofcluster.sampling.run import Run, RunSettings, check_kernel, check_split, prepare
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.store import Checkpoint
@@ -137,7 +130,10 @@ def sample_losses(
     check_choice("units", units, ("auto", "clusters", "records", "both", "none"))
     kinds: Any = {"both": ("clusters", "records"), "none": (), "auto": "auto"}.get(units, (units,))
     check_n_jobs(n_jobs)
-    fold = _check_split(train, validation, task.n_records)
+    fold = Fold(0, _check_rows("train", train, task.n_records), _check_rows("validation", validation, task.n_records))
+    shared = fold.validation[np.isin(fold.validation, fold.train)]
+    if len(shared):
+        raise InputError(f"validation must not share rows with train, got row {shared.min()} in both.")
     seed = seed_of(random_state)
     check_choice("error_model", error_model, tuple(_RESAMPLERS))
     check_split(task, fold)
@@ -173,18 +169,8 @@ def _weights(task: Task, fold: Fold, discriminator: Any, seed: int | None) -> Ra
     return RatioWeights.of_sides(sides_of(task, fold, seed=np.random.SeedSequence(seed), classifier=classifier))
 
 
-def _check_split(train: ArrayLike, validation: ArrayLike, n_records: int) -> Fold:
-    """Rows that exist, each on one side and once."""
-    fold = Fold(0, _check_rows("train", train, n_records), _check_rows("validation", validation, n_records))
-    trains = np.zeros(n_records, dtype=bool)
-    trains[fold.train] = True
-    shared = fold.validation[trains[fold.validation]]
-    if len(shared):
-        raise InputError(f"validation must not share rows with train, got row {shared.min()} in both.")
-    return fold
-
-
 def _check_rows(name: str, rows: ArrayLike, n_records: int) -> NDArray[np.int64]:
+    """Rows that exist, each of them once."""
     refuse_masked(name, rows)
     try:
         numbers = np.asarray(rows)

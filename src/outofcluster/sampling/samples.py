@@ -19,23 +19,20 @@ clusters and one for these clusters.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from outofcluster._base.archive import read_archive, write_archive
-from outofcluster._base.arguments import Array, short
+from outofcluster._base.arguments import Array, Codes, short
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import data_frame
 
 _KIND, _FORMAT = "loss samples", 3
 # Columns of the jackknife's sums, in the order of the module's head.
 TRAIN_SUMS, VALIDATION_SUMS = 8, 14
-
-Codes = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,9 +322,7 @@ class LossSamples:
             # Each run told the sides apart anew, so that its weights are its own.
             effective=averaged("effective"),
             kept=averaged("kept"),
-            strata=np.array(
-                [_joined_strata([(len(run.losses[i]), int(run.strata[i])) for run, i in p]) for p in parts]
-            ),
+            strata=np.array([_joined_strata(part) for part in parts]),
             sums={
                 kind: replace(sums, train=added(kind, "train"), validation=added(kind, "validation"))
                 for kind, sums in self.sums.items()
@@ -361,10 +356,11 @@ class LossSamples:
         return read_archive(path, _KIND, _FORMAT, cls)
 
 
-def _joined_strata(runs: list[tuple[int, int]]) -> int:
-    """Turns of joined runs, from the replicates and turns of each; 1 where a run ends within a round of turns."""
-    (count, strata), *_ = runs
-    return strata if len(runs) == 1 or count % strata == 0 else 1
+def _joined_strata(runs: Sequence[tuple[LossSamples, int]]) -> int:
+    """Turns of a level of joined runs, given its index in each; 1 where a run ends within a round of turns."""
+    run, level = runs[0]
+    strata = int(run.strata[level])
+    return strata if len(runs) == 1 or len(run.losses[level]) % strata == 0 else 1
 
 
 def _standard_error(losses: Array, strata: int) -> float:

@@ -347,13 +347,10 @@ class Store:
         value = compute()
         if self._files is not None:
             self._stored.parts[name] = _packed(value)
-            if self._files.usable:
-                self._write(self._files)
+        if self._files is not None and self._files.usable:
+            try:
+                with self._files.doing_without():
+                    write_archive(self._files.file(_SUFFIX), _KIND, _FORMAT, self._stored)
+            except InputError as error:
+                self._files.give_up(f"cannot be written ({str(error).rpartition(': ')[2].rstrip('.')})")
         return value
-
-    def _write(self, files: CheckpointFiles) -> None:
-        try:
-            with files.doing_without():
-                write_archive(files.file(_SUFFIX), _KIND, _FORMAT, self._stored)
-        except InputError as error:
-            files.give_up(f"cannot be written ({str(error).rpartition(': ')[2].rstrip('.')})")

@@ -178,7 +178,7 @@ def assumed_cuts(context: Context) -> Iterator[Remark]:
 @check("lack-of-fit", needs_rate=True)
 def lack_of_fit(context: Context) -> Iterator[Remark]:
     """The curve misses the losses by more than their noise."""
-    pooled, curve = context.pooled, context.curve
+    pooled, curve = context.solution.pooled, context.curve
     spare = 0 if curve.rank_ is None else len(pooled.injected) - curve.rank_
     if spare < 1 or not np.isfinite(pooled.monte_carlo).all() or pooled.monte_carlo.min() <= 0:
         return

@@ -45,7 +45,7 @@ def few_clusters(context: Context) -> Iterator[Remark]:
     enough = enough_clusters(held_out, [fold.n_train_clusters for fold in folds])
     fewest, total = min(map(count_clusters, held_out)), count_clusters(np.concatenate(held_out))
     count = f"There are {total} held-out clusters ({fewest} in a fold)"
-    if context.pooled.unit_kind != "clusters":
+    if context.solution.pooled.unit_kind != "clusters":
         yield Remark(
             "warning" if context.units_asked == "auto" else "info",
             f"{'The' if enough else f'{count}: the'} interval is for these clusters only, and does not cover how "
@@ -160,7 +160,7 @@ def single_class(context: Context) -> Iterator[Remark]:
 @check("not-decreasing")
 def not_decreasing(context: Context) -> Iterator[Remark]:
     """The loss rises with leakage, beyond noise: Theorem 3.1 does not apply."""
-    pooled, metric, shape = context.pooled, context.metric, _shape(context)
+    pooled, metric, shape = context.solution.pooled, context.metric, _shape(context)
     if shape is not None and shape.decreasing.exceeds_noise:
         # A rise beyond the noise of the fits may be within that of the data: it counts where it matters to the answer.
         rise = float((pooled.means - np.minimum.accumulate(pooled.means)).max())
@@ -185,7 +185,7 @@ def not_convex(context: Context) -> Iterator[Remark]:
 
 def _shape(context: Context) -> ShapeDiagnosis | None:
     """The shape of the losses; None where there are too few of them, or none of their noise, to tell it."""
-    pooled = context.pooled
+    pooled = context.solution.pooled
     errors = np.sqrt(pooled.monte_carlo)
     if len(pooled.injected) < 3 or not np.isfinite(errors).all() or errors.min() <= 0:
         return None

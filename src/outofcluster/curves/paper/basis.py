@@ -42,7 +42,7 @@ from scipy.linalg import qr
 
 from outofcluster._base.arguments import Array, check_integer, short
 from outofcluster._base.exceptions import InputError, described
-from outofcluster.curves.base import Curve, LinearSolution, LinearSystem
+from outofcluster.curves.base import Curve, LinearSolution
 from outofcluster.curves.operator import BinomialOperator, legendre_image, legendre_sequence
 from outofcluster.curves.points import Points
 
@@ -85,7 +85,7 @@ class BasisCurve(Curve):
         design = operator.expect(lambda x: _basis(functions, x))
         _check_rank(points.scaled(design), functions)
         at_zero = _basis(functions, np.zeros(1))[0]
-        return BasisSolution(points, LinearSystem.solve(points, design), at_zero, functions)
+        return BasisSolution.solve(points, design, at_zero, functions)
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class BasisSolution(LinearSolution):
 
     def values(self, j: Any) -> Array:
         """Σ ξ_k ψ_k(j/n)."""
-        return _basis(self.functions, np.ravel(j) / self.points.n).reshape(*np.shape(j), -1) @ self.system.solution
+        return _basis(self.functions, np.ravel(j) / self.points.n).reshape(*np.shape(j), -1) @ self.coefficients
 
 
 def _basis(functions: tuple[Function, ...], x: Array) -> Array:
@@ -193,13 +193,13 @@ class PolynomialCurve(Curve):
                 f"p must hold levels further apart or nearer to 0 for degree {degree}, got levels between {low:g} and "
                 f"{high:g}, whose errors grow {growth:.1g} times on the way to p = 0."
             )
-        system = LinearSystem.solve(points, basis[:-1])
-        if system.rank <= degree:
+        solution = PolynomialSolution.solve(points, basis[:-1], basis[-1], degree, interval)
+        if solution.n_determined <= degree:
             raise InputError(
                 f"p must hold {degree + 1} levels far enough apart to determine a polynomial of degree {degree}, "
-                f"got {len(points.p)} levels in [{low:g}, {high:g}] that determine {system.rank} coefficients."
+                f"got {len(points.p)} levels in [{low:g}, {high:g}] that determine {solution.rank} coefficients."
             )
-        return PolynomialSolution(points, system, basis[-1], degree, interval)
+        return solution
 
 
 @dataclass(frozen=True)
@@ -218,9 +218,8 @@ class PolynomialSolution(LinearSolution):
         """The coefficients c_k = (2k+1)/2 ∫ q P_k over [-1, 1], by Gauss's rule, which is exact for this degree."""
         nodes, weights = np.polynomial.legendre.leggauss(self.degree + 1)
         levels = (1 - nodes) / 2
-        q = _chebyshev(levels, self.interval, self.degree) @ self.system.solution
-        coefficients: Array = (np.arange(self.degree + 1) + 0.5) * ((weights * q) @ legendre_image(levels, self.degree))
-        return coefficients
+        q = _chebyshev(levels, self.interval, self.degree) @ self.coefficients
+        return np.asarray((np.arange(self.degree + 1) + 0.5) * ((weights * q) @ legendre_image(levels, self.degree)))
 
 
 def _chebyshev(p: Array, interval: tuple[float, float], degree: int) -> Array:
@@ -256,8 +255,8 @@ class LeastSquaresCurve(Curve):
     """
 
     def _solve(self, points: Points) -> LeastSquaresSolution:
-        system = LinearSystem.solve(points, BinomialOperator(points.p, points.n).matrix())
-        return LeastSquaresSolution(points, system, np.eye(1, points.n + 1)[0])
+        design = BinomialOperator(points.p, points.n).matrix()
+        return LeastSquaresSolution.solve(points, design, np.eye(1, points.n + 1)[0])
 
 
 @dataclass(frozen=True)
@@ -266,5 +265,4 @@ class LeastSquaresSolution(LinearSolution):
 
     def values(self, j: Any) -> Array:
         """The entries of the sequence at j."""
-        entries: Array = self.system.solution[j]
-        return entries
+        return np.asarray(self.coefficients[j])

@@ -28,11 +28,10 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from outofcluster._base.arguments import Array, check_flag, check_integer, check_number, short
+from outofcluster._base.arguments import Array, Codes, check_flag, check_integer, check_number, short
 from outofcluster._base.exceptions import InputError
-from outofcluster.curves.base import Curve, DesignSolution, FittedValue, LinearSystem, Needs
+from outofcluster.curves.base import Curve, FittedValue, LinearSolution, Needs
 from outofcluster.curves.operator import BinomialOperator
 from outofcluster.curves.paper.solvers import Shape, grid, minimise_trend
 from outofcluster.curves.points import Points
@@ -42,8 +41,6 @@ _MAX_ENTRIES = 4_000_000
 
 # Number of columns up to which the radius is taken over every one of them.
 _ALL_COLUMNS = 20_000
-
-Indices = NDArray[np.int64]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -125,20 +122,20 @@ class SketchCurve(Curve):
             points.require_nonnegative("when monotone=True, which keeps the curve above 0")
         groups = Groups.of_equal_size(points.n, n_groups, alone)
         operator = BinomialOperator(points.p, points.n)
-        design = operator.range_sums(groups.edges)
+        design, at_zero = operator.range_sums(groups.edges), np.eye(1, unknowns)[0]
         if penalty == 0:
-            system = LinearSystem.solve(points, design)
-            if system.rank < unknowns:
+            solution = SketchSolution.solve(points, design, at_zero, operator, groups)
+            if solution.n_determined < unknowns:
                 raise InputError(
                     f"penalty must be above 0 for n = {points.n} and {unknowns} groups, "
-                    f"of which the levels determine {system.rank}, got 0."
+                    f"of which the levels determine {solution.n_determined}, got 0."
                 )
             if not monotone:
-                return SketchSolution(points, design, system.solution, operator, groups, system)
+                return solution
         shape = Shape(monotone, monotone, False)
         representation = grid(design, min(2, unknowns - 1))
         losses = minimise_trend(representation, points.weights, points.b, penalty, shape, strong=False)
-        return SketchSolution(points, design, losses, operator, groups)
+        return SketchSolution(points, design, losses, at_zero, 0, operator, groups)
 
 
 @dataclass(frozen=True)
@@ -146,7 +143,7 @@ class Groups:
     """A partition of 0, …, n into runs of adjacent positions."""
 
     # Where each group starts, followed by n + 1.
-    edges: Indices
+    edges: Codes
     # Whether position 0 is a group of its own.
     first_alone: bool
 
@@ -159,33 +156,25 @@ class Groups:
         return cls(np.array([0] * start + cuts, dtype=np.int64), first_alone)
 
     @property
-    def sizes(self) -> Indices:
+    def sizes(self) -> Codes:
         """Number of positions in each group."""
         return np.diff(self.edges)
 
-    def of(self, j: Any) -> Indices:
+    def of(self, j: Any) -> Codes:
         """The groups of positions."""
         return np.asarray(np.searchsorted(self.edges, j, side="right") - 1, dtype=np.int64)
 
 
 @dataclass(frozen=True)
-class SketchSolution(DesignSolution):
+class SketchSolution(LinearSolution):
     """A curve with one loss per group; the design is S."""
 
     operator: BinomialOperator
     groups: Groups
-    # The system of a plain least-squares fit, else None.
-    system: LinearSystem | None = None
-
-    @property
-    def linear(self) -> tuple[LinearSystem, Array] | None:
-        """The system of a plain least-squares fit, whose first unknown is e_0, else None."""
-        return None if self.system is None else (self.system, np.eye(1, len(self.coefficients))[0])
 
     def values(self, j: Any) -> Array:
         """The losses of the groups that the positions belong to."""
-        losses: Array = self.coefficients[self.groups.of(j)]
-        return losses
+        return np.asarray(self.coefficients[self.groups.of(j)])
 
     @cached_property
     def radius(self) -> float:

@@ -75,6 +75,7 @@ chained
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
@@ -313,8 +314,7 @@ class Representation:
     def values(self, coefficients: Array, j: Any, n: int) -> Array:
         """The curve e_j."""
         if self.knots is None:
-            entries: Array = coefficients[j]
-            return entries
+            return np.asarray(coefficients[j])
         return np.asarray(BSpline(self.knots, coefficients, self.order + 1)(np.asarray(j) / n))
 
 
@@ -364,19 +364,21 @@ class Shape:
     nonnegative: bool
     convex: bool
 
+    @property
+    def signs(self) -> list[tuple[int, float]]:
+        """The orders of the derivatives that have a sign, and their signs."""
+        constraints = ((self.monotone, 1, -1.0), (self.convex, 2, 1.0), (self.nonnegative, 0, 1.0))
+        return [(order, sign) for holds, order, sign in constraints if holds]
+
     def holds(self, e: Array) -> bool:
         """Whether a curve on the grid meets the constraints."""
-        slope = np.diff(e)
-        return not (
-            (self.monotone and slope.max() > 0)
-            or (self.nonnegative and e.min() < 0)
-            or (self.convex and np.diff(slope).min() < 0)
-        )
+        return not any((sign * np.diff(e, order) < 0).any() for order, sign in self.signs)
 
-    @property
-    def bounds_suffice(self) -> bool:
-        """Whether new coordinates make every constraint a bound: not for a convex curve above 0 that may rise."""
-        return self.monotone or not (self.nonnegative and self.convex)
+    def rows(self, derivative: Callable[[int], sparse.csr_matrix]) -> list[sparse.csr_matrix]:
+        """Rows that must not be negative, made of the matrices that give the derivatives."""
+        # Of a curve that decreases only the last value has to be compared with 0.
+        last = slice(-1, None) if self.monotone else slice(None)
+        return [sign * (derivative(order) if order else derivative(0)[last]) for order, sign in self.signs]
 
 
 def minimise_trend(
@@ -386,7 +388,13 @@ def minimise_trend(
 
     ``strong`` says which cone program to try first. Raises SolverError with every method's status if none converges.
     """
-    design, b = _fewest_rows(representation.design, weights, b)
+    design = representation.design
+    if weights is not None:
+        design, b = sparse.diags(np.sqrt(weights)) @ design, np.sqrt(weights) * b
+    if design.shape[0] > design.shape[1] + 1:
+        # Rotated so that there are no more rows than unknowns plus one.
+        triangle = np.asarray(np.linalg.qr(np.column_stack([design, b]), mode="r"))
+        design, b = triangle[:, :-1], triangle[:, -1]
     reduced = replace(representation, design=design)
     methods = [_chained, _direct] if strong else [_direct, _chained]
     # Derivatives are plain differences on the grid, which has no knots.
@@ -401,23 +409,13 @@ def minimise_trend(
     raise SolverError(f"The trend filter did not converge: {' '.join(reasons)}")
 
 
-def _fewest_rows(design: Any, weights: Array | None, b: Array) -> tuple[Any, Array]:
-    """The weighted design and losses, rotated so that there are no more rows than unknowns plus one."""
-    if weights is not None:
-        design, b = sparse.diags(np.sqrt(weights)) @ design, np.sqrt(weights) * b
-    m, size = design.shape
-    if m <= size + 1:
-        return design, b
-    triangle: Array = np.asarray(np.linalg.qr(np.column_stack([design, b]), mode="r"))
-    return triangle[:, :-1], triangle[:, -1]
-
-
 def _dense(representation: Representation, b: Array, penalty: float, shape: Shape) -> Array:
     design, size, order = representation.design, representation.size, representation.order
     e = _from_differences(minimise_norms_free(_in_differences(design, order), b, order, penalty), order)
     if shape.holds(e):
         return e
-    if size > _MAX_ACTIVE_SET or not shape.bounds_suffice:
+    # No coordinates make every constraint of a convex curve above 0 that may rise a bound.
+    if size > _MAX_ACTIVE_SET or (shape.nonnegative and shape.convex and not shape.monotone):
         raise SolverError("Too many unknowns or constraints for active sets.")
     # In differences of the constrained order, the constraints are bounds.
     constrained = 2 if shape.convex else 1 if shape.monotone else 0
@@ -457,17 +455,15 @@ def _in_differences(matrix: Array, order: int) -> Array:
 
 
 def _direct(representation: Representation, b: Array, penalty: float, shape: Shape) -> Array:
-    size = representation.size
+    size, step = representation.size, float(np.mean(representation.steps[0]))
+
+    def derivative(order: int) -> sparse.csr_matrix:
+        return differences(size) if order == 1 else representation.derivative(order) * step**order
+
     none = sparse.csr_matrix((0, size))
-    rows = [none]
-    if shape.monotone:
-        rows.append(-differences(size))
-    if shape.convex:
-        rows.append(representation.derivative(2) * float(np.mean(representation.steps[0]) ** 2))
-    if shape.nonnegative:
-        rows.append(_nonnegative_rows(size, shape))
+    rows = sparse.vstack([none, *shape.rows(derivative)])
     design = sparse.csr_matrix(representation.design)
-    return minimise_norms_conic(design, b, representation.roughness, penalty, sparse.vstack(rows), none)
+    return minimise_norms_conic(design, b, representation.roughness, penalty, rows, none)
 
 
 def _chained(representation: Representation, b: Array, penalty: float, shape: Shape) -> Array:
@@ -482,13 +478,8 @@ def _chained(representation: Representation, b: Array, penalty: float, shape: Sh
         entries = sparse.coo_matrix(block)
         return sparse.coo_matrix((entries.data, (entries.row, entries.col + starts[i])), (entries.shape[0], width))
 
-    rows = [sparse.coo_matrix((0, width))]
-    if shape.monotone:
-        rows.append(place(1, -sparse.identity(sizes[1])))
-    if shape.convex:
-        rows.append(place(2, sparse.identity(sizes[2])))
-    if shape.nonnegative:
-        rows.append(place(0, _nonnegative_rows(sizes[0], shape)))
+    none = sparse.csr_matrix((0, width))
+    rows = sparse.vstack([none, *shape.rows(lambda i: place(i, sparse.identity(sizes[i])).tocsr())])
     # The equations that tie each derivative to the differences of the one before are written entry by entry: putting
     # sparse blocks together would take longer than the solver does, and intervals need hundreds of solutions.
     steps = representation.steps
@@ -500,11 +491,5 @@ def _chained(representation: Representation, b: Array, penalty: float, shape: Sh
     indices = np.tile(np.arange(len(left)), 3), np.concatenate([left, left + 1, derivative])
     ties = sparse.coo_matrix((values, indices), (len(left), width))
     root = place(order, representation.root * unit**order)
-    unknowns = minimise_norms_conic(place(0, representation.design), b, root, penalty, sparse.vstack(rows), ties)
+    unknowns = minimise_norms_conic(place(0, representation.design), b, root, penalty, rows, ties)
     return unknowns[: sizes[0]]
-
-
-def _nonnegative_rows(size: int, shape: Shape) -> sparse.spmatrix:
-    """The rows that pick all coefficients, or only the last one where the others cannot be smaller."""
-    everywhere = sparse.identity(size, format="csr")
-    return everywhere[-1:] if shape.monotone else everywhere

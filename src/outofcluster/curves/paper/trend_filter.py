@@ -109,11 +109,7 @@ class TrendFilterCurve(Curve):
         default = 10.0 if per_index else 10.0 ** -(self.order + 1)
         penalty = default if self.penalty is None else check_number("penalty", self.penalty, least=0, strict=True)
         pieces = check_integer("n_pieces", self.n_pieces, least=4, most=2000)
-        shape = Shape(
-            check_flag("monotone", self.monotone),
-            check_flag("nonnegative", self.nonnegative),
-            check_flag("convex", self.convex),
-        )
+        shape = Shape(*(check_flag(name, getattr(self, name)) for name in ("monotone", "nonnegative", "convex")))
         points.require_levels(self.order, f"order {self.order}")
         if points.n < self.order:
             raise InputError(f"order must be at most n = {points.n}, got {self.order}.")

@@ -12,12 +12,7 @@ from outofcluster.present.display.by_leakage import (
     SensitivityDisplay,
     UnmixingDisplay,
 )
-from outofcluster.present.display.side_by_side import (
-    ComparisonDisplay,
-    FoldsDisplay,
-    LeakageTestDisplay,
-    SweepDisplay,
-)
+from outofcluster.present.display.side_by_side import ComparisonDisplay, FoldsDisplay, LeakageTestDisplay, SweepDisplay
 
 __all__ = [
     "ComparisonDisplay",

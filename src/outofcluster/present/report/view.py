@@ -14,13 +14,7 @@ from outofcluster.auditing.summary import Summary
 from outofcluster.inference.estimates import Estimate, between, decimals, fixed, percent
 from outofcluster.present.display import LossCurveDisplay
 from outofcluster.present.display.base import ADDED, SHARE_OF, capitalized, percentage
-from outofcluster.present.report.chart import (
-    curve_chart,
-    interval_chart,
-    sensitivity_chart,
-    slider_end,
-    unmixing_chart,
-)
+from outofcluster.present.report.chart import curve_chart, interval_chart, sensitivity_chart, slider_end, unmixing_chart
 
 _SIDES = {"train": "training", "validation": "held-out"}
 _PRINTED_RATES = (0.0, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 0.9)

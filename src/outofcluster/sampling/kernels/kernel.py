@@ -28,14 +28,13 @@ import math
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outofcluster._base.exceptions import InputError, MissingExtraError
+from outofcluster._base.exceptions import InputError
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -255,12 +254,6 @@ def _compiles(model: str) -> bool:
     except Exception:
         return False
     return True
-
-
-def require_compiler() -> None:
-    """Refuse kernel=True where the compiler is not installed; kernel='auto' then fits by scikit-learn alone."""
-    if find_spec("numba") is None:
-        raise MissingExtraError("kernel=True needs numba: pip install 'outofcluster[fast]'.")
 
 
 def worth_compiling(model: str, n_fits: int, n_train: int, n_features: int) -> bool:
