@@ -29,11 +29,12 @@ class Counting(KNeighborsRegressor):
 
 
 @cache
-def announced_and_made(model, **options):
+def announced_and_made(**options):
     """What is announced, how many models were fitted, and the result."""
     heard, Counting.fits = [], 0
     with before_fits(heard.append):
-        result = ooc.audit(model, X, y, groups=groups, leakage=0.1, cv=3, random_state=0, **options)
+        options = {"kernel": False, "random_state": 0} | options
+        result = ooc.audit(Counting(2), X, y, groups=groups, leakage=0.1, cv=3, **options)
     (beginning,) = heard
     return beginning, Counting.fits, result
 
@@ -53,7 +54,7 @@ BOTH_WAYS = {"error_model": "records", "n_fits": 120, "unmix": False, "validatio
     ids=["records", "sizes and below", "both ways", "pieces", "pieces of few records"],
 )
 def test_as_many_models_are_fitted_as_are_announced(options):
-    beginning, fitted, result = announced_and_made(Counting(2), kernel=False, **options)
+    beginning, fitted, result = announced_and_made(**options)
     assert beginning.compiled_fits == 0
     assert beginning.fits == fitted
     resamples = sum(run.n_fits for fold in result.samples.folds for run in fold.runs.values())
@@ -82,7 +83,7 @@ def test_compiled_fits_are_those_of_all_runs():
 
 def test_losses_on_training_records_are_told_apart_in_the_table():
     """Were they among the others, a mean over rows would mix losses of training records with those held out."""
-    samples = announced_and_made(Counting(2), kernel=False, **BOTH_WAYS)[2].samples
+    samples = announced_and_made(**BOTH_WAYS)[2].samples
     table = samples.to_frame()
     assert table.columns.tolist() == ["fold", "role", "size", "injected", "replicate", "loss"]
     assert set(table["role"]) == {MAIN, exchanged(MAIN)}
@@ -98,7 +99,7 @@ def test_losses_on_training_records_are_told_apart_in_the_table():
 
 def test_no_two_losses_of_a_table_have_the_same_name():
     for options in (BOTH_WAYS, {"error_model": "fragments", "n_fits": 120}):
-        table = announced_and_made(Counting(2), kernel=False, **options)[2].samples.to_frame()
+        table = announced_and_made(**options)[2].samples.to_frame()
         assert not table.duplicated(["fold", "role", "size", "injected", "replicate"]).any()
         assert table["role"].nunique() == 2
     assert set(table["role"]) == {MAIN, SECOND_PIECE}
@@ -108,7 +109,7 @@ def test_no_two_losses_of_a_table_have_the_same_name():
 
 
 def test_a_tipping_point_of_pieces_may_lie_beyond_one_half():
-    result = announced_and_made(Counting(2), kernel=False, error_model="fragments", n_fits=120)[2]
+    result = announced_and_made(error_model="fragments", n_fits=120)[2]
     half, most = result.value_at(0.5), result.value_at(0.85)
     assert most > half
     rate = result.tipping_point((half + most) / 2)

@@ -99,8 +99,11 @@ def test_the_monte_carlo_correction_makes_few_fits_as_good_as_many():
 
 
 def test_the_monte_carlo_variance_is_that_over_seeds():
-    """The variance of 200 values has a relative standard error of about 10 %."""
-    audits = [audited(1, 1, n_fits=300, random_state=seed) for seed in range(200)]
+    """The variance of 400 values has a relative standard error of about 7 %.
+
+    So few fits leave some 15 at a level; levels count by the noise that these show, and the claim is a fifth too small.
+    """
+    audits = [audited(1, 1, n_fits=300, random_state=seed) for seed in range(400)]
     seen = np.var([audit.corrected.value for audit in audits], ddof=1)
     assert np.mean([claimed(audit)[0].monte_carlo for audit in audits]) == pytest.approx(seen, rel=0.3)
 
