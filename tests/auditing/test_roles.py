@@ -65,6 +65,7 @@ class StopError(Exception):
     """Raised before the first fit."""
 
 
+@pytest.mark.slow
 def test_compiled_fits_are_those_of_all_runs():
     """Those with the sides exchanged are compiled as well."""
     heard = []
