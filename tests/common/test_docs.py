@@ -53,9 +53,11 @@ def test_findings_have_the_severities_that_the_page_says():
     raised = {}
     for each in checks.CHECKS:
         for node in ast.walk(ast.parse(inspect.getsource(each.look))):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Remark":
+            name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
+            said = {name} & SEVERITIES
+            if name == "Remark":
                 said = {part.value for part in ast.walk(node.args[0]) if isinstance(part, ast.Constant)} & SEVERITIES
-                raised.setdefault(each.code, set()).update(said)
+            raised.setdefault(each.code, set()).update(said)
     for code, text in named("findings.md").items():
         if "**Severity:**" in text:
             said = " ".join(text.split()).partition("**Severity:**")[2].partition(". ")[0]
