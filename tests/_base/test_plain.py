@@ -16,7 +16,7 @@ from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import Chance, KnownChance, Matrix, PlainData, from_arrays, plain, read, to_arrays
 from outofcluster.evidence.laws import AssumedCuts, PieceLaw
-from outofcluster.evidence.suspects import RateCheck
+from outofcluster.evidence.sides import RateCheck
 from outofcluster.metrics.facts import known_facts
 from outofcluster.sampling.audit_samples import SideFacts
 from outofcluster.sampling.store import Batch

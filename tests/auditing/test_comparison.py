@@ -96,6 +96,7 @@ def test_the_interval_of_the_difference_is_the_spread_over_data_sets():
     assert 0.8 < np.sqrt(np.mean(claimed)) / np.std(values) < 1.4
 
 
+@pytest.mark.slow
 def test_correcting_may_change_the_ranking():
     """A neighbour profits from leaked records, a linear model hardly: with enough leakage they change places."""
     own = np.random.default_rng(2)

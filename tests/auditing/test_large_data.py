@@ -80,6 +80,7 @@ def test_training_clusters_are_varied_in_a_part(monkeypatch):
     assert part.corrected.value == whole.corrected.value
 
 
+@pytest.mark.slow
 def test_pieces_are_found_in_a_part_of_very_many_clusters(monkeypatch):
     made = make_patients(600, record_noise=0.1, random_state=0)
     whole = match_clusters(made.data, made.target, made.groups, seed=0)

@@ -88,6 +88,7 @@ def test_single_records_and_one_split(records):
     assert "take records as the independent units" in text
 
 
+@pytest.mark.slow
 def test_without_a_rate_a_range_of_rates_is_told():
     result = ooc.audit(
         LogisticRegression(),

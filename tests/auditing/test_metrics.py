@@ -14,7 +14,7 @@ from ooc_test_results import naive_influence
 from outofcluster._base.exceptions import FitError, InputError
 from outofcluster.problem.problem import Task
 from outofcluster.sampling.audit_samples import UNMIXED
-from outofcluster.sampling.baselines import random_fold_losses
+from outofcluster.sampling.baselines import random_losses
 
 patients = ooc.datasets.make_patients(random_state=0)
 groups = np.asarray(patients.groups)
@@ -245,7 +245,7 @@ def test_a_fold_without_a_calibration_slope_is_named_and_the_others_go_on():
 def test_random_folds_that_define_no_calibration_slope_are_named():
     task = Task.check(DummyClassifier(), X, y, groups=groups, scoring="calibration_slope")
     with pytest.raises(FitError, match="not defined for any of the 4 random folds, since the predictions are all the"):
-        random_fold_losses(task, 4, seed=np.random.SeedSequence(0))
+        random_losses(task, 4, seed=np.random.SeedSequence(0))
 
 
 def test_constant_predictions_have_no_calibration_slope_and_no_effect():

@@ -43,6 +43,7 @@ def curve_alone(result):
     return with_samples(result, replace(result.samples, folds=folds))
 
 
+@pytest.mark.slow
 def test_real_pieces_count_more_than_imitated_cuts(result):
     """The truth is known here: the loss of models without any record of the held-out entities."""
     X, y, groups, entities = chipped(0)

@@ -6,7 +6,7 @@ from sklearn.linear_model import Ridge
 
 import outofcluster as ooc
 from outofcluster.errormodels.records import rate_check
-from outofcluster.evidence.suspects import RateCheck
+from outofcluster.evidence.sides import RateCheck
 from outofcluster.leakage.data import DataRate, check_record_rates, informed_rates, rate_of_records
 from outofcluster.sampling.audit_samples import UNMIXED
 from outofcluster.sampling.resamplers import RecordWeights
@@ -94,6 +94,7 @@ def test_weights_of_records_that_cannot_have_leaked():
     assert nothing.allows(-0.25)
 
 
+@pytest.mark.slow
 def test_odds_that_are_wrong_by_two_are_noticed_and_do_no_harm(data):
     *_, q, truth = data
     wrong = audit(data, odds_times(q, 2.0))
@@ -124,6 +125,7 @@ def test_the_derivative_of_the_optimism_is_that_of_the_losses(result):
     assert shift[solution.unmixed.masses == 0] < -0.5  # The user's own loss is what the optimism is measured from.
 
 
+@pytest.mark.slow
 def test_rates_that_differ_between_folds_are_pooled():
     rng = np.random.default_rng(0)
     groups = np.repeat(np.arange(12), 10)

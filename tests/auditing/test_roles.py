@@ -8,7 +8,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
 
 import outofcluster as ooc
-from outofcluster.auditing.beginning import before_fits
+from outofcluster.auditing.fits import before_fits
 from outofcluster.sampling.audit_samples import MAIN, SECOND_PIECE, exchanged
 
 rng = np.random.default_rng(0)
@@ -65,6 +65,7 @@ class StopError(Exception):
     """Raised before the first fit."""
 
 
+@pytest.mark.slow
 def test_compiled_fits_are_those_of_all_runs():
     """Those with the sides exchanged are compiled as well."""
     heard = []

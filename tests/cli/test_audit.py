@@ -15,8 +15,8 @@ from sklearn.preprocessing import StandardScaler
 
 import outofcluster as ooc
 import outofcluster.cli.audit as audit_command
-from outofcluster.auditing.beginning import Beginning, announce
 from outofcluster.auditing.findings import Finding
+from outofcluster.auditing.fits import Announcement, announce
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.summary import Summary
 from outofcluster.cli.printing import _time, exit_status
@@ -280,8 +280,8 @@ def test_what_may_be_meant_is_said_before_any_fit(main_of, folder, frame, monkey
 
     def begin(problem, *_):
         task = SimpleNamespace(printed=str(problem.estimator))
-        monkeypatch.setattr(Beginning, "seconds_per_fit", lambda _: 0.0)
-        announce(lambda: Beginning(task, None, None, 1))
+        monkeypatch.setattr(Announcement, "seconds_per_fit", lambda _: 0.0)
+        announce(lambda: Announcement(task, None, None, 1))
         raise KeyboardInterrupt
 
     monkeypatch.setattr(audit_command, "_audit", begin)
@@ -304,8 +304,8 @@ def test_what_may_be_meant_is_said_before_any_fit(main_of, folder, frame, monkey
     ],
 )
 def test_the_account_estimates_the_time(monkeypatch, seconds, n_thresholds, words):
-    monkeypatch.setattr(Beginning, "seconds_per_fit", lambda _: seconds)
-    beginning = Beginning(None, None, None, fits=200, compiled_fits=50)
+    monkeypatch.setattr(Announcement, "seconds_per_fit", lambda _: seconds)
+    beginning = Announcement(None, None, None, fits=200, compiled_fits=50)
     assert _time(beginning, None, n_thresholds) == f"250 models will be {words}"
 
 

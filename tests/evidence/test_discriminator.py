@@ -74,6 +74,7 @@ def members_of(world, side):
     return Members(encode(X, y, rows), np.asarray(split.groups)[rows], side, rng.random(len(rows)))
 
 
+@pytest.mark.slow
 def test_the_side_of_a_record_does_not_change_its_own_score(world):
     """Records of one fold that change sides teach nothing about that fold, in the members and in the stack."""
     split = world[2]
@@ -158,6 +159,7 @@ TABLES = {
 LEAST_AUC = {"sparse and wide": 0.8, "dense and wide": 0.7, "one feature": 0.55, "a constant feature": 0.45}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TABLES)
 def test_tables_of_every_kind(world, kind):
     checked(told(world, TABLES[kind](world[0]), parts=False), LEAST_AUC.get(kind, 0.85))
@@ -171,6 +173,7 @@ def checked(sides, least):
     assert sides.auc > least
 
 
+@pytest.mark.slow
 def test_frames_with_missing_values_and_categories(world):
     table = frame(world)
     checked(told(world, table, parts=False), 0.8)
@@ -198,6 +201,7 @@ def test_targets_of_every_kind(world, target):
     checked(tell_sides_apart(X, target(y), *rows, clusters=split.groups, seed=0, parts=False), 0.85)
 
 
+@pytest.mark.slow
 def test_the_target_alone_tells_the_sides_apart(world):
     X, _, split, _ = world
     held_out = np.zeros(480)
@@ -271,6 +275,7 @@ def test_few_records_have_fewer_parts_and_too_few_are_refused(world):
         tell_sides_apart(X, y, split.train, split.validation[:1], clusters=split.groups, seed=0)
 
 
+@pytest.mark.slow
 def test_very_many_clusters_share_laws(world):
     checked(told(world, clusters=ALL, parts=False), 0.8)
     points = np.random.default_rng(0).standard_normal((900, 2))

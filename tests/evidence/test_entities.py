@@ -43,6 +43,7 @@ def judged(patients, seed=0, X=None):
     return np.concatenate(probability), np.concatenate(truth), hits / max(leaked, 1), mates / max(leaked, 1), pairs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "noise", "least"),
     [("classification", 0.1, 0.95), ("classification", 0.25, 0.75), ("regression", 0.4, 0.95)],
@@ -58,6 +59,7 @@ def test_split_patients_are_recognised(target, noise, least):
     assert probability.sum() == pytest.approx(truth.sum(), rel=0.25)
 
 
+@pytest.mark.slow
 def test_features_that_say_little_say_so_in_the_probabilities():
     probability, truth, _, _, pairs = judged(make_patients(400, record_noise=0.6, random_state=0))
     assert pairs.identified
@@ -89,12 +91,14 @@ def test_nothing_is_learned_where_hardly_any_cluster_has_two_records():
     assert len(pairs.left) == 0
 
 
+@pytest.mark.slow
 def test_hardly_anybody_is_suspected_where_no_entity_is_split():
     probability, _, _, _, pairs = judged(make_patients(250, split_share=0, random_state=3))
     assert pairs.identified
     assert probability.sum() < 0.02 * len(probability)
 
 
+@pytest.mark.slow
 def test_categories_and_missing_values_identify_as_well():
     patients = make_patients(200, random_state=5)
     rng = np.random.default_rng(0)
@@ -134,6 +138,7 @@ def test_probabilities_mean_what_they_say(noise):
             assert probability[inside].mean() == pytest.approx(truth[inside].mean(), abs=0.15)
 
 
+@pytest.mark.slow
 def test_likely_pieces_are_mostly_pieces_and_the_imitated_ones_say_how_many_are_found():
     patients = make_patients(250, record_noise=0.1, random_state=1)
     pairs = match_clusters(patients.data, patients.target, patients.groups, seed=0)

@@ -55,6 +55,7 @@ def test_means_over_records_are_the_losses_of_the_same_quantity():
         assert (resolved.name, resolved.is_mean, resolved.facts.pool) == (loss, True, "records")
 
 
+@pytest.mark.slow
 def test_every_scorer_gives_its_score():
     labels = (two == "yes").astype(int)
     positive = np.abs(number) + 0.1

@@ -66,8 +66,12 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("rounded", [False, True], ids=["distinct", "tied"])
+# Ties and weights at once every day, and each of them alone in CI.
+@pytest.mark.parametrize(
+    ("rounded", "weighted"),
+    [(True, True)]
+    + [pytest.param(*case, marks=pytest.mark.slow) for case in ((False, False), (False, True), (True, False))],
+)
 @pytest.mark.parametrize(("scoring", "model", "y"), CASES, ids=lambda value: str(value)[:40])
 def test_without_each_unit(scoring, model, y, rounded, weighted):
     records = np.round(X) if rounded else X

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from outofcluster.evidence.suspects import LikelyPieces
+from outofcluster.evidence.entities import LikelyPieces
 from outofcluster.problem.folds import Fold
 from outofcluster.sampling.resamplers import WithoutClusters
 

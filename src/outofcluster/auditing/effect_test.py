@@ -36,8 +36,7 @@ from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import Chance, Finite, JsonData, KnownChance, Matrix, data_frame
 from outofcluster._base.seeds import RandomState, Seeds, seed_of
 from outofcluster._base.text import element, fragment, printable, table
-from outofcluster.auditing.beginning import Beginning, announce
-from outofcluster.auditing.fits import MODELS_OF_THE_TEST
+from outofcluster.auditing.fits import MODELS_OF_THE_TEST, Announcement, announce
 from outofcluster.inference.estimates import percent
 from outofcluster.metrics.facts import known_facts
 from outofcluster.problem.account import TableAccount
@@ -319,7 +318,7 @@ def leakage_test(
         raise InputError(f"scoring must be a single metric for the test for a cluster effect, got {names}.")
     folds = make_folds(X, y, groups, cv)
     account = TableAccount.of(X, y, groups, classes=task.classifier, codes=task.clusters)
-    announce(lambda: Beginning(task, folds[0], account, MODELS_OF_THE_TEST))
+    announce(lambda: Announcement(task, folds[0], account, MODELS_OF_THE_TEST))
     if method == "welch":
         losses = sample_disjoint_folds(task, folds, seed=seeds.stream("welch"), n_jobs=n_jobs)
     else:

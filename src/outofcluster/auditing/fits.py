@@ -1,9 +1,16 @@
-"""What an audit fits: the user's own models, a few baselines, and the runs that the error model plans for a fold."""
+"""What an audit fits: the user's own models, a few baselines, and the runs that the error model plans for a fold.
+
+Between the checks and the fits there is a moment for those who want to say something. Whatever is wrong with the input
+has been refused by then, and nothing has been fitted yet. The command line shows its account of the table at this
+moment, with an estimate of the time; so a refused command shows nothing but its sentence.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,18 +19,14 @@ from numpy.typing import NDArray
 
 from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import CheckpointError, FitError, InputError
+from outofcluster._base.rows import take_rows
 from outofcluster._base.seeds import Seeds
 from outofcluster.errormodels.base import Choices, Evidence
+from outofcluster.problem.account import TableAccount
 from outofcluster.problem.folds import ClusterSizes, Fold, count_clusters
 from outofcluster.problem.problem import Task, digest
 from outofcluster.sampling.audit_samples import AuditSamples, EffectLosses, FoldSamples, RandomFolds, TrainLosses
-from outofcluster.sampling.baselines import (
-    MODELS_PER_FOLD,
-    fold_losses,
-    random_fold_losses,
-    train_losses,
-    training_shares,
-)
+from outofcluster.sampling.baselines import MODELS_PER_FOLD, fold_losses, random_losses, train_losses, training_shares
 from outofcluster.sampling.effect import sample_effect
 from outofcluster.sampling.engine import package_versions
 from outofcluster.sampling.progress import Progress
@@ -212,7 +215,7 @@ class AuditFits:
     def baselines(self, own: OwnLosses) -> Baselines:
         """All baselines, those that a checkpoint holds from there."""
         folds, wanted = self.folds, self.choices.model.baselines(self.choices)
-        random = self._part("random", tuple[RandomFolds, ...], random_fold_losses, max(2, len(folds)))
+        random = self._part("random", tuple[RandomFolds, ...], random_losses, max(2, len(folds)))
         effect = self._part("effect", tuple[Effect, ...], _fit_effect, folds)
         shares, train = np.zeros(len(self.task.metrics)), ()
         if "training" in wanted:
@@ -306,3 +309,77 @@ def _of_common_sizes(folds: Sequence[FoldSamples]) -> tuple[FoldSamples, ...]:
     """The folds with only those sizes that none of them failed at."""
     common = set[str].intersection(*(set(fold.size_roles) for fold in folds))
     return tuple(fold.without_sizes([role for role in fold.size_roles if role not in common]) for fold in folds)
+
+
+# --- before the fits --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Announcement:
+    """What is about to be fitted.
+
+    Attributes
+    ----------
+    task : Task
+        The checked problem.
+    fold : Fold
+        One of the folds.
+    account : TableAccount
+        The account of the table.
+    fits : int
+        Models that will be fitted one by one.
+    compiled_fits : int
+        Models that a compiled kernel will fit, which is far faster.
+    error_model : str
+        The error model of an audit; empty for a test.
+    """
+
+    task: Task
+    fold: Fold
+    account: TableAccount
+    fits: int
+    compiled_fits: int = 0
+    error_model: str = ""
+
+    @classmethod
+    def of(cls, task: Task, plan: AuditPlan, choices: Choices, account: TableAccount) -> Announcement:
+        """What an audit is about to fit."""
+        fits = plan.budget - plan.compiled_fits + count_baselines(choices, len(plan.folds) + len(plan.left_out))
+        return cls(task, plan.folds[0].fold, account, fits, plan.compiled_fits, choices.model.name)
+
+    def seconds_per_fit(self) -> float:
+        """Fit and score one model, as the audit will, and say how long it took; 0 where that fails."""
+        from sklearn.base import clone
+
+        task, train, held_out = self.task, self.fold.train, self.fold.validation
+        if task.params:
+            return 0.0
+        start = time.perf_counter()
+        try:
+            model = clone(task.estimator).fit(take_rows(task.X, train), take_rows(task.y, train))
+            model.predict(take_rows(task.X, held_out))
+        except Exception:
+            # What is wrong with the model is said by the audit, which knows better where it happened.
+            return 0.0
+        return time.perf_counter() - start
+
+
+_listener: ContextVar[Callable[[Announcement], Any] | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def before_fits(listener: Callable[[Announcement], Any]) -> Iterator[None]:
+    """Call a function when the checks of the first audit or test within this context are done."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def announce(make: Callable[[], Announcement]) -> None:
+    """Tell the listener, if there is one, that the fits begin; it is told once."""
+    listener = _listener.get()
+    if listener is not None:
+        _listener.set(None)
+        listener(make())

@@ -24,7 +24,6 @@ import numpy as np
 
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.seeds import RandomState, Seeds
-from outofcluster.auditing.beginning import Beginning, announce
 from outofcluster.auditing.checks import read_mute
 from outofcluster.auditing.choices import (
     check_order,
@@ -34,7 +33,7 @@ from outofcluster.auditing.choices import (
     read_curve,
     read_rates,
 )
-from outofcluster.auditing.fits import AuditFits, check_folds
+from outofcluster.auditing.fits import Announcement, AuditFits, announce, check_folds
 from outofcluster.auditing.result import Audit
 from outofcluster.curves.base import Curve
 from outofcluster.errormodels.base import Choices
@@ -150,7 +149,7 @@ def audit(
     progress : bool, default=False
         Show a bar, on a terminal or in a notebook.
     checkpoint : path, optional
-        Beginning of the names of files in which finished work is kept, one for every fold and size of training sets;
+        Announcement of the names of files in which finished work is kept, one for every fold and size of training sets;
         the same call goes on from there, and fits nothing if all was done.
 
     Returns
@@ -205,7 +204,7 @@ def audit(
         seeds = Seeds(store.seed(random_state))
         fits = AuditFits(task, folds, choices, model.look(task, folds, choices, seeds), seeds, store, n_jobs)
         plan = fits.plan()
-        announce(lambda: Beginning.of(task, plan, choices, account))
+        announce(lambda: Announcement.of(task, plan, choices, account))
         # Made before the fits, so that a missing package for it is said before any work.
         bar = Progress(plan.budget, show=bool(progress))
         own = fits.own_models()

@@ -9,7 +9,7 @@ import click
 
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.text import printable
-from outofcluster.auditing.beginning import Beginning
+from outofcluster.auditing.fits import Announcement
 from outofcluster.cli.options import (
     Problem,
     data_options,
@@ -24,10 +24,8 @@ from outofcluster.cli.options import (
 from outofcluster.cli.printing import as_json, console, exit_status, in_options, on_screen, show_account, show_audit
 from outofcluster.cli.running import FinishedWork, check_files, command_line, conclude, fitting
 from outofcluster.errormodels.choose import MODELS as ERROR_MODELS
-from outofcluster.errormodels.choose import choose_error_model
 from outofcluster.errormodels.records import FITS_TO_UNMIX
 from outofcluster.leakage.rate import Leakage
-from outofcluster.problem.folds import make_folds
 
 _EXAMPLE = example("audit visits.csv --target ill --groups patient --leakage 0.1 --report visits.html")
 
@@ -68,11 +66,11 @@ def command(
     if err.is_terminal:
         err.print("Cross-validating, then fitting models to resamples, fold by fold.")
 
-    def begin(beginning: Beginning) -> None:
+    def begin(announcement: Announcement) -> None:
         # Whatever else is wrong with the command has been refused by now.
         if suspects is not None and rate != "data":
-            _check_suspects(problem, beginning.task.clusters)
-        show_account(out, problem, beginning)
+            _check_suspects(problem, announcement.error_model)
+        show_account(out, problem, announcement)
 
     with fitting(problem, begin):
         work = FinishedWork.of(checkpoint, problem, file, options)
@@ -122,12 +120,10 @@ def _read_leakage(leakage: str | None, std: str | None) -> Leakage | str | None:
     return Leakage(rate, None if std is None else float(read_rate(std, "--leakage-std")))
 
 
-def _check_suspects(problem: Problem, clusters: Any) -> None:
+def _check_suspects(problem: Problem, error_model: str) -> None:
     """Refuse to look for suspects among single records where the two sides of the splits will not be compared."""
     n_folds, n_fits = problem.arguments["cv"], problem.arguments["n_fits"]
-    folds = make_folds(problem.X, problem.records.target, problem.records.groups, n_folds)
-    chosen, _ = choose_error_model(problem.arguments["error_model"], None, folds, clusters)
-    if chosen.name == "records" and n_fits is not None and n_fits // n_folds < FITS_TO_UNMIX:
+    if error_model == "records" and n_fits is not None and n_fits // n_folds < FITS_TO_UNMIX:
         raise InputError(
             f"--fits must be at least {FITS_TO_UNMIX * n_folds} for --suspects among single records, which is "
             f"{FITS_TO_UNMIX} for each fold, got {n_fits}."

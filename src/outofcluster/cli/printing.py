@@ -13,8 +13,8 @@ from typing import Any
 
 from outofcluster._base.files import is_standard_output, write_whole
 from outofcluster._base.text import printable
-from outofcluster.auditing.beginning import Beginning
 from outofcluster.auditing.findings import Finding
+from outofcluster.auditing.fits import Announcement
 from outofcluster.auditing.summary import OPTIMISM, Summary
 from outofcluster.auditing.sweep import Sweep
 from outofcluster.cli.options import Problem
@@ -166,7 +166,7 @@ def on_screen(*paths: str | None) -> bool:
     return any(path is not None and (path == "-" or is_standard_output(path)) for path in paths)
 
 
-def show_account(out: Any, problem: Problem, beginning: Beginning, *, n_thresholds: int | None = None) -> None:
+def show_account(out: Any, problem: Problem, announcement: Announcement, *, n_thresholds: int | None = None) -> None:
     """Print what the table holds and about how long the fits will take, before they begin.
 
     ``n_thresholds`` is the number of linkage thresholds of a sweep, whose clusters are in its own table.
@@ -190,21 +190,21 @@ def show_account(out: Any, problem: Problem, beginning: Beginning, *, n_threshol
     for line in lines:
         out.print(line)
     # The model is fitted to see how long that takes, so the rest is on the screen by then.
-    time = _time(beginning, problem.arguments["n_jobs"], n_thresholds or 1)
-    out.print(f"Model: {estimator_in_words(beginning.task.printed)}. {time}")
+    time = _time(announcement, problem.arguments["n_jobs"], n_thresholds or 1)
+    out.print(f"Model: {estimator_in_words(announcement.task.printed)}. {time}")
 
 
-def _time(beginning: Beginning, n_jobs: int | None, n_thresholds: int) -> str:
+def _time(announcement: Announcement, n_jobs: int | None, n_thresholds: int) -> str:
     """How many models will be fitted, and about how long that takes."""
-    seconds = beginning.seconds_per_fit()
+    seconds = announcement.seconds_per_fit()
     if seconds < _LONG_FIT:
         # The first fit also loads what the model needs.
-        seconds = min(seconds, beginning.seconds_per_fit())
+        seconds = min(seconds, announcement.seconds_per_fit())
     n_workers = n_jobs or 1
     if n_workers < 0:
         n_workers = max((os.cpu_count() or 1) + 1 + n_workers, 1)
-    expected = n_thresholds * seconds * beginning.fits / n_workers
-    models = f"{beginning.fits + beginning.compiled_fits:,} models will be fitted"
+    expected = n_thresholds * seconds * announcement.fits / n_workers
+    models = f"{announcement.fits + announcement.compiled_fits:,} models will be fitted"
     if n_thresholds > 1:
         models += f" at each of {n_thresholds} thresholds"
     if expected < _QUICK:

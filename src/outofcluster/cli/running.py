@@ -22,7 +22,7 @@ import click
 from outofcluster._base.exceptions import CheckpointError, CheckpointWarning, InputError, MissingExtraError
 from outofcluster._base.files import check_outputs, release_lock, take_lock
 from outofcluster._base.threads import one_thread
-from outofcluster.auditing.beginning import Beginning, before_fits
+from outofcluster.auditing.fits import Announcement, before_fits
 from outofcluster.cli.options import Problem
 from outofcluster.cli.printing import complain, console, write_output
 
@@ -35,7 +35,7 @@ _ANNOUNCEMENTS = {
 
 
 @contextmanager
-def fitting(problem: Problem, listener: Callable[[Beginning], Any]) -> Iterator[None]:
+def fitting(problem: Problem, listener: Callable[[Announcement], Any]) -> Iterator[None]:
     """Fit where the user says, with one thread for each small model, and without the warnings of anybody else.
 
     The listener is called when the checks are done and the fits begin.

@@ -63,9 +63,8 @@ from outofcluster.curves.paper.basis import PolynomialCurve
 from outofcluster.errormodels.base import Choices, ErrorModel, Evidence, Rates, names_of_clusters, suspects_table
 from outofcluster.errormodels.pooled import Optimism, Pooled
 from outofcluster.errormodels.records import is_per_record, not_compared, read_probabilities
-from outofcluster.evidence.entities import entity_suspects, likely_pieces, match_clusters
+from outofcluster.evidence.entities import EntitySuspects, LikelyPieces, entity_suspects, likely_pieces, match_clusters
 from outofcluster.evidence.laws import KINDS, AssumedCuts, Law, read_law, scored_rate
-from outofcluster.evidence.suspects import EntitySuspects, LikelyPieces
 from outofcluster.inference.columns import Block
 from outofcluster.inference.functional import Functional, Influences, Weights
 from outofcluster.leakage.rate import Leakage

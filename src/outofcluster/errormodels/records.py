@@ -35,8 +35,7 @@ from outofcluster.curves.base import Curve
 from outofcluster.curves.unmixing import Unmixed, mass_of_injected
 from outofcluster.errormodels.base import Choices, ErrorModel, Evidence, Rates, names_of_clusters, suspects_table
 from outofcluster.errormodels.pooled import Optimism, Pooled
-from outofcluster.evidence.sides import Sides
-from outofcluster.evidence.suspects import RateCheck
+from outofcluster.evidence.sides import RateCheck, Sides
 from outofcluster.inference.columns import Block, Pool
 from outofcluster.inference.functional import Weights
 from outofcluster.leakage.data import check_record_rates, estimate_rate, informed_rates, over_folds, rate_of_records

@@ -73,8 +73,7 @@ from outofcluster._base.rows import check_records, take_rows, target_array
 from outofcluster._base.seeds import RandomState, seed_of
 from outofcluster._base.threads import one_thread
 from outofcluster.evidence.encoding import is_discrete
-from outofcluster.evidence.sides import Sides, tell_sides_apart
-from outofcluster.evidence.suspects import RateCheck
+from outofcluster.evidence.sides import RateCheck, Sides, tell_sides_apart
 from outofcluster.problem.folds import Clusters, Fold, Rows, looks_linked, make_folds
 
 # Thresholds that are tried: quantiles of V̂'s scores.

@@ -37,7 +37,8 @@ from outofcluster._base.archive import read_archive, write_archive
 from outofcluster._base.arguments import Array, Codes, short
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import data_frame
-from outofcluster.evidence.suspects import EntitySuspects, RateCheck
+from outofcluster.evidence.entities import EntitySuspects
+from outofcluster.evidence.sides import RateCheck
 from outofcluster.metrics.facts import MetricFacts
 from outofcluster.problem.folds import ClusterSizes
 from outofcluster.sampling.samples import LossSamples, differing

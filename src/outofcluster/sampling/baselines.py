@@ -68,7 +68,7 @@ _MOST_RECORDS = 200_000
 Losses = dict[str, Array]
 
 
-def random_fold_losses(
+def random_losses(
     task: Task, n_folds: int, *, seed: np.random.SeedSequence, n_jobs: int | None = None
 ) -> tuple[RandomFolds, ...]:
     """Losses over folds of records at random, by every metric."""

@@ -62,9 +62,9 @@ from outofcluster._base.plain import plain
 from outofcluster._base.rows import in_increasing_order, order_of_codes
 from outofcluster._base.threads import one_thread
 from outofcluster.curves.unmixing import mass_of_injected
+from outofcluster.evidence.entities import LikelyPieces
 from outofcluster.evidence.laws import KINDS, AssumedCuts, Law, PieceLaw
 from outofcluster.evidence.sides import Sides, tell_sides_apart
-from outofcluster.evidence.suspects import LikelyPieces
 from outofcluster.problem.folds import Fold, renumbered
 from outofcluster.problem.problem import Task, digest
 from outofcluster.sampling.kernels.kernel import draw_records
