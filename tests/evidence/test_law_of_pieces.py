@@ -184,7 +184,7 @@ def test_the_interval_includes_that_the_law_is_not_known(assumed):
     apart = optimism.facts["by_cuts"]["uniform"] - optimism.facts["by_cuts"]["single"]
     noise = result.solution.pooled.monte_carlo_of(optimism.estimate)
     of_imitation = (0.15 * optimism.value) ** 2
-    assert optimism.choice == pytest.approx((apart**2 - 4 * noise) / 4 + of_imitation)
+    assert optimism.estimate.choice == pytest.approx((apart**2 - 4 * noise) / 4 + of_imitation)
     assert assumed(n_fits=36).by_cuts.keys() == {"single", "uniform"}
 
 
