@@ -52,7 +52,7 @@ def test_its_influences_are_those_of_corrected_less_those_of_naive():
     expected = uncertainty(pooled.columns, corrected - naive - fitted_less_observed)
     assert own.influence == pytest.approx(expected.influence, abs=1e-12)
     assert own.monte_carlo == uncertainty(pooled.columns, corrected).monte_carlo
-    assert own.choice == solved.choice
+    assert own.choice == solved.estimate.choice
 
 
 def test_an_uncertain_rate_widens_it(result):
