@@ -170,7 +170,7 @@ def test_findings(data, result):
 @pytest.mark.slow
 def test_a_curve_that_cannot_see_the_fall_is_named():
     """A logistic model that a few leaked records rescue: the losses above the rate are flat."""
-    X, y, *rest = world(22, turned=1.5, rate=0.2)
+    X, y, *rest = world(24, turned=1.5, rate=0.2)
     steep = audit((X, (y > 0).astype(int), *rest), LogisticRegression())
     assert steep.curve.unmixing_.optimism > 3 * steep.curve.unmixing_.optimism_above
     found = [finding for finding in steep.findings if finding.code == "curve-and-unmixing"]
