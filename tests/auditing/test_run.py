@@ -114,7 +114,7 @@ def test_fragments_and_the_choice_by_the_clusters():
     assert chosen.error_model == "fragments"
     assert any(f.code == "error-model" and "many and small" in f.message for f in chosen.findings)
     assert chosen.leakage[0].of == "validation"
-    assert audit(error_model="auto").error_model == "records"
+    assert audit(error_model="auto", n_fits=60).error_model == "records"
     assert (
         ooc.audit(knn, X, label, groups=small, leakage=ooc.Leakage(0.1), n_fits=60, random_state=0).error_model
         == "records"
@@ -277,7 +277,7 @@ def test_the_default_samples_smaller_training_sets_within_the_budget(tmp_path):
 
 def test_the_variance_counts_every_size():
     """The influence of a unit on the corrected loss, summed by hand over sizes and folds."""
-    found = audit(curve="auto")
+    found = audit(curve="auto", unmix=False)
     corrected = found.pooled.corrected(found.solution.correction)
     by_hand = naive_influence(found.pooled)
     assert len(found.pooled.size_roles) == 3

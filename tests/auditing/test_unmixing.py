@@ -145,6 +145,7 @@ def test_the_influence_through_evaluation_by_hand(result):
     np.testing.assert_allclose(influence[train], trained, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_the_rate_from_the_data(data, result):
     X, y, _, _, split, truth = data
     by_data = audit(data, leakage="data")
@@ -177,6 +178,7 @@ def test_a_curve_that_cannot_see_the_fall_is_named():
     assert "below the leakage rate put the optimism at" in found[0].message
 
 
+@pytest.mark.slow
 def test_sides_that_nothing_tells_apart():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((600, 4))

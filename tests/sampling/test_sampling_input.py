@@ -192,6 +192,7 @@ def test_dummy_estimators_and_no_sums():
         samples.jackknife()
 
 
+@pytest.mark.slow
 def test_a_failure_in_a_worker_is_the_first_one_whatever_the_number_of_workers():
     found = []
     for n_jobs in (1, 2):
