@@ -476,6 +476,8 @@ class Bezier:
     array([[0.  , 0.45 ],
            [0.5 , 0.325],
            [1.  , 0.2  ]])
+    >>> float(bezier.bpoly(0.6))
+    0.3
     """
 
     coefficients: Array
@@ -489,3 +491,10 @@ class Bezier:
     def control_points(self) -> Array:
         """The points (j/n, e_j), as an array of shape (n + 1, 2)."""
         return np.column_stack([np.arange(self.degree + 1) / self.degree, self.coefficients])
+
+    @property
+    def bpoly(self) -> Any:
+        """The curve as a ``scipy.interpolate.BPoly`` on [0, 1]."""
+        from scipy.interpolate import BPoly
+
+        return BPoly(self.coefficients[:, None], [0.0, 1.0])
