@@ -214,8 +214,8 @@ class Summary(JsonData, what="a summary", schema=3):
         scored = sum(fold.n_validation for fold in self.by_fold)
         model = f" of {self.model}" if self.model else ""
         return (
-            f"{self.metric.title}{model} over {_count(len(self.by_fold), 'fold')}: "
-            f"{_count(scored, 'held-out record')}, {_count(self.fits, 'model')} fitted to resamples."
+            f"{self.metric.title}{model} over {counted(len(self.by_fold), 'fold')}: "
+            f"{counted(scored, 'held-out record')}, {counted(self.fits, 'model')} fitted to resamples."
         )
 
     @property
@@ -445,7 +445,8 @@ def _percent(share: float, digits: int = 3) -> str:
     return f"{100 * share:.{digits}g} %" if share < 0.995 else f"{100 * share:.0f} %"
 
 
-def _count(number: int, what: str) -> str:
+def counted(number: int, what: str) -> str:
+    """A number of things, of which there may be one."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 

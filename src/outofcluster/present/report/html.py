@@ -14,10 +14,10 @@ from typing import Any
 from outofcluster._base.exceptions import InputError, MissingExtraError
 from outofcluster._base.files import check_destination, write_whole
 from outofcluster._base.text import printable
-from outofcluster.auditing.summary import Summary
+from outofcluster.auditing.summary import Summary, counted
 from outofcluster.inference.estimates import between, fixed
 from outofcluster.present.display.base import percentage
-from outofcluster.present.report.view import counted, view
+from outofcluster.present.report.view import view
 
 # Suspicious records that a report lists.
 _LISTED = 10

@@ -10,7 +10,7 @@ import numpy as np
 
 from outofcluster._base.plain import plain
 from outofcluster._base.text import printable_data
-from outofcluster.auditing.summary import Summary
+from outofcluster.auditing.summary import Summary, counted
 from outofcluster.inference.estimates import Estimate, between, decimals, fixed, percent
 from outofcluster.present.display import LossCurveDisplay
 from outofcluster.present.display.base import ADDED, SHARE_OF, capitalized, percentage
@@ -188,8 +188,3 @@ def _machine(summary: Summary) -> list[tuple[str, str]]:
     seeds = "; ".join(f"fold {f.fold}: {', '.join(map(str, f.seeds))}" for f in summary.by_fold)
     versions = [(name, version) for name, version in summary.versions.items() if name != "outofcluster"]
     return [("seeds", seeds), ("outofcluster", summary.version), *versions]
-
-
-def counted(number: int, what: str) -> str:
-    """A number of things, of which there may be one."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
