@@ -73,7 +73,7 @@ def test_workers_find_the_estimators_of_tests_beside_another_package_called_test
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
     files = [ROOT / "tests" / "sampling" / name for name in ("test_sampling_input.py", "test_samples_file.py")]
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-k", "worker or interrupted", *files],
+        [sys.executable, "-m", "pytest", "-q", "-m", "slow or not slow", "-k", "worker or interrupted", *files],
         env=os.environ | {"PYTHONPATH": path},
         cwd=ROOT,
         capture_output=True,
