@@ -39,8 +39,7 @@ rng = np.random.default_rng(0)
 X = rng.standard_normal((300, 8)); y = (X[:, 0] + rng.standard_normal(300) > 0).astype(int)
 samples = ooc.sample_losses(ExtraTreesClassifier(10), X, y, train=range(200), validation=range(200, 300), n_train=150,
     n_fits=160, n_jobs=2, random_state=5, checkpoint=None if sys.argv[1] == "-" else sys.argv[1])
-sums = samples.sums["records"]
-bits = np.concatenate(samples.losses).tobytes() + sums.train.tobytes() + sums.validation.tobytes()
+bits = np.concatenate(samples.losses).tobytes() + samples.effects["records"].sums.tobytes()
 print(samples.n_fits, hashlib.sha256(bits).hexdigest())
 """
 
@@ -125,8 +124,7 @@ def sampled(checkpoint: Path | None) -> list[bytes]:
     y = (X[:, 0] + rng.standard_normal(90) > 0).astype(int)
     split = {"train": range(60), "validation": range(60, 90), "n_train": 30, "n_fits": 80, "random_state": 1}
     samples = ooc.sample_losses(GaussianNB(), X, y, checkpoint=checkpoint, **split)
-    sums = samples.sums["records"]
-    return [*(level.tobytes() for level in samples.losses), sums.train.tobytes(), sums.validation.tobytes()]
+    return [*(level.tobytes() for level in samples.losses), samples.effects["records"].sums.tobytes()]
 
 
 def damaged(data: bytes, rng: np.random.Generator) -> bytes:
