@@ -13,10 +13,11 @@ from outofcluster._base.version import __version__
 from outofcluster.auditing.comparison import Comparison, Difference, compare
 from outofcluster.auditing.effect_test import LeakageTest, leakage_test
 from outofcluster.auditing.findings import Finding
-from outofcluster.auditing.result import Audit
+from outofcluster.auditing.result import Audit, Cost
 from outofcluster.auditing.run import audit, corrected_cross_validate
 from outofcluster.auditing.summary import Summary
 from outofcluster.auditing.sweep import Sweep, sweep
+from outofcluster.auditing.tipping import TippingPoint
 from outofcluster.curves.auto import AutoCurve
 from outofcluster.curves.monotone import CompletelyMonotoneCurve
 from outofcluster.curves.operator import BinomialOperator
@@ -38,6 +39,7 @@ __all__ = [
     "CheckpointWarning",
     "Comparison",
     "CompletelyMonotoneCurve",
+    "Cost",
     "Difference",
     "Estimate",
     "Finding",
@@ -57,6 +59,7 @@ __all__ = [
     "SolverError",
     "Summary",
     "Sweep",
+    "TippingPoint",
     "TrendFilterCurve",
     "__version__",
     "audit",

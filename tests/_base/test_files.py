@@ -10,7 +10,7 @@ import pytest
 
 from outofcluster._base import files
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.files import check_destination, check_outputs, write_whole
+from outofcluster._base.files import check_destination, write_whole
 
 
 @pytest.mark.parametrize(("content", "held"), [("é\n", b"\xc3\xa9\n"), (b"\x00\r\n", b"\x00\r\n"), ("", b"")])
@@ -114,22 +114,6 @@ def test_a_path_in_a_message_is_no_longer_than_a_sentence():
 def test_long_names_that_can_be_written(tmp_path):
     name = "x" * 250
     assert write_whole("path", tmp_path / name, "1").read_text() == "1"
-
-
-def test_outputs_harm_neither_inputs_nor_each_other(tmp_path):
-    records, link, hard = tmp_path / "records.csv", tmp_path / "link", tmp_path / "hard"
-    records.write_text("x\n1\n")
-    link.symlink_to(records)
-    os.link(records, hard)
-    for path in (records, link, hard, tmp_path / "." / "records.csv"):
-        with pytest.raises(InputError, match="--report must be another file than FILE"):
-            check_outputs({"--json": None, "--report": str(path)}, {"FILE": str(records)})
-    new = str(tmp_path / "new")
-    with pytest.raises(InputError, match="--report must be another file than --json"):
-        check_outputs({"--json": new, "--report": str(tmp_path / "." / "new")}, {"FILE": str(records)})
-    check_outputs({"--json": new, "--report": str(tmp_path / "other")}, {"FILE": str(records)})
-    check_outputs({"--json": os.devnull, "--report": os.devnull}, {"FILE": "-"})
-    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("number", [3, 2**63, b"report.html", None])

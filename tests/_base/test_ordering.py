@@ -1,9 +1,9 @@
-"""Orders by counting are those of numpy's sorts."""
+"""Orders by counting are those of numpy's sort."""
 
 import numpy as np
 import pytest
 
-from outofcluster._base.rows import in_increasing_order, order_of_codes
+from outofcluster._base.rows import order_of_codes
 
 
 @pytest.mark.parametrize(("n", "codes"), [(0, 1), (1, 1), (50, 3), (8000, 8000), (9000, 7)])
@@ -17,9 +17,3 @@ def test_codes_come_in_the_order_of_a_stable_sort(n, codes):
 def test_codes_may_have_gaps():
     numbers = np.tile([900, 3, 900, 3, 0], 2000)
     np.testing.assert_array_equal(order_of_codes(numbers), np.argsort(numbers, kind="stable"))
-
-
-@pytest.mark.parametrize("n", [0, 1, 300])
-def test_distinct_rows_come_sorted(n):
-    rows = np.random.default_rng(n).permutation(3 * n)[:n]
-    np.testing.assert_array_equal(in_increasing_order(rows), np.sort(rows))

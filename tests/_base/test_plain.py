@@ -15,7 +15,8 @@ from outofcluster._base.archive import read_archive, write_archive
 from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import Chance, KnownChance, Matrix, PlainData, from_arrays, plain, read, to_arrays
-from outofcluster.evidence.laws import AssumedCuts, PieceLaw
+from outofcluster.evidence.laws import PieceLaw
+from outofcluster.evidence.likely import NamedPairs
 from outofcluster.evidence.sides import RateCheck
 from outofcluster.metrics.facts import known_facts
 from outofcluster.sampling.audit_samples import SideFacts
@@ -61,9 +62,9 @@ def results(audits):
     rates, table = [0.0, 0.1], np.array([[0.3, 0.32], [0.34, np.nan]])
     more = (
         ooc.SensitivitySurface(rates, rates, table, table, table),
-        Batch(2, 5, np.array([[0.1, 0.2]]), 3, (np.ones((2, 8)), np.ones((1, 8))), ()),
+        Batch(2, 5, np.array([[0.1, 0.2]]), 3, (np.array([0.5, -0.5]), np.zeros(3))),
         SideFacts(np.arange(2), np.ones(2), np.array([3, -1]), 0.6, 0.9, RateCheck(1.0, 2.0, math.nan)),
-        AssumedCuts("single"),
+        NamedPairs(("a", "b"), ("c", "c"), (0.25, 1.0)),
         known_facts("squared_error"),
     )
     for result in more:
@@ -82,7 +83,8 @@ def test_arrays_give_every_result_back(results):
         again = from_arrays(type(result), json.loads(json.dumps(about)), arrays)
         assert type(again) is type(result)
         assert as_written(again) == as_written(result), name
-    assert {"AuditSamples", "EffectLosses", "EntitySuspects", "SideFacts", "UnitSums"} < results.keys()
+    assert {"AuditSamples", "EffectLosses", "EntitySuspects", "SideFacts", "UnitEffects"} < results.keys()
+    assert {"AuditedClusters", "LikelyPieces", "LookUps", "NamedPairs", "SeenPieces"} < results.keys()
     assert {"FittedCurve", "LinkageErrors", "MetricSummary", "PieceLaw", "TableAccount"} < results.keys()
 
 

@@ -296,6 +296,7 @@ def test_the_target_among_the_features_and_numbers_as_classes(plain_audit):
     assert "The 3 different whole numbers" in found["numbers-as-classes"].message
 
 
+@pytest.mark.slow
 def test_a_perfect_score():
     options = {"groups": clusters, "n_fits": 60, "unmix": False, "random_state": 0}
     right = ooc.audit(Ridge(alpha=1e-9), X, 2 * X[:, 0] - 1, **options)

@@ -65,7 +65,9 @@ def test_a_model_does_not_differ_from_itself():
         assert estimate.value == pytest.approx(0, abs=1e-12)
         assert estimate.se_data == pytest.approx(0, abs=1e-12)
         assert estimate.se_monte_carlo == pytest.approx(0, abs=1e-8)
-    assert twins.tipping_point("a", "b") is None
+    tipping = twins.tipping_point("a", "b")
+    assert (tipping.rate, tipping.interval) == (None, (None, None))
+    assert str(tipping) == "a and b are equally good by cross-validation, so that no order can change."
 
 
 @pytest.mark.slow
@@ -117,7 +119,7 @@ def test_correcting_may_change_the_ranking():
         unmix=False,
         random_state=0,
     )
-    rate = found.tipping_point("neighbour", "linear")
+    rate = found.tipping_point("neighbour", "linear").rate
     assert found.naive_ranking == ("neighbour", "linear")
     assert found.ranking == ("linear", "neighbour")
     assert found.ranking_changes
@@ -138,8 +140,11 @@ def test_the_tipping_point_is_looked_for_up_to_the_largest_rate_of_the_error_mod
         monkeypatch.setattr(ooc.Audit, "value_at", lambda self, rate: values[id(self)](rate))
         return found.tipping_point("light", "heavy")
 
-    assert tipping(most - 0.05) == pytest.approx(most - 0.05)
-    assert tipping(most + 0.05) is None
+    assert tipping(most - 0.05).rate == pytest.approx(most - 0.05)
+    assert f"is worse from a leakage rate of {100 * most - 5:.0f} % on" in str(tipping(most - 0.05))
+    assert tipping(most + 0.05).rate is None
+    still = f"light is better than heavy up to a leakage rate of {100 * most:.0f} %"
+    assert str(tipping(most + 0.05)).startswith(still)
 
 
 # --- the chance that the order changes ------------------------------------------------------------------
@@ -302,7 +307,7 @@ def test_without_a_rate_only_the_losses_as_they_are():
     found = compare({"a": Ridge(), "b": Ridge(30.0)}, leakage=None, n_fits=60)
     assert found.differences[0].corrected is None
     assert not found.ranking_changes
-    assert "no leakage rate given" in str(found)
+    assert "not corrected" in str(found)
 
 
 class Failing(Ridge):

@@ -12,12 +12,13 @@ import outofcluster as ooc
 from outofcluster._base.exceptions import InputError
 from outofcluster.datasets import make_patients
 from outofcluster.evidence import entities
-from outofcluster.evidence.entities import likely_pieces, match_clusters
+from outofcluster.evidence.entities import match_clusters
+from outofcluster.evidence.laws import AssumedCuts, Cuts
+from outofcluster.evidence.likely import PairList, likely_pieces
 from outofcluster.problem import folds
 from outofcluster.problem.folds import Fold, make_folds, renumbered, some_records
 from outofcluster.problem.problem import Task
-from outofcluster.sampling import baselines, effect, run
-from outofcluster.sampling.resamplers import CutPieces
+from outofcluster.sampling import effect, run
 
 
 def patients(n=300):
@@ -68,58 +69,22 @@ def test_the_test_for_a_cluster_effect_finds_it_in_a_part(monkeypatch):
     assert test.n_units < 150
 
 
-def test_training_clusters_are_varied_in_a_part(monkeypatch):
-    X, y, groups = patients(120)
-    options = {"groups": groups, "leakage": 0.1, "error_model": "fragments", "n_fits": 60, "random_state": 0}
-    whole = ooc.audit(KNeighborsRegressor(3), X, y.astype(float), unmix=False, **options)
-    monkeypatch.setattr(baselines, "_MOST_RECORDS", 300)
-    monkeypatch.setattr(folds, "_WHOLE_CLUSTERS", 20)
-    part = ooc.audit(KNeighborsRegressor(3), X, y.astype(float), unmix=False, **options)
-    assert part.samples.training_share != whole.samples.training_share
-    assert 0 <= part.samples.training_share <= 2
-    assert part.corrected.value == whole.corrected.value
-
-
 @pytest.mark.slow
 def test_pieces_are_found_in_a_part_of_very_many_clusters(monkeypatch):
     made = make_patients(600, record_noise=0.1, random_state=0)
-    whole = match_clusters(made.data, made.target, made.groups, seed=0)
+    cuts = Cuts.draw(made.groups, 2, AssumedCuts(), np.random.default_rng(0))
+    whole = match_clusters(made.data, made.target, made.groups, cuts=cuts, seed=0)
     monkeypatch.setattr(entities, "_MOST_CLUSTERS", 300)
-    part = match_clusters(made.data, made.target, made.groups, seed=0)
+    part = match_clusters(made.data, made.target, made.groups, cuts=cuts, seed=0)
     assert len(np.unique([part.left, part.right])) <= 300
     np.testing.assert_array_equal(part.sizes, whole.sizes)
     fold = make_folds(made.data, None, made.groups)[0]
-    pieces = likely_pieces(part, fold, made.groups)
+    pieces = likely_pieces(PairList.of(part, None), fold, made.groups)
     entity = dict(zip(made.groups, made.entities, strict=True))
     held_out = {entity[cluster] for cluster in pieces.held_out_clusters}
     right = [entity[cluster] in held_out for cluster in pieces.train_clusters]
     assert len(right) > 0
     assert np.mean(right) > 0.8
-
-
-@pytest.mark.parametrize("second", [False, True])
-def test_cuts_of_all_clusters_at_once_are_those_of_each(second):
-    """Sizes of pieces are uniform, members are uniform, and every cluster leaks with the injected probability."""
-    groups = np.repeat([0, 1, 2], [4, 3, 5])
-    injection = CutPieces.of(Fold(0, np.arange(100, 103), np.arange(12)), groups, None, second=second)
-    rng = np.random.default_rng(0)
-    scored, joined = np.zeros(12), np.zeros(12)
-    for _ in range(4000):
-        draw = injection.draw(rng, 0.3, 1)  # Odd replicates cut pieces of any size.
-        assert not set(draw.scored) & set(draw.from_validation)
-        scored[draw.scored] += 1
-        joined[draw.from_validation] += 1
-    if second:
-        # The first piece of size F, uniform on 1, …, s - 1; what is left is cut in the same way if it can be.
-        left = {s: np.mean([(s - f) / 2 if s - f > 1 else 0 for f in range(1, s)]) / s for s in (3, 4, 5)}
-        first = {s: np.mean(np.arange(1, s)) / s for s in (3, 4, 5)}
-        expected = np.array([left[s] for s in (4, 3, 5)])[groups]
-        np.testing.assert_allclose(scored / 4000, expected, atol=0.03)
-        more = np.array([first[s] + 0.3 * left[s] for s in (4, 3, 5)])[groups]
-        np.testing.assert_allclose(joined / 4000, more, atol=0.03)
-    else:
-        np.testing.assert_allclose(scored / 4000, 0.5, atol=0.03)
-        np.testing.assert_allclose(joined / 4000, 0.15, atol=0.02)
 
 
 def test_more_folds_than_fit_into_memory_are_refused_with_what_they_would_take():

@@ -7,6 +7,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import outofcluster as ooc
 from ooc_test_prose import long_sentences
+from outofcluster.auditing.summary_parts import share_in_words
 
 PATIENTS = ooc.datasets.make_patients(random_state=0)
 
@@ -97,11 +98,52 @@ def test_without_a_rate_a_range_of_rates_is_told():
         groups=PATIENTS.groups,
         n_fits=60,
         scoring=["roc_auc", "accuracy"],
+        leakage=None,
         random_state=0,
-        unmix=False,
     )
     text = result.methods_text()
     assert "Performance was measured by the AUC and accuracy." in text
     assert "The leakage rate is not known" in text
     assert f"{result.at_leakage(0.2).corrected.value:.4f} at 20 %" in text
     assert "without the clusters" not in text
+
+
+@pytest.fixture(scope="module")
+def without_rate():
+    return ooc.audit(KNeighborsClassifier(3), PATIENTS.data, PATIENTS.target, groups=PATIENTS.groups, random_state=0)
+
+
+def test_without_a_rate_it_says_what_was_left_out(without_rate):
+    text, seen = without_rate.methods_text(), without_rate.summary.seen
+    assert "No leakage rate was assumed." in text
+    assert (
+        f"named {seen.pairs} pairs of a training and a held-out cluster that are likelier than not one entity" in text
+    )
+    assert "The model was fitted again without these training clusters, and without as many others." in text
+    assert f"would have named {100 * seen.caught:.2g} % of pieces that were cut off on purpose" in text
+    assert "leakage rate, the share" not in text
+    assert "curve" not in text
+    assert "uncertainty of the leakage rate" not in text
+    assert not long_sentences(text)
+
+
+def test_look_ups_say_how_many_and_by_which_design(without_rate):
+    entity = dict(zip(PATIENTS.groups.tolist(), PATIENTS.entities.tolist(), strict=True))
+    listed = without_rate.review_list(30, random_state=0)
+    mates = [[o for o in entity if entity[o] == entity[c] and o != c] for c in map(int, listed["cluster"])]
+    listed["same_as"] = ["; ".join(map(str, each)) or "none" for each in mates]
+    options = {"groups": PATIENTS.groups, "random_state": 0}
+    reviewed = options | {"reviewed": listed, "reviewer_error": 0.02}
+    result = ooc.audit(KNeighborsClassifier(3), PATIENTS.data, PATIENTS.target, **reviewed)
+    text = result.methods_text()
+    assert "For 30 clusters, drawn with known, unequal probabilities, it was looked up" in text
+    assert f"{sum(map(bool, mates))} had such mates" in text
+    assert "allows for 2 % wrong answers" in text
+    weights = [share_in_words(source.weight, 2) for source in result.summary.sources]
+    assert f"weighted by their precision (seen {weights[0]} and looked up {weights[1]})" in text
+    assert not long_sentences(text)
+    sampled = np.isin(PATIENTS.entities, np.arange(60))
+    rate = ooc.Leakage.from_true_groups(PATIENTS.entities[sampled], PATIENTS.groups[sampled], cv=5)
+    even = ooc.audit(KNeighborsClassifier(3), PATIENTS.data, PATIENTS.target, leakage=rate, **options).methods_text()
+    assert "drawn with equal probabilities" in even
+    assert "with a standard error of" in even

@@ -208,7 +208,8 @@ def test_equal_weights_in_scoring_change_nothing():
     equal = run(loss="brier", score_weight=np.full(len(y), 2.0))
     plain = run(loss="brier", kernel=False)
     assert equal.corrected.value == pytest.approx(plain.corrected.value, abs=1e-9)
-    np.testing.assert_allclose(equal.corrected.interval, plain.corrected.interval, atol=1e-9)
+    # A weighted mean is computed over all cuts together, so that the noise between cuts comes from pseudo losses.
+    np.testing.assert_allclose(equal.corrected.interval, plain.corrected.interval, atol=2e-6)
 
 
 def test_a_fold_with_one_class_is_named_and_the_others_go_on():
@@ -342,7 +343,7 @@ def test_intervals_of_auc_cover_over_data_sets_drawn_anew():
         X, y, of = drawn_anew(np.random.default_rng([8, i]))
         result = ooc.audit(
             LogisticRegression(), X, y, groups=of, cv=GroupKFold(4), scoring="roc_auc", error_model="records",
-            n_fits=96, unmix=False, random_state=i,
+            n_fits=96, unmix=False, leakage=None, random_state=i,
         )  # fmt: skip
         low, high = result.naive.interval
         covered.append(low <= truth <= high)

@@ -47,6 +47,7 @@ def test_a_model_that_predicts_nan_is_not_ranked():
     assert "nan was left out" in str(comparison)
 
 
+@pytest.mark.slow
 def test_a_model_that_fails_in_one_fold_is_not_compared_fold_by_fold():
     comparison = ooc.compare({"picky": FailsOnSome(), "linear": LogisticRegression()}, X, label, **QUICK)
     assert "linear" in comparison.ranking
@@ -183,6 +184,7 @@ def test_every_sparse_format_gives_the_same_numbers(form):
     np.testing.assert_allclose(result.means, expected.means, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_rows_are_matched_by_position():
     """As in scikit-learn: an index of other labels than those of X says nothing about the order."""
     expected = ooc.audit(Ridge(), frame, number, **QUICK)

@@ -9,7 +9,7 @@ from sklearn.neighbors import KNeighborsRegressor
 
 import outofcluster as ooc
 from outofcluster.auditing.fits import before_fits
-from outofcluster.sampling.audit_samples import MAIN, SECOND_PIECE, exchanged
+from outofcluster.sampling.audit_samples import MAIN, UNCAUGHT, exchanged
 
 rng = np.random.default_rng(0)
 groups = np.repeat(np.arange(30), 6)
@@ -49,16 +49,26 @@ BOTH_WAYS = {"error_model": "records", "n_fits": 120, "unmix": False, "validatio
         {"error_model": "records", "n_fits": 600},
         BOTH_WAYS,
         {"error_model": "fragments", "n_fits": 120},
-        {"error_model": "fragments", "n_fits": 120, "n_train": 100},
+        {"error_model": "fragments", "n_fits": 120, "unmix": False},
     ],
-    ids=["records", "sizes and below", "both ways", "pieces", "pieces of few records"],
+    ids=["records", "sizes and below", "both ways", "pieces", "pieces that nothing shows"],
 )
 def test_as_many_models_are_fitted_as_are_announced(options):
     beginning, fitted, result = announced_and_made(**options)
     assert beginning.compiled_fits == 0
     assert beginning.fits == fitted
-    resamples = sum(run.n_fits for fold in result.samples.folds for run in fold.runs.values())
+    resamples = sum(fold.n_fits for fold in result.samples.folds)
     assert resamples == result.summary.fits == options["n_fits"]
+
+
+def test_models_without_pieces_are_counted_apart():
+    """One without likely pieces and one control for every fold, where there are likely pieces."""
+    made = ooc.datasets.make_patients(100, random_state=0)
+    records = made.data, made.target.astype(float)
+    result = ooc.audit(KNeighborsRegressor(2), *records, groups=made.groups, cv=3, random_state=0)
+    assert result.summary.seen.pairs > 0
+    assert [fold.fits_without for fold in result.summary.by_fold] == [2, 2, 2]
+    assert "12 models fitted with imitated pieces and 6 without some training clusters" in " ".join(str(result).split())
 
 
 class StopError(Exception):
@@ -103,7 +113,7 @@ def test_no_two_losses_of_a_table_have_the_same_name():
         table = announced_and_made(**options)[2].samples.to_frame()
         assert not table.duplicated(["fold", "role", "size", "injected", "replicate"]).any()
         assert table["role"].nunique() == 2
-    assert set(table["role"]) == {MAIN, SECOND_PIECE}
+    assert set(table["role"]) == {MAIN, UNCAUGHT}
 
 
 # --- rates of pieces, which go further than those of records ---------------------------------------------
@@ -113,17 +123,17 @@ def test_a_tipping_point_of_pieces_may_lie_beyond_one_half():
     result = announced_and_made(error_model="fragments", n_fits=120)[2]
     half, most = result.value_at(0.5), result.value_at(0.85)
     assert most > half
-    rate = result.tipping_point((half + most) / 2)
+    rate = result.tipping_point((half + most) / 2).rate
     assert 0.5 < rate < 0.85
     assert result.value_at(rate) == pytest.approx((half + most) / 2)
-    assert result.tipping_point(result.value_at(0.9) + 1) is None
+    assert result.tipping_point(result.value_at(0.9) + 1).rate is None
 
 
 def test_so_may_that_of_a_comparison_of_pieces():
     """Neighbours follow the bend that a line cannot, but they also profit from pieces that leaked."""
     options = {"groups": groups, "leakage": 0.1, "cv": 3, "error_model": "fragments", "n_fits": 60, "unmix": False}
     models = {"neighbours": KNeighborsRegressor(2), "line": LinearRegression()}
-    both = ooc.compare(models, X, y + 3 * np.abs(X[:, 0]), random_state=0, **options)
-    rate = both.tipping_point("neighbours", "line")
+    both = ooc.compare(models, X, y + 2.5 * np.abs(X[:, 0]), random_state=0, **options)
+    rate = both.tipping_point("neighbours", "line").rate
     assert 0.5 < rate < 0.85
     assert both.audits["neighbours"].value_at(rate) == pytest.approx(both.audits["line"].value_at(rate))

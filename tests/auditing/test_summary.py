@@ -75,7 +75,7 @@ def test_a_summary_that_lacks_a_field_is_refused(result):
 
 def test_the_records_are_heard_after_the_verdict(result, plain):
     summary = replace(result.summary, data_leakage=ooc.Leakage(0.098, 0.01, "train", 0.12), auc=0.9, range=(1.5, 2.25))
-    said = "The records themselves show a leakage rate of 9.8 %, at most 12 %."
+    said = "By what the records show, 9.8 % of the training records belong to held-out clusters (at most 12 %)."
     assert summary.from_records == said
     assert " the loss lies between 1.5" in summary.without_curve
     assert summary.sentences[:3] == (summary.verdict, said, summary.without_curve)

@@ -123,8 +123,8 @@ def test_all_thresholds_have_one_error_model():
 def test_a_checkpoint_has_one_name_per_threshold(result, tmp_path):
     kept = swept(checkpoint=tmp_path / "kept")
     assert kept.corrected == result.corrected
-    names = {path.name.split(".fold")[0] for path in tmp_path.glob("*.fold*")}
-    assert names == {"kept.threshold0.5", "kept.threshold0.9"}
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"kept.threshold0.5.baselines", "kept.threshold0.9.baselines"}
 
 
 def test_folds_of_a_splitter_are_those_of_the_audits_even_if_it_draws_them():

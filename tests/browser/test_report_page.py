@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.neighbors import KNeighborsClassifier
 
 import outofcluster as ooc
 from outofcluster.auditing.findings import Finding
@@ -15,7 +16,7 @@ from outofcluster.auditing.summary import Summary
 from outofcluster.metrics.facts import MetricFacts
 from outofcluster.present.report import render_html
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 HOSTILE = "</script><script>alert('x')</script><img src=x onerror=alert(1)>&\"quoted\""
 
@@ -153,13 +154,15 @@ def test_the_numbers_can_be_saved(open_page, records):
 
 
 @pytest.mark.parametrize("width", [320, 380, 1200])
-def test_nothing_is_wider_than_the_screen(open_page, fragments, width):
-    long = replace(fragments.summary, estimator="Pipeline(" + "x" * 300 + ")")
+@pytest.mark.parametrize(("name", "charts"), [("records", 2), ("fragments", 1)])
+def test_nothing_is_wider_than_the_screen(open_page, request, name, charts, width):
+    summary = replace(request.getfixturevalue(name).summary, unmixed=None)
+    long = replace(summary, estimator="Pipeline(" + "x" * 300 + ")")
     page = open_page(render_html(long), viewport={"width": width, "height": 700})
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     shown = "narrow" if width < 600 else "wide"
     assert page.locator(f".chart.{shown}").first.is_visible()
-    assert page.locator(".chart:visible").count() == 2
+    assert page.locator(".chart:visible").count() == charts
     size = page.evaluate(
         "Math.min(...[...document.querySelectorAll('.chart text')].filter(e => e.checkVisibility())"
         ".map(e => e.getBoundingClientRect().height))"
@@ -237,11 +240,35 @@ def test_it_has_an_account_of_the_data_and_folded_seeds(open_page, fragments):
     assert fragments.table.clusters_in_words in said
     assert "class records share" in " ".join(said.split())
     assert not page.locator("details.machine dl").is_visible()
-    assert page.locator(".axis-title:visible").count() == 4
+    assert page.locator(".axis-title:visible").count() == 2
     folds = page.locator("section[aria-labelledby=folds] tbody tr")
     corrected = [float(folds.nth(i).locator("td").nth(1).inner_text()) for i in range(5)]
     expected = [fragments.of_fold(place).corrected.value for place in range(5)]
     assert corrected == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.fixture(scope="module")
+def without_rate():
+    patients = ooc.datasets.make_patients(150, random_state=0)
+    return ooc.audit(KNeighborsClassifier(3), patients.data, patients.target, groups=patients.groups, random_state=0)
+
+
+def test_an_answer_without_a_rate_is_where_the_slider_starts(open_page, without_rate):
+    page = open_page(render_html(without_rate))
+    corrected = without_rate.corrected
+
+    def shown():
+        return [float(answer(page)[part]) for part in ("value", "low", "high")]
+
+    assert shown() == [corrected.value, *corrected.interval]
+    set_slider(page, 0.2)
+    assert shown()[0] == pytest.approx(without_rate.at_leakage(0.2).corrected.value, abs=1e-3)
+    assert page.locator("#corrected-row .name").inner_text() == "corrected for 20.0% leakage"
+    page.get_by_role("button", name="Back to what the records show").click()
+    assert shown() == [corrected.value, *corrected.interval]
+    assert page.locator("#corrected-row .name").inner_text() == "corrected for what the records show"
+    assert page.locator("#parts tbody tr").count() == 1
+    assert page.messages == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -44,7 +44,9 @@ def test_the_options_are_the_arguments_of_python(audited, frame):
     assert options == {
         "leakage": 0.1,
         "cv": 3,
+        "precision": 0.25,
         "n_fits": 60,
+        "time_limit": None,
         "random_state": 3,
         "error_model": "auto",
         "unmix": "auto",
@@ -68,7 +70,7 @@ def test_the_answer_is_that_of_python(audited):
         "records.csv: 90 records of 30 clusters, 3 records in a typical cluster.",
         "Target ill: 2 classes: ",
         "2 features: age, dose; no missing values.",
-        "models will be fitted, which takes some seconds.",
+        "cross-validations, which takes some seconds.",
         f"cross-validated as it is {expected.naive.value:.4f}",
         f"corrected for 10.0% leakage {expected.corrected.value:.4f} {expected.corrected.interval[0]:.4f} to",
         "give or take 2 %, which the interval includes",
@@ -339,9 +341,10 @@ def test_findings_speak_of_options_and_severe_ones_fail(shown, audited, monkeypa
 
 @pytest.mark.slow
 def test_without_a_rate_several_are_shown(run):
-    status, out, _ = run("audit", "records.csv", *PLAIN, "--fits", "60", "--fail-on", "note")
+    words = ("--leakage", "none", "--fits", "60", "--fail-on", "note")
+    status, out, _ = run("audit", "records.csv", *PLAIN, *words)
     assert status == 1
-    assert "What to do: Give --leakage; 'outofcluster leakage' helps to find it." in out
+    assert "What to do: Look at the table of rates, or let --leakage data go by the data." in out
     assert "if the leakage rate is" in out
 
 
@@ -349,7 +352,7 @@ def test_without_a_rate_several_are_shown(run):
 
 REFUSED = {
     # By the options themselves.
-    "a rate in words": (("--leakage", "few"), "--leakage must be a number or data, got 'few'."),
+    "a rate in words": (("--leakage", "few"), "--leakage must be a number, data or none, got 'few'."),
     "a misspelt rate": (("--leakage", "dta"), "did you mean data?"),
     "a rate in per cent": (("--leakage", "12"), "or a percentage such as 12%, got 12; did you mean 0.12?"),
     "a rate above 1": (("--leakage", "300%"), "--leakage must be a share between 0 and 1, or a percentage such as 12%"),
@@ -359,6 +362,10 @@ REFUSED = {
     "an error of the data's rate": (
         ("--leakage", "data", "--leakage-std", "0.1"),
         "--leakage-std must be left out with --leakage data",
+    ),
+    "an error of no rate": (
+        ("--leakage", "none", "--leakage-std", "0.1"),
+        "--leakage-std must be left out with --leakage none.",
     ),
     "an unknown backend": (
         ("--backend", "spark://a:1"),
@@ -371,21 +378,21 @@ REFUSED = {
         "of 90 records; leave it out with --drop.",
     ),
     "suspects without a comparison": (
-        ("--suspects", "s.csv", "--no-unmix"),
-        "--suspects must be given without --no-unmix, or with --leakage data.",
+        ("--suspects", "s.csv", "--no-unmix", "--error-model", "fragments", "--drop", "ratio"),
+        "--suspects must be given without --no-unmix.",
+    ),
+    "suspects of records without a comparison": (
+        ("--suspects", "s.csv", "--no-unmix", "--error-model", "records", "--leakage", "0.1", "--drop", "ratio"),
+        "--suspects must be given without --no-unmix, or without --leakage.",
     ),
     "suspects of few fits": (
-        ("--suspects", "s.csv", "--fits", "700", "--error-model", "records", "--drop", "ratio"),
-        "--fits must be at least 750 for --suspects among single records, which is 150 for each fold, got 700.",
+        ("--suspects", "s.csv", "--fits", "200", "--error-model", "records", "--leakage", "0.1", "--drop", "ratio"),
+        "--fits must be at least 225 for --suspects among single records, which is 45 for each fold, got 200.",
     ),
     # By Python, in the words of the command line.
     "too much leakage": (
         ("--leakage", "0.6", "--error-model", "records", "--drop", "ratio"),
         "--leakage must be at most 0.5, beyond which nothing can be told, got 0.6",
-    ),
-    "the data's rate of fragments": (
-        ("--leakage", "data", "--error-model", "fragments", "--drop", "ratio"),
-        "--leakage must be a rate for --error-model fragments, got 'data', which works for records only.",
     ),
     "a loss and a metric": (
         ("--loss", "brier", "--scoring", "roc_auc", "--drop", "ratio"),

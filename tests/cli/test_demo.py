@@ -14,20 +14,22 @@ from outofcluster.cli.demo import run_demo
 
 @pytest.fixture
 def fewer_patients(monkeypatch):
-    for name, number in {"_PATIENTS": 150, "_LOOKED_UP": 60, "_NEW": 300}.items():
+    for name, number in {"_PATIENTS": 150, "_LOOKED_UP": 30, "_NEW": 300}.items():
         monkeypatch.setattr(f"outofcluster.cli.demo.{name}", number)
 
 
 @pytest.mark.usefixtures("fewer_patients")
 def test_the_demonstration_tells_the_whole_story(run, folder):
-    status, out, err = run("demo", "--json", "demo.json", "--fits", "60")
+    status, out, err = run("demo", "--json", "demo.json")
     assert (status, err) == (0, "")
     numbers = json.loads((folder / "demo.json").read_text())
     summary = Summary.from_dict(numbers)
     said = " ".join(out.split())
     for words in (
         "The linkage left",
-        "60 patients were looked up by hand",
+        "The audit knows the records and the linked patients, and nothing else.",
+        "No leakage rate is assumed.",
+        "Looking up would add to that: with answers about 30 of the linked patients",
         f"shows {100 * summary.naive.value:.1f} % wrong predictions",
         summary.headline,
         f"the truth {numbers['truth']:.4f}",
@@ -37,6 +39,8 @@ def test_the_demonstration_tells_the_whole_story(run, folder):
         "The report is in report.html",
     ):
         assert words in said, words
+    after = numbers["corrected_after_looking_up"]["value"] - summary.naive.value
+    assert f"the optimism is {after:.4f} (" in said
     report = (folder / "report.html").read_text(encoding="utf-8")
     assert summary.headline in report
     assert f"{numbers['truth']:.4f}, of models without leaked records" in report
@@ -46,10 +50,10 @@ def test_the_demonstration_tells_the_whole_story(run, folder):
 
 @pytest.mark.slow
 def test_on_the_screen_as_json_by_seed_and_explained(run, folder):
-    words = ("demo", "--json", "-", "--fits", "60", "--seed", "1", "--report", "x.html", "--explain")
+    words = ("demo", "--json", "-", "--seed", "1", "--report", "x.html", "--explain")
     status, out, err = run(*words)
     assert status == 0
-    demo = run_demo(n_fits=60, seed=1)
+    demo = run_demo(seed=1)
     assert json.loads(out) == demo.to_dict()
     # The story is honest and clear: the score is inflated beyond its own interval, the correction is not.
     assert demo.audit.naive.interval[1] < demo.truth
@@ -64,7 +68,7 @@ def test_on_the_screen_as_json_by_seed_and_explained(run, folder):
     ("words", "message"),
     [
         (("--seed", "-1"), "outofcluster: seed must be a whole number at least 0, got -1."),
-        (("--fits", "5"), "outofcluster: --fits must be a whole number at least 60, got 5."),
+        (("--fits", "5"), "outofcluster: --fits must be a whole number at least 20, got 5."),
         (("--report", "no/where.html"), "--report must lie in a folder that exists, got 'no/where.html'."),
         (("--json", "no/where.json"), "--json must lie in a folder that exists, got 'no/where.json'."),
     ],

@@ -47,7 +47,7 @@ def test_from_audited_records(run, tmp_path, linked):
     assert (status, err) == (0, "")
     true, groups = linked["person"].to_numpy(), linked["patient"].to_numpy()
     check(out, tmp_path / "o.json", lambda of: Leakage.from_true_groups(true, groups, cv=4, of=of))
-    assert out.startswith("If single records leak:\n    ")
+    assert out.startswith("If pieces of clusters leak, as those of patients do:\n    ")
 
 
 @pytest.mark.parametrize(("yes", "no"), [(True, False), (1, 0), ("yes", "no")])

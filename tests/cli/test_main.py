@@ -43,7 +43,7 @@ def test_help_tells_where_to_start(main_of):
 def test_help_names_what_an_option_is_without_it(main_of):
     said = " ".join(main_of("audit", "--help")[1].split())
     for words in (
-        "Models to fit. [records: 4000, fragments: 500]",
+        "Models to fit. [as many as --precision takes]",
         "Exit 1 from note, warning, severe or never. [severe]",
         "Folds of the cross-validation. [default: 5]",
     ):

@@ -10,7 +10,9 @@ import pytest
 
 import outofcluster.cli.audit as audit_command
 import outofcluster.cli.printing as printing
+from outofcluster._base.exceptions import InputError
 from outofcluster.auditing.summary import Summary
+from outofcluster.cli.running import check_files
 
 PLAIN = ("--target", "ill", "--groups", "patient")
 QUICK = ("audit", "records.csv", *PLAIN, "--fits", "60", "--folds", "3", "--leakage", "0.1", "--fail-on", "never")
@@ -138,7 +140,7 @@ def test_ctrl_c_keeps_the_work_and_the_same_command_goes_on(run, folder, monkeyp
     (folder / "stop").write_text(str(n_fits - 20))
     status, out, err = run(*words)
     assert status == 130
-    assert out.endswith("which takes some seconds.\n")
+    assert " ".join(out.split()).endswith("which takes some seconds.")
     assert err.split("\n")[-2] == "Stopped. What was fitted is kept, and the same command goes on from there."
     assert not (folder / "out.json").exists()
 
@@ -165,9 +167,10 @@ def test_stopped_before_anything_was_fitted(run, folder, monkeypatch):
 
 @pytest.mark.slow
 def test_a_checkpoint_of_ones_own_stays(run, folder):
-    words = (*QUICK, "--checkpoint", "kept")
-    assert run(*words)[0] == 0
-    assert (folder / "kept.fold0.main").exists()
+    for model, file in (("records", "one.fold0.main"), ("fragments", "kept.baselines")):
+        words = (*QUICK, "--error-model", model, "--checkpoint", file.partition(".")[0])
+        assert run(*words)[0] == 0
+        assert (folder / file).exists()
     assert run(*words)[0] == 0
     status, _, err = run(*words, "--seed", "1")
     assert status == 2
@@ -198,10 +201,11 @@ def test_a_cache_that_cannot_be_used_is_no_obstacle(shown, folder, monkeypatch):
 @pytest.mark.slow
 def test_a_damaged_cache_is_emptied(run, folder, monkeypatch):
     monkeypatch.setattr("outofcluster.cli.running.shutil.rmtree", lambda *_, **__: None)
-    assert run(*QUICK)[0] == 0
+    words = (*QUICK, "--error-model", "records")
+    assert run(*words)[0] == 0
     (kept,) = (folder / "cache").rglob("fits.fold0.main")
     kept.write_text("something else altogether")
-    assert run(*QUICK)[0] == 0
+    assert run(*words)[0] == 0
     assert kept.read_bytes().startswith(b"outofcluster checkpoint")
 
 
@@ -210,3 +214,19 @@ def test_a_cluster_of_machines_without_its_package(run, monkeypatch):
     status, _, err = run(*QUICK, "--backend", "dask://127.0.0.1:1")
     assert status == 2
     assert "--backend dask:// needs dask: pip install 'outofcluster[dask]'" in " ".join(err.split())
+
+
+def test_outputs_harm_neither_inputs_nor_each_other(tmp_path):
+    records, link, hard = tmp_path / "records.csv", tmp_path / "link", tmp_path / "hard"
+    records.write_text("x\n1\n")
+    link.symlink_to(records)
+    os.link(records, hard)
+    for path in (records, link, hard, tmp_path / "." / "records.csv"):
+        with pytest.raises(InputError, match="--report must be another file than FILE"):
+            check_files({"--json": None, "--report": str(path)}, {"FILE": str(records)})
+    new = str(tmp_path / "new")
+    with pytest.raises(InputError, match="--report must be another file than --json"):
+        check_files({"--json": new, "--report": str(tmp_path / "." / "new")}, {"FILE": str(records)})
+    check_files({"--json": new, "--report": str(tmp_path / "other")}, {"FILE": str(records)})
+    check_files({"--json": os.devnull, "--report": os.devnull}, {"FILE": "-"})
+    assert not (tmp_path / "new").exists()

@@ -28,7 +28,7 @@ FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 sys.path.insert(0, str(DOCS / "_ext"))
 
-from ooc_docs import accuracy, commands, generate, linkage, markdown, reproduction  # noqa: E402
+from ooc_docs import accuracy, commands, generate, linkage, markdown, people, reproduction  # noqa: E402
 from ooc_docs import calibration as calibration_page  # noqa: E402
 
 
@@ -331,23 +331,51 @@ def test_the_accuracy_tables_have_a_row_a_scenario():
     assert "**2 of 3 figures" in page
 
 
-def test_the_table_of_linkages_has_a_row_for_each_data_set_and_model():
-    def figure(what, value, bound=None, kind="at most"):
-        return {"what": what, "value": value, "bound": bound, "kind": kind, "standard_error": 0.01 if bound else None}
+def measured(what, value, bound=None, kind="at most"):
+    return {"what": what, "value": value, "bound": bound, "kind": kind, "standard_error": 0.01 if bound else None}
 
+
+def test_the_table_of_linkages_has_a_row_for_each_data_set_and_model():
     world = "forest, FEBRL 3"
     cells = {
         world: [
-            figure(f"{world}: error over naive's", 0.4, 0.35),
-            figure(f"{world}: error of naive", -0.05),
-            figure(f"{world}: error of corrected", 0.02),
-            figure(f"{world}: validation records that leak", 0.25),
+            measured(f"{world}: error over naive's", 0.4, 0.35),
+            measured(f"{world}: error of naive", -0.05),
+            measured(f"{world}: error of corrected", 0.02),
+            measured(f"{world}: error without a rate", -0.01),
+            measured(f"{world}: validation records that leak", 0.25),
         ],
-        "records, one": [figure("records, one: 95 % interval covers", 0.95, 0.92, "at least")],
+        "records, one": [measured("records, one: 95 % interval covers", 0.95, 0.92, "at least")],
     }
     page = linkage.page({"versions": {"python": "3.11"}, "cells": cells})
-    assert "| FEBRL 3 | forest of 30 trees | 25 % | -0.050 | +0.020 | 0.40 ± 0.01 **short** |" in page
+    assert "| FEBRL 3 | forest of 30 trees | 25 % | -0.050 | +0.020 | -0.010 | 0.40 ± 0.01 **short** |" in page
     assert "| records, one: 95 % interval covers | 95 % ± 1 % ✓ | at least 0.92 |" in page
+    assert "**1 of 2 figures" in page
+    assert "design before" not in page
+
+
+def test_audits_of_linkages_by_the_design_before_are_not_shown():
+    cells = {
+        "forest, FEBRL 3": [measured("forest, FEBRL 3: error over naive's", 0.2, 0.35)],
+        "coverage, one": [measured("coverage, one: corrected, 95 % interval covers", 0.95, 0.92, "at least")],
+        "records, one": [measured("records, one: 95 % interval covers", 0.95, 0.92, "at least")],
+    }
+    page = linkage.page({"versions": {"python": "3.11"}, "cells": cells})
+    assert "FEBRL 3" not in page
+    assert "coverage, one" not in page
+    assert "measured with the design before" in page
+    assert "**1 of 1 figures" in page
+
+
+def test_the_table_of_people_has_every_figure_with_its_bound():
+    cells = {
+        "seen": [measured("seen, keys: error", 0.22, 0.9), measured("seen, keys: optimism", 0.03)],
+        "intervals": [measured("drifted: 95 % interval covers", 0.9, [0.92, 0.98], "between")],
+    }
+    page = people.page({"versions": {"python": "3.11"}, "cells": cells})
+    assert "| seen, keys: error | 0.22 ± 0.010 ✓ | at most 0.90 |" in page
+    assert "| drifted: 95 % interval covers | 90.0 % ± 1.0 % **short** | 92.0 % to 98.0 % |" in page
+    assert "| seen, keys: optimism | 0.030 |" in page.partition("<details>")[2]
     assert "**1 of 2 figures" in page
 
 

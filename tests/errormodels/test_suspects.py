@@ -13,6 +13,7 @@ from outofcluster.datasets import make_patients
 from outofcluster.errormodels import records
 from outofcluster.errormodels.pieces import Pieces
 from outofcluster.evidence.entities import EntitySuspects, entity_suspects, match_clusters
+from outofcluster.evidence.laws import AssumedCuts, Cuts
 from outofcluster.problem.folds import Fold, make_folds
 from outofcluster.problem.problem import Task
 
@@ -26,7 +27,8 @@ def suspects_of(by_fold, names):
 def test_the_frame_of_split_entities_lists_every_training_cluster_of_every_fold():
     patients = make_patients(80, record_noise=0.1, random_state=0)
     folds = make_folds(patients.data, None, patients.groups, 3)
-    pairs = match_clusters(patients.data, patients.target, patients.groups, seed=0)
+    cuts = Cuts.draw(patients.groups, 2, AssumedCuts(), np.random.default_rng(0))
+    pairs = match_clusters(patients.data, patients.target, patients.groups, cuts=cuts, seed=0)
     by_fold = {fold.index: entity_suspects(pairs, fold, patients.groups) for fold in folds}
     names = [f"patient {i}" for i in range(patients.groups.max() + 1)]
     frame = suspects_of(by_fold, names)

@@ -118,6 +118,7 @@ def test_weights_of_a_part_do_not_depend_on_its_records(world):
     assert not np.allclose(before[1], after[1])
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bits(world, sides):
     again, other = told(world), told(world, seed=np.random.SeedSequence(5), parts=False)
     for name in ("ratio_by_part", "ratio_validation", "ratio_train", "score_train", "fold_train", "part"):

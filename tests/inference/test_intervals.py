@@ -1,4 +1,4 @@
-"""From influences and noise to an interval: the one rule for noise, and Student's intervals."""
+"""From influences to the variance of the data, and Student's intervals."""
 
 import math
 
@@ -12,52 +12,42 @@ INFLUENCE = np.array([1.0, -1.0, 2.0, -2.0])
 BETWEEN = 4 / 3 * 10
 """Their variance between units: K/(K-1) times the sum of squares."""
 
-# --- the rule for noise above a variance --------------------------------------------------------------
+# --- the sources of the error -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("noise_share", "counts", "reliable"),
-    [(0, 1, True), (0.5, 0.5, True), (0.74, 0.26, True), (0.75, 0.25, False), (0.9, 0.7, False), (1, 1, False),
-     (7, 1, False)],
-)  # fmt: skip
-def test_noise_is_taken_out_and_given_back_where_little_would_be_left(noise_share, counts, reliable):
-    source = Uncertainty(INFLUENCE, noise_share * BETWEEN, monte_carlo=0.1)
-    assert source.between_units == pytest.approx(BETWEEN)
-    assert source.remaining == pytest.approx(counts)
-    assert source.data == pytest.approx(counts * BETWEEN)
-    assert source.reliable is reliable
+def test_the_variance_between_units_is_that_of_a_mean():
+    """Influences of units that count alike are deviations from their mean, by their number."""
+    losses = np.random.default_rng(0).exponential(size=17)
+    source = Uncertainty((losses - losses.mean()) / 17, monte_carlo=0.1)
+    assert source.of_units == source.data == pytest.approx(losses.var(ddof=1) / 17)
+    assert Uncertainty(INFLUENCE, 0.0).of_units == pytest.approx(BETWEEN)
 
 
-def test_the_rule_is_continuous():
-    shares = 1 - np.linspace(0, 1, 4001)
-    counts = np.array([Uncertainty(INFLUENCE, share * BETWEEN, 0.0).remaining for share in shares])
-    # From one share to the next, 1/4000 apart, no more than the slope of 3 moves it.
-    assert np.abs(np.diff(counts)).max() == pytest.approx(3 / 4000, rel=1e-6)
-    assert counts.min() == pytest.approx(0.25, abs=1e-9)
+@pytest.mark.parametrize("training", [0.0, 0.5, 0.7])
+def test_training_clusters_add_their_share_to_the_variance_between_units_alone(training):
+    source = Uncertainty(INFLUENCE, monte_carlo=5.0, choice=0.3, rate_effect=0.2, training=training)
+    assert source.of_units == pytest.approx((1 + training) * BETWEEN)
+    assert source.data == pytest.approx((1 + training) * BETWEEN + 0.3 + 0.04)
 
 
-def test_all_sources_add_to_the_variance_of_the_data():
-    source = Uncertainty(INFLUENCE, 0.4 * BETWEEN, monte_carlo=5.0, choice=0.3, rate_effect=-0.2)
-    assert source.data == pytest.approx(0.6 * BETWEEN + 0.3 + 0.04)
+def test_all_sources_but_the_fits_add_to_the_variance_of_the_data():
+    source = Uncertainty(INFLUENCE, monte_carlo=5.0, choice=0.3, rate_effect=-0.2)
+    assert source.data == pytest.approx(BETWEEN + 0.3 + 0.04)
+    assert Uncertainty(INFLUENCE, monte_carlo=500.0, choice=0.3, rate_effect=0.2).data == source.data
 
 
-def test_training_clusters_add_a_share_of_what_remains():
-    source = Uncertainty(INFLUENCE, 0.4 * BETWEEN, monte_carlo=5.0, choice=0.3, training=0.5)
-    assert source.of_units == pytest.approx(1.5 * 0.6 * BETWEEN)
-    assert source.data == pytest.approx(1.5 * 0.6 * BETWEEN + 0.3)
-
-
-def test_the_variance_between_units_is_at_least_what_is_asked_for():
-    low, high = (Uncertainty(INFLUENCE, 0.0, 0.0, choice=0.3, least=share * BETWEEN) for share in (0.5, 2.0))
-    assert low.data == pytest.approx(BETWEEN + 0.3)
-    assert high.data == pytest.approx(2 * BETWEEN + 0.3)
-    assert math.isnan(Uncertainty(np.array([0.7]), 0.0, 0.0, least=1.0).data)
+def test_where_units_are_no_source_of_error_training_adds_nothing():
+    source = Uncertainty(np.zeros(0), monte_carlo=0.1, choice=0.3, rate_effect=0.2, training=0.7)
+    assert source.of_units == 0
+    assert source.data == pytest.approx(0.3 + 0.04)
+    estimate = Confidence(0.95, 11).linear(0.5, source)
+    assert (estimate.se_monte_carlo, estimate.se_data) == pytest.approx((math.sqrt(0.1), math.sqrt(0.34)))
 
 
 def test_units_without_influence_and_a_single_unit():
-    assert Uncertainty(np.zeros(5), 0.0, 0.0).data == 0
-    assert Uncertainty(np.zeros(5), 0.0, 0.0).reliable
-    single = Uncertainty(np.array([0.7]), 0.1, 0.01, choice=0.2)
+    assert Uncertainty(np.zeros(5), 0.0, training=0.7).data == 0
+    single = Uncertainty(np.array([0.7]), 0.01, choice=0.2)
+    assert math.isnan(single.of_units)
     assert math.isnan(single.data)
     assert all(math.isnan(end) for end in Confidence(0.95, 1, (0.0, 1.0)).linear(0.5, single).interval)
 
@@ -72,7 +62,7 @@ def test_students_quantile(level, n_scored):
 
 
 def test_a_linear_interval_is_students():
-    source = Uncertainty(np.array([0.01, -0.01]), 0.0, monte_carlo=5e-4)
+    source = Uncertainty(np.array([0.01, -0.01]), monte_carlo=5e-4)
     estimate = Confidence(0.9, 11).linear(0.3, source)
     assert source.monte_carlo + source.data == pytest.approx(9e-4)
     assert estimate.interval == pytest.approx(stats.t.interval(0.9, 10, 0.3, 0.03))
@@ -81,7 +71,7 @@ def test_a_linear_interval_is_students():
 
 
 def spread(standard_error):
-    return Uncertainty(np.zeros(2), 0.0, monte_carlo=standard_error**2)
+    return Uncertainty(np.zeros(2), monte_carlo=standard_error**2)
 
 
 def test_an_interval_is_cut_to_what_the_loss_can_be():

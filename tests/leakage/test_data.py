@@ -12,8 +12,10 @@ from sklearn.svm import LinearSVC
 
 import outofcluster as ooc
 from outofcluster._base.exceptions import InputError
+from outofcluster.datasets import make_patients
 from outofcluster.leakage.data import DataRate, _tail, estimate_rate, largest_count, over_folds
 from outofcluster.leakage.rate import Leakage
+from outofcluster.problem.folds import make_folds
 
 
 @pytest.mark.parametrize("a", [0, 1, 7, 40])
@@ -129,11 +131,12 @@ def test_means_over_the_folds_of_a_cross_validation(world):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"error_model": "fragments"}, "a rate from the data is available for records only, got 'fragments'"),
         (
-            {"groups": np.arange(480) // 4, "cv": 5},
-            "available for records only, got 'auto', which stands for 'fragments' where the held-out clusters are many",
+            {"error_model": "fragments", "discriminator": LogisticRegression()},
+            "discriminator must be left out for error_model='fragments', got LogisticRegression()",
         ),
+        ({"identity": np.ones(480)}, "identity must be left out for error_model='records'"),
+        ({"identity": np.ones(3)}, "identity must have one row for each of the 480 records of X, got 3"),
         ({"error_model": "both"}, "error_model must be 'auto' or 'records' or 'fragments', got 'both'"),
         ({"discriminator": LinearSVC()}, "discriminator must be a classifier with predict_proba, got LinearSVC"),
         ({"random_state": -1}, "random_state must be a whole number at least 0"),
@@ -198,3 +201,36 @@ def test_a_bound_is_a_share_and_not_below_the_rate():
         Leakage(0.1, bound=1.2)
     with pytest.raises(InputError, match=r"bound must be at least the rate, 0.1, got 0.05\."):
         Leakage(0.1, bound=0.05)
+
+
+# --- pieces of entities -----------------------------------------------------------------------------------
+
+
+def test_the_rate_of_pieces_is_that_which_is_seen():
+    """Patients whose features tell them apart: nearly all split ones are seen, and the bound holds."""
+    patients = make_patients(150, record_noise=0.1, random_state=1)
+    folds = make_folds(patients.data, None, patients.groups, 5)
+    truth = sum(np.isin(patients.entities[fold.validation], patients.entities[fold.train]).sum() for fold in folds)
+    leakage = Leakage.from_data(patients.data, patients.target, groups=patients.groups, random_state=0)
+    assert leakage.of == "validation"
+    assert not leakage.at_least
+    assert leakage.rate == pytest.approx(truth / len(patients.target), abs=0.03)
+    assert leakage.rate < leakage.bound == leakage.upper < 0.3
+    assert truth / len(patients.target) <= leakage.bound
+    assert Leakage.from_data(patients.data, patients.target, groups=patients.groups, random_state=0) == leakage
+
+
+def test_where_features_tell_nobody_apart_identity_may():
+    patients = make_patients(120, record_noise=0.1, random_state=2)
+    noise = np.random.default_rng(0).standard_normal((len(patients.target), 2))
+    target = np.random.default_rng(1).integers(0, 2, len(patients.target))
+    options = {"groups": patients.groups, "error_model": "fragments", "random_state": 0}
+    blind = Leakage.from_data(noise, target, **options)
+    assert (blind.rate, blind.bound, blind.at_least) == (0, 1, True)
+    assert "at least 0%" in str(blind)
+    seeing = Leakage.from_data(noise, target, identity=patients.data, **options)
+    assert seeing.rate > 0.05
+    assert seeing.bound < 0.5
+    frame = pd.DataFrame(np.column_stack([noise, patients.data]), columns=list("ab") + [f"id{k}" for k in range(6)])
+    named = Leakage.from_data(frame, target, identity=[f"id{k}" for k in range(6)], **options)
+    assert named.rate == pytest.approx(seeing.rate)

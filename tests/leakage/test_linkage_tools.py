@@ -37,6 +37,12 @@ def expected(**options):
     return Leakage.from_pair_probabilities(LEFT, RIGHT, PROBABILITY, groups=groups, ids=IDS, **options)
 
 
+def as_sets(pairs):
+    """Probabilities of pairs of clusters, whichever of the two comes first."""
+    both = map(frozenset, zip(pairs.left, pairs.right, strict=True))
+    return dict(zip(both, pairs.probability, strict=True))
+
+
 class OfSplink:
     """Frames as splink's own objects give them."""
 
@@ -55,6 +61,10 @@ def test_splink(wrap, recall):
     assert leakage.rate == pytest.approx(expected(blocking_recall=recall).rate)
     assert leakage.train.std == pytest.approx(expected(blocking_recall=recall).train.std)
     assert leakage.at_least == (recall is None)
+    # Clusters are numbered in another order here, so that the two of a pair may change places.
+    pairs, wanted = (as_sets(each.likely_pairs) for each in (leakage, expected()))
+    assert pairs == pytest.approx(wanted)
+    assert len(wanted) > 0
     assert leakage.groups.tolist() == ["k2", "k1", "k2", "k1", "k3"]
 
 

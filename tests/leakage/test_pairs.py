@@ -1,5 +1,6 @@
 """Rates from pairs against simulated linkages with known truth: calibrated pairs, blocking, review, refusals."""
 
+import json
 from itertools import product
 
 import numpy as np
@@ -7,9 +8,11 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from outofcluster._base.exceptions import InputError
+from outofcluster.evidence.likely import NamedPairs
 from outofcluster.leakage.linkage import capture_recapture
 from outofcluster.leakage.rate import Leakage
 from worlds import FieldLinkage
@@ -271,6 +274,76 @@ def test_reviewed_pairs_recalibrate():
     for place, answer in reviewed.items():
         values[place] = answer
     assert linkage.leakage(wrong, reviewed=values) == corrected
+
+
+# --- pairs of clusters that a tool did not link ---------------------------------------------------------
+
+GROUPS = ["a", "a", "b", "c", "c", "d", "e"]
+COMPARED = [
+    (0, 1, 0.99),  # Inside cluster a.
+    (1, 2, 0.2),
+    (2, 0, 0.4),  # The other record of a is more like that of b.
+    (2, 3, 0.009),  # Hardly any evidence at all.
+    (3, 5, 0.03),
+    (5, 4, 0.6),
+    (0, 5, 0.01),
+    (6, 5, 0.0),
+]
+
+
+def likely_pairs(**options):
+    left, right, probability = zip(*COMPARED, strict=True)
+    leakage = Leakage.from_pair_probabilities(left, right, probability, groups=GROUPS, **options)
+    found = leakage.likely_pairs
+    return leakage, dict(zip(zip(found.left, found.right, strict=True), found.probability, strict=True))
+
+
+def test_likely_pairs_by_hand():
+    """The largest probability of the records of two clusters, where it is worth a look."""
+    leakage, found = likely_pairs()
+    assert found == {("a", "b"): 0.4, ("c", "d"): 0.6, ("a", "d"): 0.01}
+    # They belong to the linkage, not to one of its two rates.
+    assert leakage.train.likely_pairs is None
+    assert "likely_pairs" not in repr(leakage)
+    for options in ({"of": "train"}, {"blocking_recall": 0.9}, {"cv": [([0, 1, 5], [2, 3, 4])]}):
+        assert likely_pairs(**options)[1] == found
+
+
+def test_reviewed_pairs_are_likely_as_they_were_found_and_teach_all_others():
+    """With the priors of the review, maximised by scipy."""
+    answers = {2: False, 4: True, 1: False}
+    given = np.array([probability for _, _, probability in COMPARED])
+    log_odds = logit(given[list(answers)])
+    yes = np.array(list(answers.values()))
+
+    def minus_log_posterior(theta):
+        eta = theta[0] + theta[1] * log_odds
+        return -(np.where(yes, -np.logaddexp(0, -eta), -np.logaddexp(0, eta))).sum() + (
+            theta[0] ** 2 / (2 * 1.5**2) + (theta[1] - 1) ** 2 / (2 * 0.4**2)
+        )
+
+    intercept, slope = minimize(minus_log_posterior, [0.0, 1.0], tol=1e-12).x
+    _, found = likely_pairs(reviewed=answers)
+    corrected = {place: float(expit(intercept + slope * logit(given[place]))) for place in (3, 5, 6)}
+    # Both pairs of a and b were denied, c and d are one entity, and the pair of e stays impossible.
+    expected = {("c", "d"): 1.0, ("b", "c"): corrected[3], ("a", "d"): corrected[6]}
+    assert found == pytest.approx({pair: m for pair, m in expected.items() if m >= 0.01}, abs=1e-6)
+    assert ("a", "b") not in found
+
+
+def test_files_keep_likely_pairs():
+    leakage, found = likely_pairs()
+    again = Leakage.from_dict(json.loads(json.dumps(leakage.to_dict())))
+    assert again.likely_pairs == leakage.likely_pairs
+    assert again == leakage
+    assert len(found) == len(again.likely_pairs.left) == 3
+    with pytest.raises(InputError, match="likely_pairs must be of type NamedPairs, got 3"):
+        Leakage(0.1, likely_pairs=3)
+
+
+def test_names_of_clusters_are_those_that_an_audit_knows():
+    leakage = Leakage.from_pair_probabilities([0, 1], [2, 3], [0.3, 0.5], groups=[7, 7, 12, 12])
+    assert leakage.likely_pairs == NamedPairs(("7",), ("12",), (0.5,))
 
 
 LISTED = {"groups": ["a", "a", "b", "c", "c"], "ids": ["v", "w", "x", "y", "z"]}

@@ -3,10 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from outofcluster._base.exceptions import InputError
 from outofcluster.leakage.rate import Leakage
+from outofcluster.leakage.review import recalibrate
 
 
 def world(rng, n=600, rate=0.12, apart=2.0, shift=0.0, slope=1.0):
@@ -55,6 +57,47 @@ def test_the_correction_by_brute_force():
     leakage = Leakage.from_review(suspects, {"a": True, "b": False, "c": True})
     assert leakage.rate == pytest.approx((4 + 3 + (n * g).sum()) / 17, rel=1e-6)
     assert leakage.std == pytest.approx(np.sqrt(variance) / 17, rel=1e-5)
+
+
+@pytest.mark.parametrize("m", [1, 8, 80, 2000])
+def test_recalibration_has_the_largest_posterior(m):
+    """A logistic regression with normal priors, maximised by scipy; with very many answers the priors hardly count."""
+    rng = np.random.default_rng(m)
+    log_odds = rng.normal(-1, 2, m)
+    answers = (rng.random(m) < expit(0.8 + 0.6 * log_odds)).astype(float)
+
+    def minus_log_likelihood(theta):
+        eta = theta[0] + theta[1] * log_odds
+        return np.logaddexp(0, eta).sum() - answers @ eta
+
+    def minus_log_posterior(theta):
+        return minus_log_likelihood(theta) + 0.5 * (theta[0] / 1.5) ** 2 + 0.5 * ((theta[1] - 1) / 0.4) ** 2
+
+    theta, covariance = recalibrate(log_odds, answers)
+    found = minimize(minus_log_posterior, [0.0, 1.0], tol=1e-12)
+    np.testing.assert_allclose(theta, found.x, atol=1e-5)
+    g = expit(found.x[0] + found.x[1] * log_odds)
+    columns = np.column_stack([np.ones(m), log_odds])
+    information = columns.T @ ((g * (1 - g))[:, None] * columns) + np.diag([1.5**-2, 0.4**-2])
+    np.testing.assert_allclose(np.linalg.inv(covariance), information, rtol=1e-4)
+    if m == 2000:
+        plain = minimize(minus_log_likelihood, [0.0, 1.0], tol=1e-12)
+        np.testing.assert_allclose(theta, plain.x, atol=0.02)
+        np.testing.assert_allclose(theta, [0.8, 0.6], atol=0.2)
+
+
+def test_answers_move_the_odds_their_own_way():
+    log_odds = np.array([-2.0, -1.0, 0.0, 1.0, 2.0] * 6)
+    (more, _), (less, _) = (recalibrate(log_odds, np.full(30, answer))[0] for answer in (1.0, 0.0))
+    assert less < -1 < 1 < more
+    # Answers as the odds say leave them nearly as they are.
+    rng = np.random.default_rng(0)
+    many = rng.normal(0, 2, 5000)
+    (intercept, slope), _ = recalibrate(many, (rng.random(5000) < expit(many)).astype(float))
+    assert intercept == pytest.approx(0, abs=0.1)
+    assert slope == pytest.approx(1, abs=0.1)
+    # Answers that do not depend on the odds take their slope away.
+    assert recalibrate(many, (rng.random(5000) < 0.5).astype(float))[0][1] < 0.1
 
 
 def test_the_correction_of_reviewed_pairs_by_brute_force():

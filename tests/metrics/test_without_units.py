@@ -124,7 +124,8 @@ def test_accuracy_is_one_less_the_error_rate():
     [metric] = resolve_scoring("accuracy", model, two)
     assert metric.facts.shown(metric.value(predictions)) == pytest.approx(model.score(X, two))
     weighted = metric.weighted()
-    assert weighted.value(predictions, weight) == pytest.approx(-model.score(X, two, sample_weight=weight))
+    value, _ = weighted.score(predictions, weight, ())
+    assert value == pytest.approx(-model.score(X, two, sample_weight=weight))
 
 
 def test_sensitivity_and_specificity():

@@ -70,9 +70,8 @@ def error_bars(ax, beginning):
 # --- the loss curve -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["records", "fragments"])
-def test_the_curve_runs_through_both_losses(name):
-    result = audit(name)
+def test_the_curve_runs_through_both_losses():
+    result = audit("records")
     display = LossCurveDisplay.from_audit(result).plot()
     named = lines(display.ax_)
     extrapolated, seen = points(named["extrapolated"]), points(named["fitted curve"])
@@ -83,6 +82,24 @@ def test_the_curve_runs_through_both_losses(name):
     assert at_rate == pytest.approx(result.naive.value, abs=0.02 * result.naive.value)
     assert named["extrapolated"].get_linestyle() == "--"
     assert named["fitted curve"].get_linestyle() == "-"
+
+
+def test_losses_without_and_with_a_piece_are_joined_by_a_line():
+    result = audit("fragments")
+    display = LossCurveDisplay.from_audit(result).plot()
+    (low, high), said = points(lines(display.ax_)["line between these"])[[0, -1]], texts(display)
+    assert low[1] == pytest.approx(result.corrected.value, abs=0.02)
+    assert high[1] - low[1] == pytest.approx(result.summary.losses[-1] - result.summary.losses[0], rel=0.05)
+    assert "Loss without and with a piece in training" in said
+    assert "measured, with imitated pieces" in said
+    assert "extrapolated" not in said
+
+
+def test_a_rate_that_the_records_show_is_not_called_assumed():
+    result = replace(audit("fragments"), from_data=True)
+    said = texts(SensitivityDisplay.from_audit(result, rates=[0.0, 0.1, 0.2]).plot())
+    assert "by what the records show: " in said
+    assert "assumed" not in said
 
 
 def test_the_interval_of_e0_is_drawn_at_no_leakage():
@@ -204,7 +221,7 @@ def test_sensitivity_is_that_of_the_audit():
 def test_the_tipping_point():
     threshold = audit().at_leakage(0.17).corrected.value
     display = SensitivityDisplay.from_audit(audit(), threshold=threshold).plot()
-    assert display.tipping_point == pytest.approx(0.17, abs=1e-4)
+    assert display.tipping_point.rate == pytest.approx(0.17, abs=1e-4)
     assert f"threshold {threshold:.4g}: reached at 17 %" in texts(display)
     single = [points(line) for line in display.ax_.lines if len(points(line)) == 1]
     assert any(np.allclose(point, [[0.17, threshold]], atol=1e-4) for point in single)
@@ -212,7 +229,7 @@ def test_the_tipping_point():
 
 def test_a_threshold_out_of_reach():
     display = SensitivityDisplay.from_audit(audit(), threshold=1e6).plot()
-    assert display.tipping_point is None
+    assert display.tipping_point.rate is None
     assert "not reached up to 50 %" in texts(display)
     with pytest.raises(InputError, match="threshold must be a number"):
         SensitivityDisplay.from_audit(audit(), threshold="much")

@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from scipy.special import ndtri
+from sklearn.neighbors import KNeighborsClassifier
 
 import outofcluster as ooc
 from ooc_test_results import DERIVED, SAMPLED, audit, unmixed
@@ -367,3 +368,62 @@ def test_a_missing_extra_is_named(result, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'outofcluster\[report\]'"):
         render_html(result)
+
+
+# --- pieces -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pieces():
+    """An audit without a rate, one with look-ups and a rate, and one of features that tell nobody apart."""
+    made = ooc.datasets.make_patients(150, random_state=0)
+    options = {"groups": made.groups, "random_state": 0}
+    alone = ooc.audit(KNeighborsClassifier(3), made.data, made.target, **options)
+    entity = dict(zip(made.groups.tolist(), made.entities.tolist(), strict=True))
+    listed = alone.review_list(30, random_state=0)
+    mates = [[o for o in entity if entity[o] == entity[c] and o != c] for c in map(int, listed["cluster"])]
+    listed["same_as"] = ["; ".join(map(str, each)) or "none" for each in mates]
+    rate = ooc.Leakage(0.15, std=0.03, of="validation")
+    all_sources = ooc.audit(KNeighborsClassifier(3), made.data, made.target, reviewed=listed, leakage=rate, **options)
+    noise = np.random.default_rng(0).standard_normal((len(made.target), 2))
+    blind = ooc.audit(KNeighborsClassifier(3), noise, made.target, **options)
+    return {"without a rate": alone, "all sources": all_sources, "blind": blind}
+
+
+def test_the_parts_of_an_answer_are_a_table(pieces):
+    for name, count in (("without a rate", 1), ("all sources", 3), ("blind", 0)):
+        summary = pieces[name].summary
+        reader = read(render_html(pieces[name]))
+        assert ("parts" in [attrs.get("id") for _, attrs in reader.elements]) == (count > 0)
+        assert len(summary.parts) == count
+        for row in summary.parts:
+            assert "".join(row) in "".join(reader.text).replace("\n", "")
+        assert summary.headline in reader.said()
+        assert (summary.rests_on in reader.said()) == bool(summary.rests_on or count == 0)
+
+
+def test_a_report_without_a_rate_speaks_of_none(pieces):
+    said = read(render_html(pieces["without a rate"])).said()
+    for words in ("What if you know the leakage rate?", "What a piece in training does", "No leakage rate is assumed."):
+        assert words in said
+    assert "assumed leakage rate" not in said
+    assert "fitted curve" not in said
+    assert "which is what the records show, the answer is the one above" in said
+    assert "Each answer counts by one over the probability" not in said
+    assert "Each answer counts by one over the probability" in read(render_html(pieces["all sources"])).said()
+
+
+def test_likely_pieces_are_listed_as_clusters(pieces):
+    result = pieces["without a rate"]
+    first = result.suspects().iloc[0]
+    said = read(render_html(result)).said()
+    assert "training cluster" in said
+    assert f"{100 * first['probability']:.0f} %" in said
+    assert "Who may have leaked" not in read(render_html(pieces["blind"])).said()
+
+
+def test_the_parts_are_in_notebooks_as_well(pieces):
+    shown = pieces["all sources"]._repr_html_()
+    for words in ("the optimism by", "what can be seen", "what somebody looked up", "imitated pieces"):
+        assert words in shown
+    assert "the optimism by" not in audit()._repr_html_()

@@ -5,6 +5,7 @@ import os
 import joblib
 import numpy as np
 import pytest
+from joblib.parallel import ThreadingBackend
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.naive_bayes import GaussianNB
 
@@ -28,11 +29,11 @@ def sample(estimator, n_jobs=-1, **options):
 
 
 def same(one, other):
-    sums, others = one.sums["clusters"], other.sums["clusters"]
+    effects, others = one.effects["clusters"], other.effects["clusters"]
     return (
         all(np.array_equal(a, b) for a, b in zip(one.losses, other.losses, strict=True))
-        and np.array_equal(sums.train, others.train)
-        and np.array_equal(sums.validation, others.validation)
+        and np.array_equal(effects.units, others.units)
+        and np.array_equal(effects.sums, others.sums)
     )
 
 
@@ -138,6 +139,21 @@ def test_results_keep_their_order(n_jobs):
 
 def _times(shared, item):
     return shared * item
+
+
+class AllAtOnce(ThreadingBackend):
+    """A backend that cannot hand back results one by one, as that of Spark."""
+
+    supports_return_generator = False
+
+
+def test_a_backend_that_gives_all_results_together_is_named():
+    joblib.register_parallel_backend("all at once", AllAtOnce)
+    with (
+        joblib.parallel_config("all at once", n_jobs=2),
+        pytest.warns(UserWarning, match="AllAtOnce hands back all results of a step together.*only at its end"),
+    ):
+        assert list(in_order(_times, 3, range(5), n_jobs=None)) == [0, 3, 6, 9, 12]
 
 
 def test_large_arrays_travel_by_themselves_and_once():

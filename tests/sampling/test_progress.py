@@ -92,6 +92,7 @@ class NeverFitted(Ridge):
         raise AssertionError("a model was fitted")
 
 
+@pytest.mark.slow
 def test_a_bar_without_rich_is_refused_before_any_fit(monkeypatch):
     monkeypatch.setitem(sys.modules, "rich", None)
     monkeypatch.setattr("sys.stderr", Terminal())

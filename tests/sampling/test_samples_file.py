@@ -28,7 +28,7 @@ def sample(estimator=None, data=X, **options):
 
 def bits(samples):
     return [level.tobytes() for level in samples.losses] + [
-        array.tobytes() for sums in samples.sums.values() for array in vars(sums).values()
+        array.tobytes() for effects in samples.effects.values() for array in vars(effects).values()
     ]
 
 
@@ -74,9 +74,12 @@ def test_merging_makes_one_larger_run():
     assert both.injected.tolist() == [0, 0.01, 0.5]
     assert [len(level) for level in both.losses] == [5, 6, 11]
     assert both.seeds == (1, 2)
-    joined, first, second = (run.sums["records"].train for run in (both, one, two))
-    np.testing.assert_allclose(joined[2], first[1] + second[1])
-    assert both.jackknife().train.mean.shape == (3, 60)
+    joined, first, second = (run.effects["records"] for run in (both, one, two))
+    assert joined.units.tolist() == list(range(60, 90))
+    np.testing.assert_array_equal(joined.sums, [first.sums[0], second.sums[0], first.sums[1] + second.sums[1]])
+    # Every replicate counts alike.
+    mean = (5 * one.influences()[1] + 6 * two.influences()[1]) / 11
+    np.testing.assert_allclose(both.influences()[2], mean, atol=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +204,7 @@ def test_killed_outright_and_resumed(tmp_path):
         X = rng.standard_normal((300, 8)); y = (X[:, 0] + rng.standard_normal(300) > 0).astype(int)
         samples = ooc.sample_losses(ExtraTreesClassifier(20), X, y, train=range(200), validation=range(200, 300),
             n_train=150, n_fits=200, n_jobs=2, random_state=5, checkpoint=None if sys.argv[1] == "-" else sys.argv[1])
-        sums = samples.sums["records"].train
+        sums = samples.effects["records"].sums
         print(hashlib.sha256(np.concatenate(samples.losses).tobytes() + sums.tobytes()).hexdigest())
     """)
 

@@ -158,10 +158,10 @@ class Unclonable(LogisticRegression):
         ({"n_train": 70, "replace": False}, "n_train must be at most 60"),
         ({"n_fits": 0}, "n_fits must be a whole number at least 1, got 0"),
         ({"n_fits": 2}, "n_fits must be at least 6, one for each level, got 2"),
-        ({"error_model": "typos"}, "error_model must be 'records' or 'fragments' or 'second-fragments', got 'typos'"),
+        ({"error_model": "typos"}, "error_model must be 'records' or 'fragments', got 'typos'"),
         ({"error_model": "fragments"}, "groups must be given for error_model='fragments'"),
         (
-            {"error_model": "fragments", "groups": np.arange(90)},
+            {"error_model": "fragments", "groups": np.arange(90), "n_train": None},
             "error_model='fragments' needs at least 2 validation clusters",
         ),
         ({"units": "clusters"}, "groups must be given for units='clusters'"),
@@ -185,11 +185,19 @@ def test_wrong_input_is_refused_before_any_fit(options, message):
     assert "\n" not in str(caught.value)
 
 
-def test_dummy_estimators_and_no_sums():
+def test_dummy_estimators_and_no_effects():
     samples = sample(DummyClassifier(strategy="most_frequent"), units="none")
     assert samples.units == ()
-    with pytest.raises(InputError, match="without the jackknife's sums"):
-        samples.jackknife()
+    assert samples.effects == {}
+    with pytest.raises(InputError, match=r"drawn without the effects of units \(units='none'\)"):
+        samples.influences()
+
+
+def test_influences_of_units_that_were_not_kept_are_refused():
+    with pytest.raises(InputError, match="units must be 'records' for these samples, got 'clusters'"):
+        sample().influences("clusters")
+    with pytest.raises(InputError, match="units must be 'clusters' or 'records' for these samples, got 'patients'"):
+        sample(groups=np.arange(90) // 3, units="both").influences("patients")
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """Negative injected fractions: weights that remove a mass, and draws and thinned sets that follow them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -56,19 +58,56 @@ def test_what_is_kept_and_effective_by_hand():
 def test_thinning_keeps_records_with_the_probability_of_their_weight():
     injection = WeighRecords(DrawRecords(100, 100, 35), weights, thin=True)
     a = float(injected_of_mass(0.3))
-    draws = [injection.draw(np.random.default_rng(i), a, 5 * i + 1) for i in range(2000)]
-    kept = np.mean([np.bincount(draw.from_train, minlength=100) for draw in draws], axis=0)
-    np.testing.assert_allclose(kept, weights.weights(a, 1), atol=0.05)
-    assert all((draw.scored % 5 == 1).all() and len(draw.from_validation) == 0 for draw in draws)
+    for part in (1, 4):
+        draws = [injection.draw(np.random.default_rng(i), a, 5 * i + part) for i in range(2000)]
+        kept = np.array([np.bincount(draw.from_train, minlength=100) for draw in draws])
+        assert kept.max() == 1
+        np.testing.assert_allclose(kept.mean(axis=0), weights.weights(a, part), atol=0.05)
+        assert all((draw.scored % 5 == part).all() and len(draw.from_validation) == 0 for draw in draws)
 
 
-def sampling(estimator, target, *, kernel, thinned, n_fits=600):
+def kept_by(injection, a, replicate):
+    """Which records of T a replicate keeps, drawn anew: those whose moved uniform is below their weight."""
+    uniforms = np.random.default_rng([injection.seed, replicate // 5]).random(100)
+    moved = (uniforms + replicate % 5 / 5) % 1
+    return np.flatnonzero(moved < injection.weights.weights(a, replicate % 5)).tolist()
+
+
+def test_the_replicates_of_a_turn_share_their_uniforms_and_turns_and_seeds_do_not():
+    injection, a = WeighRecords(DrawRecords(100, 100, 35), weights, thin=True, seed=8), float(injected_of_mass(0.3))
+    rng, kept = np.random.default_rng(0), []
+    for replicate in range(15):
+        kept.append(injection.draw(rng, a, replicate).from_train.tolist())
+        assert kept[-1] == kept_by(injection, a, replicate)
+    assert len({tuple(records) for records in kept}) == 15
+    assert replace(injection, seed=9).draw(rng, a, 0).from_train.tolist() != kept[0]
+    # The same turn at a level that removes more: no record comes in.
+    further = [injection.draw(rng, float(injected_of_mass(0.5)), replicate).from_train for replicate in range(15)]
+    assert all(set(less) < set(more) for less, more in zip(further, kept, strict=True))
+
+
+@pytest.mark.parametrize("mass", [0.1, 0.2, 0.4])
+def test_a_turn_keeps_every_record_about_as_often_as_its_weight_says(mass):
+    """Not as a record that is drawn anew by each replicate, which is kept a binomial number of times."""
+    even = RatioWeights(np.ones((5, 100)), np.ones(35), np.arange(35) % 5)
+    injection, a = WeighRecords(DrawRecords(100, 100, 35), even, thin=True), float(injected_of_mass(mass))
+    rng, turns = np.random.default_rng(0), []
+    for turn in range(50):
+        of_turn = [injection.draw(rng, a, 5 * turn + part).from_train for part in range(5)]
+        turns.append(np.bincount(np.concatenate(of_turn), minlength=100))
+    often = np.array(turns)
+    assert often.mean() == pytest.approx(5 * (1 - mass), abs=0.05)
+    assert np.abs(often - 5 * (1 - mass)).max() <= 1.01
+    assert often.var() < 0.7 * 5 * mass * (1 - mass)
+
+
+def sampling(estimator, target, *, kernel, thinned, n_fits=600, seed=3):
     task = Task.check(estimator, X, target, groups=np.arange(135) // 9)
     levels = injected_of_mass(np.array([0.4, 0.1, -0.15]))
-    resampler = WeighRecords(DrawRecords(100, 100, 35), weights, always=True, thin=thinned)
-    run = Run(UNMIXED, Fold(0, train, validation), resampler, n_fits, 3, levels)
+    resampler = WeighRecords(DrawRecords(100, 100, 35), weights, always=True, thin=thinned, seed=seed)
+    run = Run(UNMIXED, Fold(0, train, validation), resampler, n_fits, seed, levels)
     prepared = prepare(task, run, RunSettings(("records",), kernel))
-    return prepared.start(Progress(n_fits, show=False), n_jobs=None)[0]
+    return prepared.start(Progress(n_fits, show=False), n_jobs=None)[UNMIXED][0]
 
 
 @pytest.mark.parametrize("thinned", [False, True])
@@ -80,20 +119,34 @@ def test_kernels_and_fits_see_the_same_resamples(estimator, thinned):
     )
     for one, other in zip(compiled.losses, fitted.losses, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=0.02)
-    np.testing.assert_allclose(
-        compiled.sums["records"].validation[:, :, 8], fitted.sums["records"].validation[:, :, 8], atol=0.05
-    )
+    (of_kernel,), (of_fits,) = compiled.effects.values(), fitted.effects.values()
+    assert of_kernel.units.tolist() == of_fits.units.tolist() == validation.tolist()
+    close = {"rtol": 1e-7, "atol": 1e-9} if isinstance(estimator, Ridge) else {"atol": 0.05}
+    np.testing.assert_allclose(of_kernel.sums, of_fits.sums, **close)
 
 
-def test_every_part_is_scored_by_as_many_replicates_and_only_spread_within_parts_counts():
+def test_every_part_is_scored_by_as_many_replicates_and_turns_stand_for_them():
     samples = sampling(Ridge(), y, kernel=False, thinned=True, n_fits=47)
     assert samples.strata.tolist() == [5, 5, 5]
     assert all(len(level) % 5 == 0 for level in samples.losses)
-    level = samples.losses[0]
-    within = np.mean([level[part::5].var(ddof=1) for part in range(5)])
-    assert samples.standard_errors[0] == pytest.approx(np.sqrt(within / len(level)))
+    for level, error in zip(samples.losses, samples.standard_errors, strict=True):
+        turns = [level[first : first + 5].mean() for first in range(0, len(level), 5)]
+        assert len(turns) == 3
+        assert error == pytest.approx(np.std(turns, ddof=1) / np.sqrt(3))
     assert samples.effective[1] > samples.effective[0]
     assert samples.n_fits == sum(map(len, samples.losses))
+    # Of a single turn there is only the spread of its replicates, which is more.
+    once = sampling(Ridge(), y, kernel=False, thinned=True, n_fits=15)
+    for level, error in zip(once.losses, once.standard_errors, strict=True):
+        assert error == pytest.approx(np.std(level, ddof=1) / np.sqrt(5))
+
+
+def test_the_standard_error_is_that_of_means_drawn_anew():
+    """Means of four turns with other seeds: the errors that each of them claims are right on average."""
+    runs = [sampling(Ridge(), y, kernel=True, thinned=True, n_fits=60, seed=seed) for seed in range(40)]
+    means, errors = (np.array([getattr(run, name) for run in runs]) for name in ("means", "standard_errors"))
+    ratio = np.sqrt((errors**2).mean(axis=0)) / means.std(axis=0, ddof=1)
+    assert (np.abs(ratio - 1) < 0.35).all()
 
 
 def world(seed=3, turned=1.0, rate=0.1):
@@ -130,7 +183,10 @@ def test_negative_fractions_by_the_public_call(tmp_path):
             {"injected": [-0.1], "discriminator": Ridge()},
             "discriminator must be 'auto' or a classifier with",
         ),
-        ({"injected": [-0.1], "error_model": "fragments", "groups": split.groups}, "between 0 and 1, got -0.1"),
+        (
+            {"injected": [-0.1], "error_model": "fragments", "groups": split.groups},
+            r"injected must be left out",
+        ),
     ]:
         with pytest.raises(ooc.InputError, match=message):
             ooc.sample_losses(Ridge(), features, target, **options | wrong)
@@ -141,3 +197,14 @@ def test_a_classifier_of_the_user_s_tells_the_sides_apart():
     options = {"train": split.train, "validation": split.validation, "n_fits": 60, "random_state": 0}
     samples = ooc.sample_losses(Ridge(), features, target, injected=[-0.1, 0.0], discriminator=GaussianNB(), **options)
     assert samples.strata.tolist() == [5, 1]
+
+
+def test_a_thinned_draw_that_cannot_be_used_is_drawn_again():
+    """Two records of the rarer class, each of which is kept with probability 0.6: some draws keep none of them."""
+    rare = np.zeros(100, dtype=bool)
+    rare[[3, 60]] = True
+    even = RatioWeights(np.where(rare, 0.4, 0.0)[None, :] + np.zeros((5, 1)), np.ones(35), np.arange(35) % 5)
+    injection, rng = WeighRecords(DrawRecords(100, 100, 35), even, thin=True), np.random.default_rng(0)
+    a = float(injected_of_mass(0.008))
+    again = [rare[injection.draw(rng, a, 0, attempt).from_train].sum() for attempt in range(1, 60)]
+    assert {0, 1, 2} == set(again)

@@ -44,12 +44,14 @@ FULL = {
     "records_probabilities",
     "records_rate_from_data",
     "records_both_ways_below",
-    "pieces_below",
+    "pieces_seen",
+    "pieces_looked_up",
     "pieces_of_audited_entities",
 }
 """Cases of which more is kept, and which are compared in full after they were written and read."""
 BRIEF = {"records_workers", "records_resumed", "records_merged", "records_own_discriminator", "records_kernel"}
 BRIEF |= {"pieces_resumed", "records_forest", "records_n_train_and_mute", "pieces_auc"}
+BRIEF |= {"pieces_seen_at_a_rate", "records_probabilities_two_metrics"}
 """Cases that are about how losses are sampled, of which less is kept."""
 CASES: dict[str, Callable[[], dict[str, Any]]] = {}
 
@@ -264,12 +266,12 @@ def pieces_auc():
 
 @case
 def pieces_two_metrics():
-    return pieces(GaussianNB(), scoring=["neg_brier_score", "accuracy"], unmix="auto", n_fits=200)
+    return pieces(GaussianNB(), scoring=["neg_brier_score", "accuracy"], leakage="data", unmix="auto")
 
 
 @case
 def pieces_regressor():
-    return pieces(KNeighborsRegressor(3), target="y", curve=ooc.PolynomialCurve(2))
+    return pieces(KNeighborsRegressor(3), target="y")
 
 
 @case
@@ -280,15 +282,38 @@ def pieces_weights():
 
 
 @case
-def pieces_below():
-    return pieces(KNeighborsClassifier(3), loss="brier", unmix="auto", n_fits=200)
+def pieces_seen():
+    return pieces(KNeighborsClassifier(3), loss="brier", leakage="data", unmix="auto")
+
+
+@case
+def pieces_seen_at_a_rate():
+    return pieces(KNeighborsClassifier(3), loss="brier", unmix="auto")
+
+
+@case
+def pieces_looked_up():
+    data = patients()
+    options = {"loss": "brier", "leakage": "data", "unmix": "auto"}
+    reviewed = pieces(KNeighborsClassifier(3), **options).review_list(12, random_state=0)
+    # Nobody got to the end of the list.
+    answers = [_mates(data, int(cluster)) for cluster in reviewed["cluster"][:10]]
+    reviewed = reviewed.assign(same_as=[*answers, None, None])
+    return pieces(KNeighborsClassifier(3), reviewed=reviewed, reviewer_error=0.01, **options)
+
+
+def _mates(data: Any, cluster: int) -> str:
+    """The other clusters of the same patient, as somebody who looks it up writes them down."""
+    patient = data.true[data.groups == cluster][0]
+    others = np.unique(data.groups[data.true == patient])
+    return "; ".join(str(other) for other in others if other != cluster) or "none"
 
 
 @case
 def pieces_of_audited_entities():
     data = patients()
     rate = ooc.Leakage.from_true_groups(data.true, data.groups, cv=3)
-    return pieces(KNeighborsClassifier(3), loss="brier", leakage=rate, unmix="auto", n_fits=200)
+    return pieces(KNeighborsClassifier(3), loss="brier", leakage=rate, unmix="auto")
 
 
 @case
@@ -339,7 +364,7 @@ def comparison():
         "texts": {"str": masked(str(found)), "difference": masked(str(found.difference("linear", "near")))},
         "summary": plain(found.to_dict()),
         "frame": plain(found.to_frame()),
-        "tipping_point": attempt(lambda: found.tipping_point("linear", "near")),
+        "tipping_point": attempt(lambda: found.tipping_point("linear", "near").rate),
         "rankings": [list(found.naive_ranking), list(found.ranking), found.chance_of_change],
         "findings": {name: pinned_findings(own) for name, own in found.findings.items()},
     }

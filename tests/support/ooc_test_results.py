@@ -52,7 +52,24 @@ def with_samples(audit, samples):
 
 def naive_influence(pooled):
     """How much the records of every unit move the evaluation of the naive loss."""
-    return Influences(pooled.columns).of_units(pooled.naive_functional({}))
+    return Influences(pooled.columns).of_units(pooled.naive_functional())
+
+
+def noise_of_levels(folds):
+    """Monte-Carlo standard errors of the pooled losses of the full size, without what moves all levels together."""
+    n = sum(fold.n_validation for fold in folds)
+    squares, freedom, variance = 0.0, 0, 0.0
+    for fold in folds:
+        count = min(len(level) for level in fold.main.losses)
+        losses = np.array([level[:count] for level in fold.main.losses])
+        apart = losses - losses.mean(axis=0)
+        apart = apart - apart.mean(axis=1, keepdims=True)
+        squares, freedom = squares + (apart**2).sum(axis=1), freedom + count - 1
+    squares = squares * len(losses) / (len(losses) - 1)
+    noise = (squares + 10 * squares.mean() / freedom) / (freedom + 10)
+    for fold in folds:
+        variance = variance + (fold.n_validation / n) ** 2 * noise / fold.main.counts
+    return np.sqrt(variance)
 
 
 def without_test(samples):

@@ -171,3 +171,9 @@ def is_missing(value: Any) -> bool:
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, float | np.floating) and bool(value != value)
+
+
+def turns(losses: Array, strata: int) -> Array:
+    """Means of turns of so many replicates where there are two turns, else the replicates themselves."""
+    count = len(losses) // strata
+    return losses[: count * strata].reshape(count, strata).mean(axis=1) if strata > 1 and count > 1 else losses

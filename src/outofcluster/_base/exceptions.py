@@ -7,6 +7,8 @@ and the errors of other packages that it quotes: `one_line` sees to that when an
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 # Characters of another package's message that ours quote.
 _MOST = 300
@@ -71,6 +73,15 @@ class SolverError(_OneLine, RuntimeError):
 
 class MissingExtraError(_OneLine, ImportError):
     """An optional dependency is not installed; the message names the extra that installs it."""
+
+
+@contextmanager
+def needing(what: str, extra: str) -> Iterator[None]:
+    """Say ``what`` needs a package that cannot be imported here, and which extra installs it."""
+    try:
+        yield
+    except ImportError:
+        raise MissingExtraError(f"{what}: pip install 'outofcluster[{extra}]'.") from None
 
 
 class FitError(_OneLine, RuntimeError):

@@ -14,7 +14,6 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Mapping
 from contextlib import suppress
 from errno import ENOLCK, ENOTSUP
 from pathlib import Path
@@ -88,20 +87,7 @@ def check_destination(name: str, path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def check_outputs(outputs: Mapping[str, str | os.PathLike[str] | None], inputs: Mapping[str, str]) -> None:
-    """Refuse outputs that cannot be written, that would replace an input, or that would replace each other."""
-    places = {name: path for name, path in inputs.items() if path != "-"}
-    for name, path in outputs.items():
-        if path is None:
-            continue
-        check_destination(name, path)
-        for other, place in places.items():
-            if _same(path, place):
-                raise InputError(f"{name} must be another file than {other}, got {shown_path(path)} for both.")
-        places[name] = os.fspath(path)
-
-
-def _same(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
     """Whether two names lead to one file; a device such as /dev/null can be named as often as one likes."""
     try:
         return os.path.samefile(one, other) and not stat.S_ISCHR(os.stat(one).st_mode)

@@ -23,7 +23,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, get_
 import numpy as np
 
 from outofcluster._base.arguments import AnyArray, Array, short
-from outofcluster._base.exceptions import InputError, MissingExtraError, one_line
+from outofcluster._base.exceptions import InputError, needing, one_line
 from outofcluster._base.version import __version__
 
 Kind = TypeVar("Kind")
@@ -307,10 +307,8 @@ class JsonData(PlainData, what=""):
         return cls.from_dict(data)
 
 
-def data_frame(columns: Any, *, asked: str = "to_frame()") -> Any:
-    """A pandas DataFrame; without pandas, an error that says what was ``asked`` for and how to install pandas."""
-    try:
+def data_frame(columns: Any) -> Any:
+    """A pandas DataFrame; without pandas, an error that says how to install it."""
+    with needing("to_frame() needs pandas", "pandas"):
         import pandas as pd
-    except ImportError:
-        raise MissingExtraError(f"{asked} needs pandas: pip install 'outofcluster[pandas]'.") from None
     return pd.DataFrame(columns)

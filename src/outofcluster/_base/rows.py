@@ -150,18 +150,3 @@ def order_of_codes(codes: Codes) -> Codes:
     ones = np.broadcast_to(np.int8(1), len(codes))
     by_row = sparse.csr_matrix((ones, codes, np.arange(len(codes) + 1)), shape=(len(codes), int(codes.max()) + 1))
     return np.asarray(by_row.tocsc().indices, dtype=np.int64)
-
-
-def in_increasing_order(rows: Codes) -> Codes:
-    """Distinct row numbers in increasing order: ``numpy.sort(rows)``, by marks instead of comparisons.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from outofcluster._base.rows import in_increasing_order
-    >>> in_increasing_order(np.array([4, 0, 2]))
-    array([0, 2, 4])
-    """
-    marked = np.zeros(int(rows.max()) + 1 if len(rows) else 0, dtype=bool)
-    marked[rows] = True
-    return np.flatnonzero(marked)

@@ -45,8 +45,8 @@ class Seeds:
     False
     """
 
-    def __init__(self, entropy: int | None) -> None:
-        self._entropy = np.random.SeedSequence(entropy).entropy
+    def __init__(self, entropy: int | None, within: tuple[str | int, ...] = ()) -> None:
+        self._entropy, self._within = np.random.SeedSequence(entropy).entropy, within
 
     @property
     def entropy(self) -> str:
@@ -55,10 +55,14 @@ class Seeds:
 
     def stream(self, *names: str | int) -> np.random.SeedSequence:
         """The stream of this name, such as ("fold", 2, "sides")."""
-        digest = hashlib.sha256("/".join(map(str, names)).encode()).digest()
+        digest = hashlib.sha256("/".join(map(str, (*self._within, *names))).encode()).digest()
         key = tuple(int.from_bytes(digest[start : start + 4], "little") for start in range(0, 16, 4))
         return np.random.SeedSequence(self._entropy, spawn_key=key)
 
     def number(self, *names: str | int) -> int:
         """A seed as a number, from the stream of this name."""
         return int(self.stream(*names).generate_state(1, np.uint64)[0])
+
+    def of_round(self, number: int) -> Seeds:
+        """Streams of the same names for a further round of fits; those of the first round are these."""
+        return self if number == 1 else Seeds(self._entropy, ("round", number))  # type: ignore[arg-type]

@@ -11,13 +11,16 @@ from outofcluster._base.arguments import check_choice, check_number, short
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import check_same_order
 from outofcluster.curves.base import Curve
-from outofcluster.errormodels.base import ErrorModel
+from outofcluster.errormodels.base import ErrorModel, Rates
+from outofcluster.evidence.looked_up import LookUps, read_reviewed
 from outofcluster.problem.folds import Fold, Rows, count_clusters
 from outofcluster.problem.problem import Task
-from outofcluster.sampling.audit_samples import AuditSamples
+from outofcluster.sampling.audit_samples import AuditSamples, has_pieces
 from outofcluster.sampling.run import UnitKind
 
 _LEAST_CLUSTERS = 10
+# The share of the standard error at which rounds end by default: it adds 3 % to the standard error.
+PRECISION = 0.25
 
 
 def check_order(task: Task, leakage: Any) -> None:
@@ -36,6 +39,22 @@ def read_rates(leakage: Any, model: ErrorModel, folds: Sequence[Fold], n_records
     return model.read_rates(leakage, folds, n_records)
 
 
+def read_look_ups(model: ErrorModel, task: Task, rates: Rates, reviewed: Any, reviewer_error: Any) -> LookUps | None:
+    """What somebody looked up: the answers of a review list, else the audited entities behind a rate."""
+    if reviewed is None:
+        if check_number("reviewer_error", reviewer_error, least=0):
+            raise InputError(f"reviewer_error must be left out without reviewed, got {reviewer_error:g}.")
+        return model.look_ups(task, rates)
+    if not has_pieces(model.name):
+        raise InputError(
+            f"reviewed must be left out for error_model={model.name!r}, got a review list: it names pieces of "
+            "entities, which error_model='fragments' is about."
+        )
+    if rates.by_fold is None and not rates.from_data:
+        raise InputError("reviewed must be left out with leakage=None, which asks for no correction, got a list.")
+    return read_reviewed(reviewed, task.cluster_names, reviewer_error=reviewer_error)
+
+
 def read_confidence(confidence_level: Any) -> float:
     """A confidence level between 0 and 1."""
     level = check_number("confidence_level", confidence_level, least=0, strict=True)
@@ -44,9 +63,30 @@ def read_confidence(confidence_level: Any) -> float:
     return level
 
 
+def read_precision(precision: Any, n_fits: int | None) -> float:
+    """The share of the standard error at which rounds of fits end."""
+    share = check_number("precision", precision, least=0, strict=True)
+    if share > 1:
+        raise InputError(f"precision must lie between 0 and 1, got {share:g}.")
+    if n_fits is not None and share != PRECISION:
+        raise InputError(f"precision must be left out where n_fits fixes the number of fits, got {share:g}.")
+    return share
+
+
+def read_time_limit(time_limit: Any) -> float | None:
+    """Seconds after which no further round begins."""
+    return None if time_limit is None else check_number("time_limit", time_limit, least=0, strict=True)
+
+
 def read_curve(curve: Any, model: ErrorModel, loss_range: tuple[float, float]) -> Curve:
     """The curve method, by default that of the error model."""
     if isinstance(curve, Curve):
+        line = model.default_curve()
+        if has_pieces(model.name) and repr(curve) != repr(line):
+            raise InputError(
+                f"curve must be left out for error_model='fragments', got {short(curve)}: losses with and without a "
+                "piece lie on a line."
+            )
         return curve.within(loss_range)
     if not (isinstance(curve, str) and curve == "auto"):
         raise InputError(f"curve must be 'auto' or a curve such as PolynomialCurve(2), got {short(curve)}.")

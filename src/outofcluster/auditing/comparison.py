@@ -43,9 +43,9 @@ from outofcluster._base.plain import data_frame, plain
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit
 from outofcluster.auditing.several import AuditOptions, SeveralAudits, check_options, checkpoint_of_part, common_seed
-from outofcluster.auditing.solution import first_crossing
-from outofcluster.auditing.summary_parts import value_and_ends
-from outofcluster.inference.estimates import Estimate, chance_in_words
+from outofcluster.auditing.summary_parts import share_in_words, value_and_ends
+from outofcluster.auditing.tipping import TippingPoint, find_tipping_point
+from outofcluster.inference.estimates import Estimate, chance_in_words, percent
 from outofcluster.metrics.facts import SOME_LOSS, MetricFacts
 from outofcluster.metrics.resolve import resolve_loss, resolve_scoring
 from outofcluster.problem.folds import make_folds
@@ -148,7 +148,7 @@ class Difference:
     first, second : str
         Names of the models.
     naive, corrected : Estimate
-        The difference of the cross-validated values, and of the corrected ones (None without a leakage rate).
+        The difference of the cross-validated values, and of the corrected ones (None where nothing is corrected).
     metric : MetricFacts
         What is measured.
     """
@@ -161,8 +161,11 @@ class Difference:
 
     @property
     def chance_of_change(self) -> float | None:
-        """The chance that the model that looks better is not the better one; None without a leakage rate."""
-        if self.corrected is None:
+        """The chance that the model that looks better is not the better one.
+
+        None where nothing is corrected, and for metrics with a target, from which either model may be farther away.
+        """
+        if self.corrected is None or self.metric.target is not None:
             return None
         sign = -1.0 if self.naive.value < 0 else 1.0
         return _chance_below_zero(sign * self.corrected.value, _variance(self.corrected))
@@ -203,13 +206,13 @@ class Comparison(SeveralAudits[str]):
     @property
     def naive_ranking(self) -> tuple[str, ...]:
         """Names by the cross-validated loss or metric, the best first."""
-        return tuple(sorted(self.audits, key=lambda name: self.metric.shown(self.audits[name].naive.value)))
+        return tuple(sorted(self.audits, key=lambda name: self.metric.badness(self.audits[name].naive.value)))
 
     @property
     def ranking(self) -> tuple[str, ...]:
         """Names by the corrected value, the best first; by the cross-validated one without a leakage rate."""
         values = {name: (result.corrected or result.naive).value for name, result in self.audits.items()}
-        return tuple(sorted(values, key=lambda name: self.metric.shown(values[name])))
+        return tuple(sorted(values, key=lambda name: self.metric.badness(values[name])))
 
     @property
     def ranking_changes(self) -> bool:
@@ -218,13 +221,14 @@ class Comparison(SeveralAudits[str]):
 
     @cached_property
     def chance_of_change(self) -> float | None:
-        """The chance that the order of the models differs from that of the cross-validation; None without a rate.
+        """The chance that the order of the models differs from that of the cross-validation.
 
+        None without a rate, and for metrics with a target: what is known is the error of differences, not of distances.
         The order by the true values on new clusters is meant, of which the corrected ones are estimates
         (:mod:`outofcluster.auditing.comparison`).
         """
         order = self.naive_ranking
-        if self.audits[order[0]].leakage is None:
+        if self.audits[order[0]].leakage is None or self.metric.target is not None:
             return None
         if len(order) < 2:
             return 0.0
@@ -259,10 +263,12 @@ class Comparison(SeveralAudits[str]):
         corrected = None if a.leakage is None else _difference(a, b, corrected=True)
         return Difference(first, second, _difference(a, b, corrected=False), corrected, a.metric)
 
-    def tipping_point(self, first: str, second: str) -> float | None:
+    def tipping_point(self, first: str, second: str) -> TippingPoint:
         """The smallest leakage rate from which on the model that looks better is the worse one.
 
-        Rates up to 0.5 are looked at, or up to 0.9 for fragments.
+        Rates up to 0.5 are looked at, or up to 0.9 for fragments. The interval holds the rates at which the paired
+        interval of the difference includes 0 (:mod:`outofcluster.auditing.tipping`). There is none for metrics with a
+        target.
 
         Parameters
         ----------
@@ -271,11 +277,35 @@ class Comparison(SeveralAudits[str]):
 
         Returns
         -------
-        float or None
-            None where the order stays the same.
+        TippingPoint
+            Its ``rate`` is None where the order stays the same; ``print`` it to see why.
         """
-        a, b = self._audit(first), self._audit(second)
-        return first_crossing(lambda rate: a.value_at(rate) - b.value_at(rate), a.rate_grid[::2])
+        metric = self.metric
+        apart = metric.badness(self._audit(first).value_at(0.0)) - metric.badness(self._audit(second).value_at(0.0))
+        better, worse = (first, second) if apart <= 0 else (second, first)
+        a, b = self._audit(better), self._audit(worse)
+        grid = a.rate_grid[::2]
+
+        def worse_by(rate: float) -> float:
+            # Two models that are alike have no order that could change.
+            return metric.badness(a.value_at(rate)) - metric.badness(b.value_at(rate)) if apart else -1.0
+
+        def ends() -> tuple[Array, Array, Array]:
+            some = grid if apart and metric.target is None else grid[:0]
+            at = [_difference(a.at_leakage(float(rate)), b.at_leakage(float(rate)), corrected=True) for rate in some]
+            low, high = np.array([each.shown_as(metric).interval for each in at]).reshape(-1, 2).T
+            return some, low, high
+
+        def words(rate: float | None) -> str:
+            if not apart:
+                return f"{better} and {worse} are equally good by cross-validation, so that no order can change"
+            if rate is not None:
+                start = share_in_words(rate, 2)
+                return f"{better} looks better than {worse}, and is worse from a leakage rate of {start} on"
+            most = percent(float(grid[-1]))
+            return f"{better} is better than {worse} up to a leakage rate of {most}, the largest that is looked at"
+
+        return find_tipping_point(worse_by, grid, ends, words, threshold=0.0, confidence_level=a.confidence_level)
 
     def to_frame(self) -> Any:
         """The losses or metrics as a table.
@@ -327,7 +357,7 @@ class Comparison(SeveralAudits[str]):
 
     @property
     def _printed(self) -> list[Sequence[str]]:
-        rows = [(name, f"{naive:27}", corrected or "no leakage rate given") for name, naive, corrected in self.cells]
+        rows = [(name, f"{naive:27}", corrected or "not corrected") for name, naive, corrected in self.cells]
         return [("", *self._header[1:]), *rows]
 
     @property

@@ -24,7 +24,7 @@ from outofcluster.inference.estimates import Estimate
 from outofcluster.leakage.rate import Leakage
 from outofcluster.metrics.facts import MetricFacts
 from outofcluster.problem.account import TableAccount
-from outofcluster.sampling.audit_samples import AuditSamples
+from outofcluster.sampling.audit_samples import AuditSamples, has_pieces
 
 Severity = Literal["info", "warning", "severe"]
 
@@ -77,13 +77,15 @@ class Context:
     solution : Solution
         The samples, and what they say for the choices of the audit, as losses.
     leakage : tuple of Leakage
-        The rate assumed in each fold; empty without one.
+        The rate assumed in each fold, or the one that the records show; empty without a correction.
     data_leakage : Leakage or None
         What the records themselves say about the leakage rate.
     table : TableAccount
         What the table holds.
     error_model_reason, units_asked : str
         Why the error model was chosen, empty where the user chose it; the units that the user asked for.
+    from_data : bool
+        Whether the correction goes by what the records themselves show, and not by a rate that was given.
     """
 
     solution: Solution
@@ -92,6 +94,7 @@ class Context:
     table: TableAccount
     error_model_reason: str
     units_asked: str
+    from_data: bool = False
 
     @property
     def samples(self) -> AuditSamples:
@@ -108,6 +111,11 @@ class Context:
         """The corrected value in the metric's own sign, for checks that need a rate."""
         assert self.solution.corrected is not None
         return self.solution.corrected.shown_as(self.metric)
+
+    @property
+    def without_rate(self) -> bool:
+        """Whether pieces were left out of training in the place of a correction for a rate."""
+        return self.from_data and has_pieces(self.samples.error_model)
 
     @property
     def curve(self) -> Curve:
@@ -143,7 +151,7 @@ class Check:
     only : str
         The error model that it is about; empty for all.
     needs_rate : bool
-        Whether it is for audits with a leakage rate.
+        Whether it is for audits with a correction.
     """
 
     code: str

@@ -1,4 +1,11 @@
-"""What an audit fits: the user's own models, a few baselines, and the runs that the error model plans for a fold.
+r"""What an audit fits: the user's own models, a few baselines, and the runs that the error model plans for a fold.
+
+Fits come in rounds. A round has two fits at each level of every fold, or for every imitated cut, and is a run with a
+seed of its own, so that rounds are joined as runs are. After each round the losses say how many more fits it takes
+until the Monte-Carlo standard error of the optimism is as small a share of its standard error as was asked for: with R
+rounds so far and a share x where p is asked for, :math:`R (x/p)^2` rounds in all. The next round has as many of them as
+are missing, but at most as many as there were so far, since few fits say little about their own noise. What comes next
+is decided by the losses alone, so that a run that goes on from a checkpoint comes to the same end.
 
 Between the checks and the fits there is a moment for those who want to say something. Whatever is wrong with the input
 has been refused by then, and nothing has been fitted yet. The command line shows its account of the table at this
@@ -7,11 +14,13 @@ moment, with an estimate of the time; so a refused command shows nothing but its
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -25,17 +34,29 @@ from outofcluster.errormodels.base import Choices, Evidence
 from outofcluster.problem.account import TableAccount
 from outofcluster.problem.folds import ClusterSizes, Fold, count_clusters
 from outofcluster.problem.problem import Task, digest
-from outofcluster.sampling.audit_samples import AuditSamples, EffectLosses, FoldSamples, RandomFolds, TrainLosses
-from outofcluster.sampling.baselines import MODELS_PER_FOLD, fold_losses, random_losses, train_losses, training_shares
+from outofcluster.sampling.audit_samples import (
+    UNMIXED,
+    AuditSamples,
+    EffectLosses,
+    FoldSamples,
+    RandomFolds,
+    TrainLosses,
+    base_role,
+    is_exchanged,
+    joined_rounds,
+)
+from outofcluster.sampling.baselines import MODELS_PER_FOLD, fold_losses, random_losses, train_losses
 from outofcluster.sampling.effect import sample_effect
 from outofcluster.sampling.engine import package_versions
 from outofcluster.sampling.progress import Progress
-from outofcluster.sampling.run import PreparedRun, RunSettings, UnitKind, prepare
+from outofcluster.sampling.run import PreparedRun, Run, Runnable, RunSettings, UnitKind, prepare
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.store import Store
 
+# Rounds of fits, those of the usual size, after which an audit ends in any case.
+_MOST_ROUNDS = 200
 # Models that the test for a cluster effect fits.
-MODELS_OF_THE_TEST = 60
+MODELS_OF_THE_TEST = 20
 # What a training record takes in each fold, and how much all folds may take.
 _BYTES_OF_A_ROW, _MOST_GIGABYTES = 16, 16.0
 # Records times levels times folds up to which sums are stored both for clusters and for records (some 70 MB).
@@ -64,20 +85,21 @@ class FoldPlan:
     """A fold that can be audited, and the checked runs that are fitted to it."""
 
     fold: Fold
-    runs: tuple[PreparedRun, ...]
+    runs: tuple[Runnable, ...]
 
 
 @dataclass(frozen=True)
 class AuditPlan:
-    """The folds that can be audited, and why the others cannot."""
+    """The folds that can be audited, why the others cannot, and the number of further models of every fold."""
 
     folds: tuple[FoldPlan, ...]
     left_out: Mapping[int, str]
+    n_measured: int = 0
 
     @property
     def budget(self) -> int:
         """Number of fits to resamples."""
-        return sum(run.plan.budget for fold in self.folds for run in fold.runs)
+        return sum(run.budget for fold in self.folds for run in fold.runs)
 
     @property
     def compiled_fits(self) -> int:
@@ -97,7 +119,7 @@ class AuditPlan:
                 kept.append(fold)
         if not kept:
             raise _nothing_audited(left_out)
-        return AuditPlan(tuple(kept), left_out)
+        return replace(self, folds=tuple(kept), left_out=left_out)
 
 
 # --- baselines --------------------------------------------------------------------------------------------
@@ -123,26 +145,54 @@ class Baselines:
         Losses over folds that ignore clusters.
     effect : tuple of Effect
         Losses behind the test for a cluster effect.
-    training_shares : array
-        What training clusters add to the variance between clusters.
     train : tuple
         For every fold the losses on training records; empty where they are not needed.
+    measured : mapping from str to tuple
+        For every fold the losses of models without some training clusters, by the name of what they measure.
     """
 
     own: OwnLosses
     random: tuple[RandomFolds, ...]
     effect: tuple[Effect, ...]
-    training_shares: Array
     train: tuple[tuple[Array, ...], ...] = ()
+    measured: Mapping[str, OwnLosses] = field(default_factory=dict)
 
 
-def count_baselines(choices: Choices, n_folds: int) -> int:
+def count_baselines(choices: Choices, n_folds: int, n_measured: int) -> int:
     """Number of models that are fitted once per audit: own ones, those of random folds and of the test, and others."""
-    further = sum(MODELS_PER_FOLD[name] for name in choices.model.baselines(choices))
+    further = n_measured + sum(MODELS_PER_FOLD[name] for name in choices.model.baselines(choices))
     return (1 + further) * n_folds + max(2, n_folds) + MODELS_OF_THE_TEST
 
 
 # --- the fits ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RoundProgress:
+    """How far the fits so far are from the precision that was asked for.
+
+    Attributes
+    ----------
+    missing : float
+        How many times as many fits as there are are missing; 0 where there are enough.
+    levels : mapping from str to array
+        The roles that need more fits, and the injected fractions at which they do.
+    words : str
+        The estimate as it stands, for whoever waits.
+    """
+
+    missing: float
+    levels: Mapping[str, Array] = field(default_factory=dict)
+    words: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class _Round:
+    """What one round of fits gives: the folds by metric, and why others were left out."""
+
+    by_metric: list[list[FoldSamples]]
+    left_out: dict[int, str]
+    baselines: Baselines
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,27 +218,43 @@ class AuditFits:
     seeds: Seeds
     store: Store
     n_jobs: int | None
+    _began: float = field(default_factory=time.monotonic)
 
-    def plan(self) -> AuditPlan:
-        """The checked runs of every fold, and the reasons of those that cannot run; refuses if no fold can."""
-        task, folds, choices = self.task, self.folds, self.choices
-        fits = choices.model.n_fits if choices.n_fits is None else choices.fits_per_fold(len(folds)) * len(folds)
-        settings = RunSettings(self._stored_units(), choices.kernel, fits)
+    @property
+    def seconds(self) -> float:
+        """Seconds since the checks were done."""
+        return time.monotonic() - self._began
+
+    def plan(self, number: int = 1, times: int = 1, levels: Mapping[str, Array] | None = None) -> AuditPlan:
+        """The checked runs of every fold in a round, and the reasons of those that cannot run; refuses if no fold can.
+
+        The number of the round gives its seeds, and it has so many times as many fits as usual, of all roles and levels
+        or of these.
+        """
+        task, folds, seeds = self.task, self.folds, self.seeds.of_round(number)
+        choices = replace(self.choices, stored_units=self._stored_units(), times=times)
+        evidence = self.evidence if number == 1 else choices.model.for_round(task, self.evidence, choices, seeds)
+        # Whether a kernel is worth compiling is decided by a number that was asked for, and never by a default audit.
+        settings = RunSettings(choices.stored_units, choices.kernel, choices.n_fits or 1)
         plans, failures = list[FoldPlan](), dict[int, InputError]()
         for fold in folds:
             try:
                 _check_metrics(task, fold)
-                runs = choices.model.runs(task, fold, folds, choices, self.evidence, self.seeds)
-                at = {run.role: self.store.checkpoint(fold.index, run.role) for run in runs}
-                prepared = (prepare(task, run, settings, checkpoint=at[run.role]) for run in runs)
-                plans.append(FoldPlan(fold, tuple(prepared)))
+                runs = _some_runs(choices.model.runs(task, fold, folds, choices, evidence, seeds), levels or {})
+                plans.append(FoldPlan(fold, tuple(self._prepared(fold, run, settings, number) for run in runs)))
             except CheckpointError:
                 raise
             except InputError as error:
                 failures[int(fold.index)] = error
         if not plans:
             raise next(iter(failures.values()))
-        return AuditPlan(tuple(plans), {index: str(error) for index, error in failures.items()})
+        return AuditPlan(tuple(plans), {index: str(error) for index, error in failures.items()}, len(self.measured))
+
+    def _prepared(self, fold: Fold, run: Run | Runnable, settings: RunSettings, number: int) -> Runnable:
+        if not isinstance(run, Run):
+            return run
+        role = run.role if number == 1 else f"{run.role}, round {number}"
+        return prepare(self.task, run, settings, checkpoint=self.store.checkpoint(fold.index, role))
 
     def _stored_units(self) -> tuple[UnitKind, ...]:
         """The units that were chosen and, where memory and metrics that are computed anew allow, the others as well."""
@@ -212,50 +278,108 @@ class AuditFits:
         drawn = {"seed": self.seeds.stream(name), "n_jobs": self.n_jobs}
         return self.store.part(name, kind, lambda: fit(self.task, *arguments, **options, **drawn))
 
+    @cached_property
+    def measured(self) -> Mapping[str, Sequence[Fold]]:
+        """Training sets in the place of the user's own, for every fold, by the name of what they measure."""
+        return self.choices.model.measured(self.task, self.folds, self.choices, self.evidence)
+
+    def _measured_losses(self) -> dict[str, OwnLosses]:
+        """Losses of the models without some training clusters, by the name of what they measure."""
+        # The random numbers are those of the own models, so that only the training clusters differ.
+        fit = partial(fold_losses, self.task, seed=self.seeds.stream("own"), n_jobs=self.n_jobs)
+        # The same name may stand for other clusters in a checkpoint, once somebody has looked up more of them.
+        kept_as = {name: f"{name} {digest([fold.train for fold in folds])}" for name, folds in self.measured.items()}
+        return {
+            name: self.store.part(kept_as[name], OwnLosses, partial(fit, folds))  # type: ignore[arg-type]
+            for name, folds in self.measured.items()
+        }
+
     def baselines(self, own: OwnLosses) -> Baselines:
         """All baselines, those that a checkpoint holds from there."""
         folds, wanted = self.folds, self.choices.model.baselines(self.choices)
         random = self._part("random", tuple[RandomFolds, ...], random_losses, max(2, len(folds)))
         effect = self._part("effect", tuple[Effect, ...], _fit_effect, folds)
-        shares, train = np.zeros(len(self.task.metrics)), ()
-        if "training" in wanted:
-            shares = self._part("training", NDArray[np.float64], training_shares, folds, own)
+        train = ()
         if "train" in wanted:
             train = self._part("train", tuple[tuple[NDArray[np.float64], ...], ...], train_losses, folds)
-        return Baselines(own, random, effect, shares, train)
+        return Baselines(own, random, effect, train, self._measured_losses())
 
-    def samples(self, plan: AuditPlan, baselines: Baselines, bar: Progress) -> tuple[AuditSamples, ...]:
-        """The samples of every metric; a fold whose models fail is left out and named."""
+    def samples(
+        self, plan: AuditPlan, baselines: Baselines, bar: Progress, progress_of: Callable[..., RoundProgress]
+    ) -> tuple[AuditSamples, ...]:
+        """The samples of every metric, after as many rounds as are needed; a fold whose models fail is named.
+
+        ``progress_of`` says of the samples so far how far they are from the precision that was asked for.
+        """
+        rounds, number = 1, 1
+        limit = self.choices.time_limit
+        with bar:
+            samples = self._joined(self._fit_round(plan, baselines, bar), plan)
+            while (state := progress_of(samples)).missing > 0 and self.choices.n_fits is None:
+                bar.say(state.words)
+                if rounds >= _MOST_ROUNDS:
+                    return self._ended(samples, "rounds")
+                if limit is not None and self.seconds > limit:
+                    return self._ended(samples, "time")
+                # Where time is limited, rounds stay short, so that it is not exceeded by much.
+                wanted = math.ceil(min(state.missing * rounds, float(rounds)))
+                times = 1 if limit is not None else max(wanted, 1)
+                number += 1
+                try:
+                    own = tuple(baselines.own)
+                    further = self.plan(number, times, state.levels).where_defined(self.task, own)
+                    bar.expect(further.budget)
+                    more = self._fit_round(further, baselines, bar)
+                except KeyboardInterrupt:
+                    return self._ended(samples, "interrupt")
+                samples = tuple(map(joined_rounds, samples, self._joined(more, further)))
+                rounds += times
+        return samples
+
+    @staticmethod
+    def _ended(samples: tuple[AuditSamples, ...], why: str) -> tuple[AuditSamples, ...]:
+        """The samples with the reason why there were no more rounds."""
+        return tuple(replace(each, ended=why) for each in samples)
+
+    def _fit_round(self, plan: AuditPlan, baselines: Baselines, bar: Progress) -> _Round:
+        """The samples of every fold by every metric, in one round."""
         task, by_metric = self.task, [list[FoldSamples]() for _ in self.task.metrics]
         left_out, failure = dict(plan.left_out), None
-        with bar:
-            for each in plan.folds:
-                try:
-                    facts = self.evidence.facts(task, each.fold, self.choices.rates)
-                    for samples, one in zip(by_metric, self._fit_fold(each, baselines, bar), strict=True):
-                        samples.append(replace(one, **facts))
-                except FitError as error:
-                    left_out[int(each.fold.index)] = str(error)
-                    failure = failure or error
-                each.fold.forget()
+        for each in plan.folds:
+            try:
+                facts = self.evidence.facts(task, each.fold, self.choices.rates)
+                for samples, one in zip(by_metric, self._fit_fold(each, baselines, bar), strict=True):
+                    samples.append(replace(one, **facts))
+            except FitError as error:
+                left_out[int(each.fold.index)] = str(error)
+                failure = failure or error
+            each.fold.forget()
         if not by_metric[0]:
             raise _nothing_audited(left_out, failure) from failure
+        return _Round(by_metric, left_out, baselines)
+
+    def _joined(self, fitted: _Round, plan: AuditPlan) -> tuple[AuditSamples, ...]:
+        """The samples of every metric."""
+        task, baselines = self.task, fitted.baselines
         assert task.clusters is not None
+        of_all = self.evidence.of_samples(self.choices)
+        n_folds = len(plan.folds) + len(plan.left_out)
         return tuple(
             AuditSamples(
                 folds=_of_common_sizes(samples),
                 random_folds=baselines.random[position],
                 effect=baselines.effect[position].losses,
                 effect_problem=baselines.effect[position].problem,
-                left_out=left_out,
+                left_out=fitted.left_out,
                 error_model=self.choices.model.name,
                 metric=metric.facts,
-                training_share=float(baselines.training_shares[position]),
                 observed=ClusterSizes.of(task.clusters),
                 fold_sizes=tuple(len(fold.validation) for fold in self.folds),
                 cluster_names=task.cluster_names if any(fold.sides or fold.entities for fold in samples) else (),
+                n_baselines=count_baselines(self.choices, n_folds, plan.n_measured),
+                **of_all,
             )
-            for position, (metric, samples) in enumerate(zip(task.metrics, by_metric, strict=True))
+            for position, (metric, samples) in enumerate(zip(task.metrics, fitted.by_metric, strict=True))
         )
 
     def _fit_fold(self, plan: FoldPlan, baselines: Baselines, bar: Progress) -> Iterator[FoldSamples]:
@@ -263,9 +387,9 @@ class AuditFits:
         fold, clusters = plan.fold, self.task.clusters
         assert clusters is not None
         runs = dict[str, tuple[LossSamples, ...]]()
-        for prepared in plan.runs:
-            with nullcontext() if prepared.run.required else suppress(FitError):
-                runs[prepared.run.role] = prepared.start(bar, n_jobs=self.n_jobs)
+        for run in plan.runs:
+            with nullcontext() if run.required else suppress(FitError):
+                runs |= self._started(fold, run, baselines.own, bar)
         for position in range(len(self.task.metrics)):
             own = baselines.own[position][fold.index]
             trained = None
@@ -281,7 +405,31 @@ class AuditFits:
                 runs={role: by_metric[position] for role, by_metric in runs.items()},
                 pseudo={name: losses for name, losses in own.items() if name != "own"},
                 train_losses=trained,
+                measured={name: losses[position][fold.index] for name, losses in baselines.measured.items()},
             )
+
+    def _started(self, fold: Fold, run: Runnable, own: OwnLosses, bar: Progress) -> dict[str, tuple[LossSamples, ...]]:
+        """The samples of a run, by their role and by every metric."""
+        if isinstance(run, PreparedRun):  # It keeps its batches in a file of its own.
+            return run.knowing(_own_losses(run, own, int(fold.index))).start(bar, n_jobs=self.n_jobs)
+        kind = dict[str, tuple[LossSamples, ...]]
+        return self.store.part(run.identity, kind, lambda: run.start(bar, n_jobs=self.n_jobs))
+
+
+def _some_runs(runs: Sequence[Run | Runnable], levels: Mapping[str, Array]) -> Sequence[Run | Runnable]:
+    """The runs of some roles at some levels, and those with the sides exchanged that belong to them; else all."""
+    some = [run for run in runs if base_role(run.role) in levels]
+    at = [run.at(levels[run.role]) if isinstance(run, Run) and run.role in levels else run for run in some]
+    return at or runs
+
+
+def _own_losses(run: PreparedRun, own: OwnLosses, fold: int) -> list[Array]:
+    """The losses of the user's own models on the records that a run scores; none where it scores training records."""
+    if is_exchanged(run.role):
+        return []
+    kinds = ("parts_records", "records", "own") if run.role == UNMIXED else ("records", "own")
+    losses = [by_fold[fold] for by_fold in own]
+    return [each[next(kind for kind in kinds if kind in each)] for each in losses]
 
 
 def _fit_effect(task: Task, folds: tuple[Fold, ...], **drawn: Any) -> tuple[Effect, ...]:
@@ -332,6 +480,10 @@ class Announcement:
         Models that a compiled kernel will fit, which is far faster.
     error_model : str
         The error model of an audit; empty for a test.
+    cross_validations : float
+        Cross-validations that these models amount to; 0 for a test.
+    fixed : bool
+        Whether these are all models; else further rounds may follow.
     """
 
     task: Task
@@ -340,12 +492,16 @@ class Announcement:
     fits: int
     compiled_fits: int = 0
     error_model: str = ""
+    cross_validations: float = 0.0
+    fixed: bool = True
 
     @classmethod
     def of(cls, task: Task, plan: AuditPlan, choices: Choices, account: TableAccount) -> Announcement:
         """What an audit is about to fit."""
-        fits = plan.budget - plan.compiled_fits + count_baselines(choices, len(plan.folds) + len(plan.left_out))
-        return cls(task, plan.folds[0].fold, account, fits, plan.compiled_fits, choices.model.name)
+        n_folds, fixed = len(plan.folds) + len(plan.left_out), choices.n_fits is not None or not choices.corrects
+        fits = plan.budget + count_baselines(choices, n_folds, plan.n_measured)
+        one_by_one, fold = fits - plan.compiled_fits, plan.folds[0].fold
+        return cls(task, fold, account, one_by_one, plan.compiled_fits, choices.model.name, fits / n_folds, fixed)
 
     def seconds_per_fit(self) -> float:
         """Fit and score one model, as the audit will, and say how long it took; 0 where that fails."""

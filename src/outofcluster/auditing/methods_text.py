@@ -8,6 +8,7 @@ made of a `Summary` alone, so whatever it says is a number or a choice of that a
 from __future__ import annotations
 
 from outofcluster.auditing.summary import Summary
+from outofcluster.auditing.summary_parts import share_in_words
 from outofcluster.inference.estimates import Estimate, Sensitivity, between, decimals, fixed, percent
 
 # The error models in words: their errors, what the rate is a share of, and the training sets of further models.
@@ -22,7 +23,7 @@ _WORDS = {
         "errors": "a cluster can be split, so that a whole piece of it is among the training records",
         "share": "held-out records whose cluster also has records in training",
         "added": "training sets to which pieces of held-out clusters were added on purpose",
-        "left_out": "training sets without the clusters that are probably pieces of held-out ones",
+        "left_out": "",
     },
 }
 
@@ -41,7 +42,7 @@ def _methods(summary: Summary, n_records: int, n_clusters: int, *, left_out: boo
     folds, words = len(summary.by_fold), _WORDS[summary.error_model]
     splits = f"{folds} folds" if folds > 1 else "one split"
     code = "" if summary.model == summary.estimator else f", in code {summary.estimator}"
-    further = f" and to {words['left_out']}" if left_out else ""
+    further = f" and to {words['left_out']}" if left_out and words["left_out"] else ""
     named = [one.metric.label for one in summary.metrics] or [summary.metric.label]
     return [
         f"For internal validation, {n_records:,} records of {n_clusters:,} clusters were held out over {splits}; all "
@@ -52,24 +53,70 @@ def _methods(summary: Summary, n_records: int, n_clusters: int, *, left_out: boo
         "cross-validation too optimistic.",
         f"We audited it with outofcluster {summary.version}, which extends the method of Barnes and Dubrawski (AISTATS "
         f"2019). It fitted {summary.fits:,} further models to {words['added']}{further}.",
-        _rate(summary, words["share"]),
+        *(_pieces(summary) if summary.of_pieces else [_rate(summary, words["share"])]),
         f"Confidence intervals have a level of {percent(summary.confidence_level)}, are about {summary.estimand}, and "
         f"take {summary.units} as the independent units.",
     ]
 
 
+def _pieces(summary: Summary) -> list[str]:
+    """What was left out of training, what was looked up, and what the rate was where one was known."""
+    if summary.corrected is None:
+        return ["The leakage rate is not known, and performance is reported over a range of rates."]
+    used = {source.source: source for source in summary.sources}
+    sentences = list[str]()
+    if summary.without_rate:
+        sentences.append("No leakage rate was assumed.")
+    elif summary.leakage is not None and summary.rate is not None:
+        share = _WORDS["fragments"]["share"]
+        sentences.append(f"The leakage rate, the share of {share}, was {_size_of_rate(summary)}.")
+    if (seen := summary.seen) is not None and "seen" in used:
+        number = f"{seen.pairs:,}" if seen.pairs else "no"
+        sentences.append(
+            f"A classifier of pairs of clusters, taught by the clusters themselves, named {number} pairs of a training "
+            "and a held-out cluster that are likelier than not one entity."
+        )
+        if seen.pairs:
+            sentences.append("The model was fitted again without these training clusters, and without as many others.")
+        caught = share_in_words(seen.caught, 2)
+        sentences.append(f"The classifier would have named {caught} of pieces that were cut off on purpose.")
+    if (looked_up := summary.looked_up) is not None and "looked up" in used:
+        drawn = "drawn with equal probabilities" if looked_up.even else "drawn with known, unequal probabilities"
+        sentences.append(
+            f"For {looked_up.clusters:,} clusters, {drawn}, it was looked up which other clusters are the same entity; "
+            f"{looked_up.with_mates:,} had such mates. The model was fitted without these, and the difference was "
+            "weighted by one over the probabilities (difference estimator)."
+        )
+        if looked_up.reviewer_error:
+            sentences.append(f"The interval allows for {share_in_words(looked_up.reviewer_error, 2)} wrong answers.")
+    if "imitated" in used:
+        sentences.append("At the leakage rate, the gain from pieces that were cut off on purpose was added up.")
+    if len(used) > 1:
+        named = [f"{name} {share_in_words(source.weight, 2)}" for name, source in used.items()]
+        sentences.append(
+            f"The optimism is the mean of these estimates, weighted by their precision ({_listed(named)})."
+        )
+    return [*sentences, "The optimism was added to the cross-validated performance."]
+
+
 def _rate(summary: Summary, share: str) -> str:
     if summary.leakage is None or summary.rate is None:
         return "The leakage rate is not known, and performance is reported over a range of rates."
+    return (
+        f"The leakage rate, the share of {share}, was {_size_of_rate(summary)}. "
+        f"A curve ({summary.curve_method}) was fitted to their performance and read off where no leakage is left. The "
+        "difference that this makes was added to the cross-validated performance."
+    )
+
+
+def _size_of_rate(summary: Summary) -> str:
+    assert summary.leakage is not None
+    assert summary.rate is not None
     std = max(leak.std or 0.0 for leak in summary.leakage)
     source = ", an estimate from the records themselves" if summary.rate_is_of_the_data else ""
     least = "at least " if any(leak.at_least for leak in summary.leakage) else ""
     certainty = f"with a standard error of {100 * std:.2g} percentage points" if std else "taken as known"
-    return (
-        f"The leakage rate, the share of {share}, was {least}{100 * summary.rate:.3g} %{source}, {certainty}. "
-        f"A curve ({summary.curve_method}) was fitted to their performance and read off where no leakage is left. The "
-        "difference that this makes was added to the cross-validated performance."
-    )
+    return f"{least}{100 * summary.rate:.3g} %{source}, {certainty}"
 
 
 def _results(summary: Summary) -> list[str]:
@@ -81,7 +128,8 @@ def _results(summary: Summary) -> list[str]:
         sentence = f"The cross-validated {one.metric.label} was {naive}"
         if one.optimism is not None:
             optimism = _with_interval(one.optimism, level, digits)
-            sentence += f"; corrected for leakage it was {corrected[0]}, an optimism of {optimism}"
+            least = "at least " if summary.at_least else ""
+            sentence += f"; corrected for leakage it was {corrected[0]}, an optimism of {least}{optimism}"
         sentences.append(f"{sentence}.")
     if summary.corrected is None and summary.sensitivity is not None:
         sentences.append(_over_rates(summary, summary.sensitivity))
@@ -101,9 +149,22 @@ def _over_rates(summary: Summary, sensitivity: Sensitivity) -> str:
 
 
 def _limitations(summary: Summary) -> list[str]:
-    sentences = ["Leaked records are assumed to be like the other records of their clusters."]
-    if summary.leakage is not None and not any(leak.std for leak in summary.leakage):
+    sentences = []
+    if not summary.of_pieces:
+        sentences.append("Leaked records are assumed to be like the other records of their clusters.")
+    elif summary.at_least and summary.optimism is not None:
+        sentences.append("Much of the leakage may have been missed, so that the optimism is a lower bound.")
+    elif any(source.source == "imitated" for source in summary.sources):
+        sentences.append("Pieces that were cut off on purpose may differ from those that the linkage left behind.")
+    elif summary.without_rate:
+        sentences.append("Pieces that neither features nor people show are left in, so that more may leak.")
+    if summary.corrected is None:
+        sentences.append("The performance is not corrected for leakage.")
+    known = summary.leakage is not None and not summary.without_rate
+    if known and not any(leak.std for leak in summary.leakage or ()):
         sentences.append("The interval does not include the uncertainty of the leakage rate.")
+    if summary.nothing_seen:
+        sentences.append(summary.verdict)
     if summary.units != "clusters":
         sentences.append("There were too few clusters for an interval on new clusters, or records were asked for.")
     sentences += [finding.message for finding in summary.findings if finding.severity != "info"]

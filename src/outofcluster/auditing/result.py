@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Self
@@ -24,32 +24,75 @@ from typing import Any, Self
 import numpy as np
 
 from outofcluster._base.archive import read_archive, write_archive
-from outofcluster._base.arguments import Array, check_number, check_share, check_vector, short
+from outofcluster._base.arguments import Array, Codes, check_number, check_share, check_vector, short, shown
 from outofcluster._base.exceptions import InputError, SolverError
+from outofcluster._base.plain import data_frame
+from outofcluster._base.rows import n_rows
+from outofcluster._base.seeds import RandomState
 from outofcluster._base.version import __version__
 from outofcluster.auditing.checks import find
 from outofcluster.auditing.choices import choose_stored_units, read_confidence, read_curve
 from outofcluster.auditing.effect_test import LeakageTest, evaluate_effect
 from outofcluster.auditing.findings import Context, Finding
+from outofcluster.auditing.fits import RoundProgress
 from outofcluster.auditing.methods_text import methods_text
-from outofcluster.auditing.solution import Solution, first_crossing
+from outofcluster.auditing.solution import Solution
 from outofcluster.auditing.summary import ESTIMANDS, Summary
-from outofcluster.auditing.summary_parts import FittedCurve, FoldSummary, MetricSummary, UnmixedLosses, value_and_ends
+from outofcluster.auditing.summary_parts import (
+    FittedCurve,
+    FoldSummary,
+    MetricSummary,
+    UnmixedLosses,
+    share_in_words,
+    value_and_ends,
+)
+from outofcluster.auditing.summary_pieces import LookedUpSummary, SeenSummary, SourceSummary
+from outofcluster.auditing.tipping import TippingPoint, find_tipping_point
 from outofcluster.curves.base import Curve
 from outofcluster.errormodels.base import Choices, ErrorModel, Evidence
 from outofcluster.errormodels.choose import error_model_of
-from outofcluster.errormodels.pieces import TwoReadings
 from outofcluster.errormodels.pooled import Pooled
 from outofcluster.errormodels.two_way import check_both
-from outofcluster.inference.estimates import Estimate, Sensitivity, SensitivitySurface
+from outofcluster.inference.estimates import Estimate, Sensitivity, SensitivitySurface, decimals, percent
 from outofcluster.leakage.rate import Leakage
 from outofcluster.metrics.facts import MetricFacts
 from outofcluster.problem.account import TableAccount
-from outofcluster.sampling.audit_samples import UNMIXED, WITHOUT_PIECES, AuditSamples
+from outofcluster.sampling.audit_samples import UNMIXED, AuditSamples
 
+# Columns of the table of parts.
+_PARTS = ("source", "value", "standard_error", "weight")
 _FINE = np.arange(101) / 200
 # Rates of a summary's sensitivity; few ones above 0 where every rate needs a resampling.
 _COARSE = (0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What an audit took.
+
+    Attributes
+    ----------
+    fits : int
+        Models that were fitted, baselines included.
+    cross_validations : float
+        Cross-validations with as many folds that these amount to.
+    seconds : float or None
+        How long the audit took; None for an audit from a file.
+
+    Examples
+    --------
+    >>> from outofcluster import Cost
+    >>> print(Cost(60, 12.0, 3.14))
+    60 fits, as many as in 12 cross-validations, in 3.1 seconds
+    """
+
+    fits: int
+    cross_validations: float
+    seconds: float | None = None
+
+    def __str__(self) -> str:
+        took = "" if self.seconds is None else f", in {self.seconds:.{1 if self.seconds < 10 else 0}f} seconds"
+        return f"{self.fits:,} fits, as many as in {self.cross_validations:.0f} cross-validations{took}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +117,12 @@ class Audit:
         The units that the user asked for.
     data_leakage : Leakage or None
         What the records themselves say about the leakage rate, with an upper bound.
+    from_data : bool
+        Whether the correction goes by what the records themselves show, and not by a rate that was given.
+    records : data frame or None
+        The data frame that was audited, for `review_list`; None for an array, and for an audit from a file.
+    seconds : float or None
+        How long the audit took; None for an audit from a file.
     table : TableAccount
         What the table holds, and what about it gives reason to doubt.
     others : tuple of Audit
@@ -89,6 +138,9 @@ class Audit:
     error_model_reason: str = field(default="", repr=False)
     units_asked: str = field(default="auto", repr=False)
     data_leakage: Leakage | None = field(default=None, repr=False)
+    from_data: bool = field(default=False, repr=False)
+    records: Any = field(default=None, repr=False)
+    seconds: float | None = field(default=None, repr=False)
     others: tuple[Audit, ...] = field(default=(), repr=False)
 
     @classmethod
@@ -126,6 +178,7 @@ class Audit:
                 error_model_reason=choices.reason,
                 units_asked=choices.units_asked,
                 data_leakage=by_data,
+                from_data=choices.rates.from_data,
             )
             for of_metric, curve in zip(samples, choices.curves, strict=True)
         )
@@ -185,18 +238,31 @@ class Audit:
 
     @cached_property
     def corrected(self) -> Estimate | None:
-        """The loss or metric on new clusters; None without a leakage rate."""
+        """The loss or metric on new clusters; None where nothing is corrected."""
         solved = self.solution.corrected
         return None if solved is None else solved.shown_as(self.metric)
 
     @cached_property
     def optimism(self) -> Estimate | None:
-        """By how much cross-validation is too optimistic, with a paired interval; None without a leakage rate.
+        """By how much cross-validation is too optimistic, with a paired interval; None where nothing is corrected.
 
         It is the corrected loss minus the naive one, so that a positive value always means that cross-validation
-        promises too much. For metrics of which more is better it is the naive value minus the corrected one.
+        promises too much. For metrics of which more is better it is the naive value minus the corrected one. For
+        metrics with a target, such as 1 for a calibration slope, it is by how much nearer to it the naive value is.
         """
-        return self.solution.optimism
+        solved, metric, naive = self.solution.optimism, self.metric, self.solution.naive.value
+        if solved is None or metric.target is None:
+            return solved
+        least, most = metric.badness_between(*metric.shown_interval(*(naive + end for end in solved.interval)))
+        own = metric.badness(self.naive.value)
+        return replace(solved, value=self._promised(solved.value), interval=(float(least - own), float(most - own)))
+
+    def _promised(self, optimism: float) -> float:
+        """The optimism of the metric, where the loss has this one."""
+        if self.metric.target is None:
+            return optimism
+        corrected = self.metric.shown(self.solution.naive.value + optimism)
+        return self.metric.badness(corrected) - self.metric.badness(self.naive.value)
 
     @property
     def bias(self) -> float | None:
@@ -230,9 +296,43 @@ class Audit:
     def findings(self) -> tuple[Finding, ...]:
         """What to know before trusting the numbers, the most severe first."""
         context = Context(
-            self.solution, self.leakage or (), self.data_leakage, self.table, self.error_model_reason, self.units_asked
+            self.solution,
+            self.leakage or (),
+            self.data_leakage,
+            self.table,
+            self.error_model_reason,
+            self.units_asked,
+            self.from_data,
         )
         return find(context, self.mute)
+
+    @property
+    def cost(self) -> Cost:
+        """What the audit took: models that were fitted, cross-validations that they amount to, and seconds."""
+        samples = self.samples
+        return Cost(samples.n_fits, samples.n_fits / len(samples.fold_sizes), self.seconds)
+
+    def progress(self, precision: float) -> RoundProgress:
+        """How far the fits are from a precision.
+
+        Parameters
+        ----------
+        precision : float
+            The Monte-Carlo standard error of the optimism that is wanted, as a share of its standard error.
+
+        Returns
+        -------
+        RoundProgress
+        """
+        ratio = self.solution.imprecision / precision
+        if ratio <= 1 or self.optimism is None:
+            return RoundProgress(0.0)
+        error = math.hypot(self.optimism.se_data, self.optimism.se_monte_carlo)
+        places = decimals(self.optimism)
+        levels = self.pooled.noisy_levels(self.solution.correction.estimate)
+        return RoundProgress(
+            ratio**2 - 1, levels, f"optimism {self.optimism.value:.{places}f} ± {error:.{places}f} so far"
+        )
 
     # --- other choices, the same fits -----------------------------------------------------------------
 
@@ -256,7 +356,9 @@ class Audit:
         share = self.validation_leakage if validation is None else check_number("validation", validation, least=0)
         check_both(share, rates)
         self._check_both_ways(share)
-        return self._each(lambda result: replace(result, leakage=rates, pooled=result._pooled(reverse=share)))
+        return self._each(
+            lambda result: replace(result, leakage=rates, from_data=False, pooled=result._pooled(reverse=share))
+        )
 
     @property
     def _model(self) -> ErrorModel:
@@ -367,6 +469,86 @@ class Audit:
             rates = np.full(self.pooled.n_folds, self.data_leakage.rate)
         return self._model.suspects(self.samples, rates)
 
+    def parts(self) -> Any:
+        """The sources that the optimism rests on, and how much each of them counts.
+
+        "seen": models without the training clusters that are probably pieces of held-out entities. "looked up": models
+        without the pieces that somebody looked up. "imitated": held-out clusters that were cut on purpose, at the
+        leakage rate. "curve": resamples with and without leaked records, for single records.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per source, with the columns source, value, standard_error and weight; no row without a correction.
+        """
+        return data_frame({name: [row[name] for row in self.sources] for name in _PARTS})
+
+    @property
+    def sources(self) -> tuple[dict[str, Any], ...]:
+        """The rows of `parts` as plain data."""
+        if self.optimism is None:
+            return ()
+        sources = self.solution.correction.facts.get("parts")
+        if sources is None:
+            error = math.hypot(self.optimism.se_data, self.optimism.se_monte_carlo)
+            return (dict(zip(_PARTS, ("curve", self.optimism.value, error, 1.0), strict=True)),)
+        rows = [(each.name, self._promised(each.value), math.sqrt(each.variance), each.weight) for each in sources]
+        return tuple(dict(zip(_PARTS, row, strict=True)) for row in rows)
+
+    def review_list(self, n: int = 50, columns: Any = (), random_state: RandomState = None) -> Any:
+        """Clusters for somebody to look up, drawn so that their answers say most about the optimism.
+
+        Write into ``same_as`` the other clusters of the same entity, separated by semicolons, or "none". An empty
+        cell has not been looked up. Then ``audit(..., reviewed=frame)`` uses the answers; it is best to go through the
+        list from the top, which is in the order of the draw.
+
+        Parameters
+        ----------
+        n : int, default=50
+            Number of clusters.
+        columns : names of columns, data frame with one row per record, or mapping from str to arrays, optional
+            What the reader needs to see of each cluster, such as names and dates. The different values of its records
+            are listed. Names are those of columns of the frame that was audited; an audit from a file has no frame.
+        random_state : int, RandomState or Generator, optional
+            Seed of the draw.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per cluster: ``cluster``, ``records`` (their number), the given columns, ``likely_mates`` with their
+            probabilities, an empty ``same_as``, and the ``inclusion_probability``.
+        """
+        return self._model.review_list(self.pooled, n, self._shown_columns(columns), random_state)
+
+    def _shown_columns(self, columns: Any) -> dict[str, tuple[Codes, Any]]:
+        """For every column its values, and the cluster of every record."""
+        names = [columns] if isinstance(columns, str) else columns
+        if isinstance(names, list | tuple):
+            if names and self.records is None:
+                raise InputError(
+                    f"columns must be a data frame or a mapping where the audit has no data frame, got {shown(names)}."
+                )
+            unknown = [name for name in names if name not in self.records.columns]
+            if unknown:
+                known = shown(list(self.records.columns))
+                raise InputError(f"columns must name columns of the data ({known}), got {short(unknown[0])}.")
+            table = {name: self.records[name] for name in names}
+        elif hasattr(columns, "columns") or isinstance(columns, Mapping):
+            table = {name: columns[name] for name in getattr(columns, "columns", columns)}
+        else:
+            raise InputError(f"columns must be names of columns, a data frame or a mapping, got {short(columns)}.")
+        least = 1 + max(int(fold.rows.max()) for fold in self.samples.folds)
+        for name, values in table.items():
+            if n_rows(f"columns[{short(name)}]", values) < least:
+                raise InputError(f"columns must have one value for each of the records, got {len(values)} in {name}.")
+        shown_as: dict[str, tuple[Codes, Any]] = {}
+        for name, values in table.items():
+            clusters = np.full(len(values), -1)
+            for fold in self.samples.folds:
+                clusters[fold.rows] = fold.clusters
+            shown_as[str(name)] = clusters, values
+        return shown_as
+
     def sensitivity(self, rates: Sequence[float] | Array | None = None) -> Sensitivity:
         """The corrected value and its interval over leakage rates; each rate is taken as known.
 
@@ -411,10 +593,12 @@ class Audit:
         values, low, high = np.moveaxis(rows, 2, 0)
         return SensitivitySurface(p0, r0, values, low, high, self.confidence_level, self.metric)
 
-    def tipping_point(self, threshold: float) -> float | None:
+    def tipping_point(self, threshold: float) -> TippingPoint:
         """The smallest leakage rate at which the corrected value is as bad as a threshold, such as a rival's.
 
-        Rates go up to 0.5, and to 0.9 for fragments.
+        Rates go up to 0.5, and to 0.9 for fragments. The interval holds the rates at which the threshold lies within
+        the interval of the corrected value at that rate, taken as known (:mod:`outofcluster.auditing.tipping`). It is
+        rougher for curve methods without derivatives in closed form, for which few rates are looked at.
 
         Parameters
         ----------
@@ -423,15 +607,39 @@ class Audit:
 
         Returns
         -------
-        float or None
-            None where the threshold is not reached.
+        TippingPoint
+            Its ``rate`` is None where the threshold is not reached; ``print`` it to see why.
         """
-        level = self.metric.shown(check_number("threshold", threshold, least=-math.inf))
-        if self.solution.loss_at(0.0) >= level:
-            return 0.0
-        # Slightly below the threshold, so that a loss that just touches it has reached it.
-        touched = level - 1e-12 * max(abs(level), 1.0)
-        return first_crossing(lambda rate: self.solution.loss_at(rate) - touched, self.rate_grid)
+        level, metric = check_number("threshold", threshold, least=-math.inf), self.metric
+        limit, most = metric.badness(level), float(self.rate_grid[-1])
+        # Slightly below the threshold, so that a value that just touches it has reached it.
+        touched = limit - 1e-12 * max(abs(limit), 1.0)
+
+        def ends() -> tuple[Array, Array, Array]:
+            over = self.sensitivity(self.rate_grid) if self.solution.is_exact else self._overview()
+            if over is None:
+                return np.zeros(0), np.zeros(0), np.zeros(0)
+            low, high = metric.badness_between(over.low, over.high)
+            return over.rates, low - touched, high - touched
+
+        def words(rate: float | None) -> str:
+            if rate == 0:
+                return f"The {metric.noun} is {self.naive.value:.4g} without any correction, no better than {level:.4g}"
+            if rate is not None:
+                return f"The corrected {metric.noun} reaches {level:.4g} at a leakage rate of {share_in_words(rate, 2)}"
+            return (
+                f"The corrected {metric.noun} does not reach {level:.4g}: at a leakage rate of {percent(most)}, the "
+                f"largest that is looked at, it is {self.value_at(most):.4g}"
+            )
+
+        return find_tipping_point(
+            lambda rate: metric.badness(self.value_at(rate)) - touched,
+            self.rate_grid,
+            ends,
+            words,
+            threshold=level,
+            confidence_level=self.confidence_level,
+        )
 
     @property
     def rate_grid(self) -> Array:
@@ -508,7 +716,10 @@ class Audit:
         if self.leakage is None:
             return None
         try:
-            return self.of_fold(position).value_at(self.leakage[position].rate)
+            fold = self.of_fold(position)
+            if self.from_data and fold.pooled.measured is not None:
+                return self.metric.shown(fold.pooled.naive + fold.pooled.measured.value)
+            return fold.value_at(self.leakage[position].rate)
         except (InputError, SolverError):
             return None
 
@@ -562,7 +773,7 @@ class Audit:
         """
         rows = np.unique(np.concatenate([fold.rows for fold in self.samples.folds]))
         clusters = np.unique(np.concatenate([fold.clusters for fold in self.samples.folds]))
-        below = any(not {UNMIXED, WITHOUT_PIECES}.isdisjoint(fold.runs) for fold in self.samples.folds)
+        below = any(UNMIXED in fold.runs or fold.measured for fold in self.samples.folds)
         summary = self._brief if self.leakage is not None else self.summary
         return methods_text(summary, n_records=len(rows), n_clusters=len(clusters), left_out=below)
 
@@ -609,7 +820,7 @@ class Audit:
         """All numbers as losses, of which lower ones are better."""
         rates = np.array([leak.rate for leak in self.leakage or ()])
         stds = np.array([leak.std or 0.0 for leak in self.leakage or ()])
-        return Solution(self.pooled, self.curve_method, self.confidence_level, rates, stds)
+        return Solution(self.pooled, self.curve_method, self.confidence_level, rates, stds, self.from_data)
 
     def value_at(self, rate: float) -> float:
         """The corrected value at a leakage rate, without an interval.
@@ -631,24 +842,6 @@ class Audit:
     def _each(self, change: Callable[[Audit], Audit]) -> Audit:
         """The same change to this audit and to those of the other metrics."""
         return replace(change(self), others=tuple(change(result) for result in self.others))
-
-    @property
-    def readings(self) -> TwoReadings | None:
-        """The optimism by the curve, and by models without the likeliest pieces of held-out entities.
-
-        It is None without a rate, for single records, and where no such models were fitted.
-        """
-        return None if self.leakage is None else self.solution.correction.facts.get("readings")
-
-    @property
-    def by_cuts(self) -> dict[str, float]:
-        """The corrected value if all entities were cut by one of the assumed laws, with no further fit.
-
-        "single": one record comes off an entity. "uniform": pieces of all sizes are equally likely. It is empty
-        without a leakage rate, for single records, and where audited entities have shown how they are cut.
-        """
-        optimisms = {} if self.leakage is None else self.solution.correction.facts.get("by_cuts", {})
-        return {kind: self.metric.shown(self.pooled.naive + optimism) for kind, optimism in optimisms.items()}
 
     def _sensitivity(self, rates: Array, rows: Sequence[tuple[float, float, float]]) -> Sensitivity:
         values, low, high = np.array(rows).T
@@ -678,6 +871,10 @@ class Audit:
             ),
             "curve": None,
             "sensitivity": None,
+            "at_least": self.solution.at_least,
+            "sources": tuple(SourceSummary(**source) for source in self.sources),
+            "seen": SeenSummary.of(self.samples),
+            "looked_up": LookedUpSummary.of(self.samples),
         }
         # Whatever else a summary has, an audit has by the same name.
         shared = [field.name for field in fields(Summary) if field.name not in made]
@@ -702,7 +899,7 @@ class Audit:
         return self._sensitivity(np.array(rates), [rows[rate] for rate in rates])
 
 
-_KIND, _FORMAT = "an audit", 3
+_KIND, _FORMAT = "an audit", 4
 
 
 @dataclass(frozen=True)
@@ -719,6 +916,7 @@ class _SavedAudit:
     error_model_reason: str
     units_asked: str
     data_leakage: Leakage | None
+    from_data: bool
     table: TableAccount
 
     @classmethod

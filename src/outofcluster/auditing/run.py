@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -26,12 +28,16 @@ from outofcluster._base.exceptions import InputError
 from outofcluster._base.seeds import RandomState, Seeds
 from outofcluster.auditing.checks import read_mute
 from outofcluster.auditing.choices import (
+    PRECISION,
     check_order,
     choose_units,
     read_classifier,
     read_confidence,
     read_curve,
+    read_look_ups,
+    read_precision,
     read_rates,
+    read_time_limit,
 )
 from outofcluster.auditing.fits import Announcement, AuditFits, announce, check_folds
 from outofcluster.auditing.result import Audit
@@ -42,7 +48,7 @@ from outofcluster.errormodels.two_way import read_validation_leakage
 from outofcluster.metrics.resolve import is_a
 from outofcluster.problem.account import TableAccount
 from outofcluster.problem.folds import count_clusters, make_folds
-from outofcluster.problem.problem import Task, check_n_jobs, named_columns
+from outofcluster.problem.problem import Task, check_n_jobs, identity_columns, named_columns
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.run import check_kernel
 from outofcluster.sampling.store import Store
@@ -54,7 +60,7 @@ def audit(
     y: Any,
     *,
     groups: Any,
-    leakage: Any = None,
+    leakage: Any = "data",
     validation_leakage: float | None = None,
     error_model: Literal["auto", "records", "fragments"] = "auto",
     cv: Any = None,
@@ -63,8 +69,13 @@ def audit(
     pool: Literal["records", "folds"] | None = None,
     pos_label: Any = None,
     score_weight: Any = None,
+    reviewed: Any = None,
+    reviewer_error: float = 0.0,
+    identity: Any = None,
     curve: Literal["auto"] | Curve = "auto",
+    precision: float = PRECISION,
     n_fits: int | None = None,
+    time_limit: float | None = None,
     n_train: int | None = None,
     units: Literal["auto", "clusters", "records"] = "auto",
     params: dict[str, Any] | None = None,
@@ -87,14 +98,16 @@ def audit(
         Records and targets, or the name of the column of the targets where X is a data frame.
     groups : array or str
         Approximate cluster of every record, or the name of its column. A column that is named is no feature.
-    leakage : float, Leakage, one for each fold, array with one probability per record, or "data", optional
-        The leakage rate. A plain number is the share of training records that truly belong to validation clusters for
-        ``error_model="records"``, and the share of validation records whose cluster also trains for
-        ``error_model="fragments"``. "data" estimates it from the records themselves, for ``error_model="records"``; it
-        can be trusted where the two sides of a split can be told apart. Without a rate there is no corrected loss.
-        An array with as many entries as there are records holds, for ``error_model="records"``, the probability of
-        each record that it truly belongs to a held-out cluster while it trains; with one row per fold these may differ
-        between folds. With as many folds as records, an array of that length has one rate per fold.
+    leakage : "data", float, Leakage, one for each fold, array with one probability per record, or None
+        How much leaks. You need to know nothing: "data" goes by what the records themselves show. For
+        ``error_model="fragments"`` models are fitted without the training clusters that are probably pieces of
+        held-out entities; for "records" the rate is estimated, which can be trusted where the two sides of a split
+        can be told apart. A plain number is the share of training records that truly belong to validation clusters
+        for ``error_model="records"``, and the share of validation records whose cluster also trains for
+        ``error_model="fragments"``. None asks for no correction. An array with as many entries as there are records
+        holds, for ``error_model="records"``, the probability of each record that it truly belongs to a held-out
+        cluster while it trains; with one row per fold these may differ between folds. With as many folds as records,
+        an array of that length has one rate per fold.
     validation_leakage : float, optional
         The share of the held-out records that truly belong to training clusters: errors in the other direction, for
         ``error_model="records"`` and losses per record. (This is not the share of held-out records whose cluster also
@@ -119,12 +132,27 @@ def audit(
         The positive one of two classes, for metrics that need one; the last in sorted order by default.
     score_weight : array, optional
         Weight of every record in scoring; weights for ``fit`` belong in ``params``.
+    reviewed : data frame, optional
+        A review list (`Audit.review_list`) in which somebody has filled in which clusters are one entity, for
+        ``error_model="fragments"``. The pieces that it names are left out of training, which corrects what the records
+        themselves show. A list that is filled in in part is used as far as it goes.
+    reviewer_error : float, default=0.0
+        Share of the answers in ``reviewed`` that are wrong, in [0, 0.5); it widens the interval.
+    identity : array, data frame, or names of columns, optional
+        What tells who is who and no model sees: embeddings of images, dates, devices. It helps to find pieces of
+        held-out entities. Columns of X that are named are no features. Columns by which clusters were linked tell
+        little about what the linkage missed.
     curve : Curve, optional
         Curve method; by default `AutoCurve` for records, a line for fragments.
+    precision : float, default=0.25
+        Models are fitted in rounds until the Monte-Carlo standard error of the optimism is this share of its standard
+        error, in (0, 1]. A fourth adds 3 % to the standard error; half of it takes four times the fits.
     n_fits : int, optional
-        Models to fit, over all folds: by default 3000 for records, of which 1200 with small training sets, and 1000
-        more below the leakage rate (``unmix``); 400 for fragments, where the curve is a line, and 100 more without
-        likely pieces. ``validation_leakage`` takes a fifth more, to score training records.
+        A fixed number of models to fit to resamples, over all folds, in the place of rounds; at least two for every
+        level and fold. ``validation_leakage`` takes a sixth of them to score training records.
+    time_limit : float, optional
+        Seconds after which no further round begins. The answer is then that of the rounds so far, and a finding says
+        so; the first round is always fitted.
     n_train : int, optional
         Size of a resample, by default that of the smallest training set.
     units : {"auto", "clusters", "records"}
@@ -133,9 +161,10 @@ def audit(
         Parameters of ``fit``; those with one entry per record are indexed along with the records.
     unmix : {"auto", False} or classifier
         Whether some of the models are fitted without the training records that look leaked, so that the loss is seen
-        below the leakage rate (for ``error_model="records"``, from 150 fits per fold on; for "fragments" without the
-        training clusters that are probably pieces of held-out entities, from 60 on). A classifier with
-        ``predict_proba`` replaces the one that tells the two sides of a split apart.
+        below the leakage rate: for ``error_model="records"`` where the two sides of a split can be told apart, and from
+        45 fits per fold on where their number is fixed; for "fragments" without the training clusters that are probably
+        pieces of held-out entities. A classifier with ``predict_proba`` replaces the one that tells the two sides of a
+        split apart.
     confidence_level : float, default=0.95
         Confidence level of the intervals.
     mute : sequence of str
@@ -149,8 +178,8 @@ def audit(
     progress : bool, default=False
         Show a bar, on a terminal or in a notebook.
     checkpoint : path, optional
-        Announcement of the names of files in which finished work is kept, one for every fold and size of training sets;
-        the same call goes on from there, and fits nothing if all was done.
+        Beginning of the names of files in which finished work is kept, one for every fold, kind of training sets and
+        round; the same call goes on from there, and fits nothing if all was done.
 
     Returns
     -------
@@ -165,11 +194,13 @@ def audit(
     >>> groups = np.repeat(np.arange(30), 10)
     >>> X = rng.standard_normal((300, 3))
     >>> y = X[:, 0] + rng.standard_normal(300) > 0
-    >>> result = ooc.audit(LogisticRegression(), X, y, groups=groups, leakage=0.1, n_fits=300, random_state=0)
+    >>> result = ooc.audit(LogisticRegression(), X, y, groups=groups, leakage=0.1, random_state=0)
     >>> abs(result.corrected.value - result.naive.value) < 2 * result.corrected.se_data
     True
     """
+    records = X if hasattr(X, "columns") else None
     X, y, groups = named_columns(X, y, groups)
+    X, identity = identity_columns(X, identity)
     folds = make_folds(X, y, groups, cv)
     metrics: Any = {"scoring": scoring, "pool": pool, "pos_label": pos_label, "score_weight": score_weight}
     task = Task.check(estimator, X, y, groups=groups, loss=loss, params=params, **metrics)
@@ -182,6 +213,7 @@ def audit(
     level, both_ways = read_confidence(confidence_level), validation_leakage is not None
     model, reason = choose_error_model(error_model, leakage, folds, clusters, both_ways=both_ways)
     rates = read_rates(leakage, model, folds, task.n_records)
+    look_ups = read_look_ups(model, task, rates, reviewed, reviewer_error)
     check_kernel(kernel)
     trained = [count_clusters(clusters[fold.train]) for fold in folds]
     choices = Choices(
@@ -195,10 +227,14 @@ def audit(
         confidence_level=level,
         mute=muted,
         n_fits=n_fits,
+        precision=read_precision(precision, n_fits),
+        time_limit=read_time_limit(time_limit),
         n_train=n_train,
         unmix=unmix is not False,
         classifier=read_classifier(unmix),
         kernel=kernel,
+        look_ups=look_ups,
+        identity=identity,
     )
     with Store.at(checkpoint) as store:
         seeds = Seeds(store.seed(random_state))
@@ -209,12 +245,13 @@ def audit(
         bar = Progress(plan.budget, show=bool(progress))
         own = fits.own_models()
         plan = plan.where_defined(task, own)
-        samples = fits.samples(plan, fits.baselines(own), bar)
-    return Audit.of(samples, choices, fits.evidence, account)
+        result_of = partial(Audit.of, choices=choices, evidence=fits.evidence, table=account)
+        samples = fits.samples(plan, fits.baselines(own), bar, lambda some: result_of(some).progress(choices.precision))
+    return replace(result_of(samples), records=records, seconds=fits.seconds)
 
 
 def corrected_cross_validate(
-    estimator: Any, X: Any, y: Any, *, groups: Any, leakage: Any, scoring: Any = None, **options: Any
+    estimator: Any, X: Any, y: Any, *, groups: Any, leakage: Any = "data", scoring: Any = None, **options: Any
 ) -> dict[str, Any]:
     """Cross-validate as scikit-learn's ``cross_validate`` does, with the corrected scores beside the others.
 
@@ -226,8 +263,8 @@ def corrected_cross_validate(
         Records and targets.
     groups : array
         Approximate cluster of every record.
-    leakage : float, Leakage, one for each fold, or "data"
-        The leakage rate, as `audit` takes it.
+    leakage : "data", float, Leakage, or one for each fold
+        How much leaks, as `audit` takes it.
     scoring : str, scorer, callable, or a list or dict of these, optional
         What to measure; by default what the estimator's own ``score`` gives, the accuracy or R².
     **options : dict
@@ -240,18 +277,18 @@ def corrected_cross_validate(
         For one metric, arrays ``test_score``, which are those of ``cross_validate``, and ``corrected_score``, with one
         value per fold; for several, ``test_NAME`` and ``corrected_NAME``. Greater is better, as in scikit-learn:
         "neg_mean_squared_error" is negative. ``audit`` is the whole `Audit`, with its intervals and findings. A fold
-        that could not be audited is left out, and a finding names it.
+        that could not be audited is left out, and a finding names it. Where nothing can be corrected, corrected scores
+        are NaN, and a finding says why.
 
     Examples
     --------
     >>> import outofcluster as ooc
     >>> from sklearn.neighbors import KNeighborsClassifier
     >>> patients = ooc.datasets.make_patients(random_state=0)
-    >>> rate = ooc.Leakage(0.12, std=0.02, of="validation")
-    >>> options = {"groups": patients.groups, "leakage": rate, "n_fits": 100, "random_state": 0}
+    >>> options = {"groups": patients.groups, "random_state": 0}
     >>> scores = ooc.corrected_cross_validate(KNeighborsClassifier(3), patients.data, patients.target, **options)
     >>> print(scores["test_score"].mean().round(2), scores["corrected_score"].mean().round(2))
-    0.67 0.65
+    0.67 0.62
     """
     if leakage is None:
         raise InputError("leakage must be a rate, a Leakage or 'data' for a corrected score, got None.")
@@ -260,11 +297,13 @@ def corrected_cross_validate(
     several = isinstance(scoring, Mapping | list | tuple | set)
     scores: dict[str, Any] = {}
     for name, by_metric in result.metrics.items():
-        assert by_metric.optimism is not None
+        # The records may be too few to show how much leaks.
+        of_loss = by_metric.solution.optimism
+        optimism = np.nan if of_loss is None else of_loss.value
         # Inside the package everything is a loss, of which scikit-learn's scores are the negative.
         values = np.array([-float(fold.own_losses.mean()) for fold in by_metric.samples.folds]) + 0.0
         scores[f"test_{name if several else 'score'}"] = values
-        scores[f"corrected_{name if several else 'score'}"] = values - by_metric.optimism.value
+        scores[f"corrected_{name if several else 'score'}"] = values - optimism
     return scores | {"audit": result}
 
 

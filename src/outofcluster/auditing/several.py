@@ -87,9 +87,8 @@ class SeveralAudits(Generic[Key]):
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
     def __str__(self) -> str:
-        better = "greater" if self.metric.greater_is_better else "smaller"
-        lines = [f"{self.metric.title}{self._by}, {better} is better", *aligned(self._printed), *self.sentences]
-        return printable("\n".join(lines))
+        lines = [f"{self.metric.title}{self._by}, {self.metric.better} is better", *aligned(self._printed)]
+        return printable("\n".join([*lines, *self.sentences]))
 
     def _repr_html_(self) -> str:
         label = self.metric.label
@@ -156,8 +155,13 @@ class AuditOptions(TypedDict, total=False):
     pool: Literal["records", "folds"] | None
     pos_label: Any
     score_weight: Any
+    reviewed: Any
+    reviewer_error: float
+    identity: Any
     curve: Literal["auto"] | Curve
+    precision: float
     n_fits: int | None
+    time_limit: float | None
     n_train: int | None
     units: Literal["auto", "clusters", "records"]
     params: dict[str, Any] | None

@@ -7,18 +7,15 @@ it. A number is solved when it is first read. Without a leakage rate there are t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from outofcluster._base.arguments import Array
 from outofcluster.curves.base import Curve
-from outofcluster.curves.paper.basis import PolynomialCurve
 from outofcluster.errormodels.pooled import Optimism, Pooled
 from outofcluster.inference.estimates import Estimate
 from outofcluster.inference.functional import Functional
@@ -42,6 +39,8 @@ class Solution:
         Confidence level of all intervals.
     rates, stds : array of shape (folds,) or (0,)
         The leakage rate of each fold, and its standard error, 0 where it is taken as known; empty without a rate.
+    from_data : bool
+        Whether the rate is what the records show, so that an optimism that needs none is preferred.
     """
 
     pooled: Pooled
@@ -49,6 +48,7 @@ class Solution:
     confidence_level: float
     rates: Array
     stds: Array
+    from_data: bool = False
 
     @property
     def has_rate(self) -> bool:
@@ -88,18 +88,18 @@ class Solution:
 
     @cached_property
     def corrected(self) -> Estimate | None:
-        """The loss on new clusters; None without a leakage rate."""
+        """The loss on new clusters; None where nothing is corrected."""
         if not self.has_rate:
             return None
         value = self.pooled.naive + self.correction.value
         if self.correction.exact:
-            return self._confidence.linear(value, self.uncertainty)
+            return self._opened(self._confidence.linear(value, self.uncertainty))
         draws = self._draws(self.correction, self.rates, self.stds)
-        return self._confidence.from_draws(value, draws, self.uncertainty.monte_carlo)
+        return self._opened(self._confidence.from_draws(value, draws, self.uncertainty.monte_carlo))
 
     @cached_property
     def optimism(self) -> Estimate | None:
-        """The corrected loss minus the naive one, with a paired interval; None without a leakage rate."""
+        """The corrected loss minus the naive one, with a paired interval; None where nothing is corrected."""
         if not self.has_rate:
             return None
         pooled, solved = self.pooled, self.correction
@@ -107,11 +107,31 @@ class Solution:
         confidence = Confidence(self.confidence_level, pooled.n_scored, (least - pooled.naive, most - pooled.naive))
         if not solved.exact:
             draws = self._draws(solved, self.rates, self.stds, of_naive=False)
-            return confidence.from_draws(solved.value, draws, pooled.monte_carlo_of(solved.estimate))
-        # At least that of a straight line, which shrinks nothing.
-        line = self._uncertainty(pooled.solve(PolynomialCurve(1), self.rates).estimate)
-        source = self._uncertainty(solved.estimate, rate_effect=self.rate_effect, least=line.of_units)
-        return confidence.linear(solved.value, source)
+            drawn = confidence.from_draws(solved.value, draws, pooled.monte_carlo_of(solved.estimate))
+            return self._opened(drawn, less=pooled.naive)
+        source = pooled.optimism_uncertainty(solved, self.rate_effect)
+        return self._opened(confidence.linear(solved.value, source), less=pooled.naive)
+
+    def _opened(self, estimate: Estimate, *, less: float = 0.0) -> Estimate:
+        """The estimate with an interval that contains all that is possible; ``less`` is taken off the losses."""
+        if self._possible is None:
+            return estimate
+        within = self.pooled.samples.loss_range
+        low, high = (min(max(end, within[0]), within[1]) - less for end in self._possible)
+        return replace(estimate, interval=(min(estimate.interval[0], low), max(estimate.interval[1], high)))
+
+    @cached_property
+    def _possible(self) -> tuple[float, float] | None:
+        """Corrected losses that an interval must not leave out; None where the estimate says enough.
+
+        Where little of the leakage would be seen, they go up to what imitation allows. Where the sides of the splits
+        look alike, all of the range is possible that needs no curve.
+        """
+        if self.nothing_seen:
+            return self.range
+        upper = self.correction.facts.get("upper")
+        value = self.pooled.naive + self.correction.value
+        return None if upper is None else (value, max(self.pooled.naive + upper, value))
 
     @cached_property
     def range(self) -> tuple[float, float] | None:
@@ -128,7 +148,27 @@ class Solution:
     @cached_property
     def correction(self) -> Optimism:
         """The optimism as a combination of losses."""
-        return self.pooled.solve(self.curve_method, self.rates)
+        measured = self.pooled.measured if self.from_data else None
+        return self.pooled.solve(self.curve_method, self.rates, stds=self.stds) if measured is None else measured
+
+    @property
+    def at_least(self) -> bool:
+        """Whether the optimism is a lower bound, since little of the leakage would be seen."""
+        return self.has_rate and self.correction.facts.get("upper") is not None
+
+    @property
+    def nothing_seen(self) -> bool:
+        """Whether the rate is to come from records that do not show it, since both sides of the splits look alike."""
+        return self.has_rate and self.from_data and self.pooled.sides_alike
+
+    @cached_property
+    def imprecision(self) -> float:
+        """The Monte-Carlo standard error of the optimism over its standard error; 0 where nothing is corrected."""
+        if self.optimism is None or self.optimism.se_monte_carlo == 0:
+            return 0.0
+        # A single replicate has no noise that one could see, and counts as a noisy one.
+        fits = self.optimism.se_monte_carlo if math.isfinite(self.optimism.se_monte_carlo) else math.inf
+        return fits / self.optimism.se_data if self.optimism.se_data > 0 else 0.0
 
     @cached_property
     def rate_effect(self) -> float:
@@ -179,7 +219,9 @@ class Solution:
         """Corrected losses, or optimisms alone, of draws from what is stored."""
         pooled, curve = self.pooled, self.curve_method
         naive = pooled.naive_functional() if of_naive else Functional(0.0)
-        source = self._uncertainty(pooled.corrected(optimism) if of_naive else optimism.estimate)
+        source = (
+            self._uncertainty(pooled.corrected(optimism)) if of_naive else pooled.optimism_uncertainty(optimism, 0.0)
+        )
         return draw_again(
             pooled.columns,
             pooled.roles,
@@ -193,21 +235,3 @@ class Solution:
             seeds=[seed for fold in pooled.folds for seed in fold.main.seeds],
             **options,
         )
-
-
-def first_crossing(function: Callable[[float], float], grid: Array) -> float | None:
-    """The first place on a grid's range where a function changes the sign that it starts with.
-
-    Examples
-    --------
-    >>> from outofcluster.auditing.solution import first_crossing
-    >>> round(first_crossing(lambda x: x**2 - 2, np.linspace(0, 2, 5)), 6)
-    1.414214
-    >>> first_crossing(lambda x: x + 1, np.linspace(0, 2, 5)) is None
-    True
-    """
-    values = np.array([function(float(point)) for point in grid])
-    crossed = np.flatnonzero(np.sign(values) * np.sign(values[0]) < 0)
-    if not len(crossed):
-        return None
-    return float(brentq(function, grid[crossed[0] - 1], grid[crossed[0]], xtol=1e-9))

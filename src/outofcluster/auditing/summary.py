@@ -25,13 +25,23 @@ from outofcluster.auditing.summary_parts import (
     MetricSummary,
     UnmixedLosses,
     aligned,
+    counted,
     mean_rate,
+    share_in_words,
+)
+from outofcluster.auditing.summary_pieces import (
+    SOURCES_HEADER,
+    LookedUpSummary,
+    SeenSummary,
+    SourceSummary,
+    rests_on,
 )
 from outofcluster.errormodels.records import TOLD_APART
 from outofcluster.inference.estimates import Estimate, Sensitivity, between, decimals, estimates_table, fixed, percent
 from outofcluster.leakage.rate import Leakage
 from outofcluster.metrics.facts import MetricFacts
 from outofcluster.problem.account import TableAccount, estimator_in_words
+from outofcluster.sampling.audit_samples import has_pieces
 
 _WIDTH = 104
 _MOST_DIGITS, _LONGEST_NAME = 8, 60
@@ -47,7 +57,7 @@ _HEADINGS = {"severe": "Severe", "warning": "Warnings", "info": "Notes"}
 
 
 @dataclass(frozen=True, eq=False)
-class Summary(JsonData, what="a summary", schema=3):
+class Summary(JsonData, what="a summary", schema=4):
     """An audit's numbers, and nothing but numbers and words.
 
     Two summaries are equal when everything that they would write down is equal.
@@ -65,7 +75,7 @@ class Summary(JsonData, what="a summary", schema=3):
     confidence_level : float
         Confidence level of the intervals.
     leakage : tuple of Leakage or None
-        The rate assumed in each fold.
+        The rate assumed in each fold, or the one that the records show.
     naive, iid, corrected : Estimate
         The cross-validated value, that over random folds, and that on new clusters (None without a rate).
     optimism : Estimate or None
@@ -102,6 +112,16 @@ class Summary(JsonData, what="a summary", schema=3):
         What the table holds.
     validation_leakage : float
         The share of the held-out records that truly belong to training clusters.
+    from_data : bool
+        Whether the correction goes by what the records themselves show, and not by a rate that was given.
+    at_least : bool
+        Whether the optimism is a lower bound, since little of the leakage would be seen.
+    sources : tuple of SourceSummary
+        What the optimism rests on, and how much each source counts; empty without a correction.
+    seen : SeenSummary or None
+        What the records show about pieces of held-out clusters in training; None for single records.
+    looked_up : LookedUpSummary or None
+        What somebody looked up.
 
     Examples
     --------
@@ -149,6 +169,11 @@ class Summary(JsonData, what="a summary", schema=3):
     metrics: tuple[MetricSummary, ...] = field(default=(), repr=False)
     table: TableAccount | None = field(default=None, repr=False)
     validation_leakage: float = 0.0
+    from_data: bool = False
+    at_least: bool = False
+    sources: tuple[SourceSummary, ...] = field(default=(), repr=False)
+    seen: SeenSummary | None = field(default=None, repr=False)
+    looked_up: LookedUpSummary | None = field(default=None, repr=False)
 
     @property
     def loss(self) -> str:
@@ -159,6 +184,25 @@ class Summary(JsonData, what="a summary", schema=3):
     def fits(self) -> int:
         """Models fitted to resamples, over all folds."""
         return sum(fold.fits for fold in self.by_fold)
+
+    @property
+    def of_pieces(self) -> bool:
+        """Whether pieces of entities leak, and not single records."""
+        return has_pieces(self.error_model)
+
+    @property
+    def without_rate(self) -> bool:
+        """Whether pieces were left out of training in the place of a correction for a rate."""
+        return self.from_data and self.of_pieces and self.corrected is not None
+
+    @property
+    def nothing_seen(self) -> bool:
+        """Whether the records were asked how much leaks, and cannot show it."""
+        if not self.from_data or self.corrected is None:
+            return False
+        if self.of_pieces:
+            return self.at_least and self.seen is not None and self.seen.is_blind
+        return self.auc is not None and self.auc < TOLD_APART
 
     @property
     def rate(self) -> float | None:
@@ -213,9 +257,14 @@ class Summary(JsonData, what="a summary", schema=3):
         """What was measured."""
         scored = sum(fold.n_validation for fold in self.by_fold)
         model = f" of {self.model}" if self.model else ""
+        without = sum(fold.fits_without for fold in self.by_fold)
+        fitted = f"{counted(self.fits, 'model')} fitted to resamples"
+        if self.of_pieces:
+            fitted = f"{counted(self.fits, 'model')} fitted with imitated pieces"
+            fitted += f" and {without} without some training clusters" if without else ""
         return (
             f"{self.metric.title}{model} over {counted(len(self.by_fold), 'fold')}: "
-            f"{counted(scored, 'held-out record')}, {counted(self.fits, 'model')} fitted to resamples."
+            f"{counted(scored, 'held-out record')}, {fitted}."
         )
 
     @property
@@ -224,6 +273,12 @@ class Summary(JsonData, what="a summary", schema=3):
         named = {"cross-validated as it is": self.naive, "random folds, no clusters": self.iid}
         if self.corrected is None:
             return named
+        if self.nothing_seen:
+            return named | {"corrected as far as can be told": self.corrected}
+        if self.without_rate:
+            looked_up = any(each.source == "looked up" for each in self.sources)
+            shown = "what is seen and looked up" if looked_up else "what the records show"
+            return named | {f"corrected for {shown}": self.corrected}
         other_way = f" and {self.validation_leakage:.1%} the other way" if self.validation_leakage else ""
         return named | {f"corrected for {self.rate:.1%} leakage{other_way}": self.corrected}
 
@@ -233,12 +288,18 @@ class Summary(JsonData, what="a summary", schema=3):
         metric, digits = self.metric, max(decimals(*self.estimates.values()) - 1, 0)
         naive = fixed(self.naive.value, digits)
         if self.corrected is None:
-            return (
-                f"{metric.title} {naive} by cross-validation; how far that is from the truth depends on the leakage "
-                "rate, which was not given."
+            unknown = (
+                "cannot be seen in these records."
+                if self.from_data
+                else "depends on the leakage rate, which was not given."
             )
+            return f"{metric.title} {naive} by cross-validation; how far that is from the truth {unknown}"
+        if self.nothing_seen:
+            return f"{metric.title} {naive} by cross-validation. {self._verdict(digits)}"
         where = "on new clusters" if self.units == "clusters" else "on these clusters, had nothing leaked"
-        return f"{metric.title} {naive} → {fixed(self.corrected.value, digits)} {where}. {self._verdict(digits)}"
+        # What is seen is the least that the optimism can be.
+        bound = "" if not self.at_least else "at most " if metric.greater_is_better else "at least "
+        return f"{metric.title} {naive} → {bound}{fixed(self.corrected.value, digits)} {where}. {self._verdict(digits)}"
 
     @property
     def verdict(self) -> str:
@@ -247,16 +308,18 @@ class Summary(JsonData, what="a summary", schema=3):
 
     def _verdict(self, digits: int) -> str:
         if self.optimism is None:
-            return (
-                f"Without a leakage rate there is no corrected {self.metric.noun}; sensitivity() shows it over a range "
-                "of rates."
-            )
+            why = "What leaked cannot be seen in these records, so that" if self.from_data else "Without a leakage rate"
+            return f"{why} there is no corrected {self.metric.noun}; sensitivity() shows it over a range of rates."
         value, (low, high) = self.optimism.value, self.optimism.interval
+        if self.nothing_seen:
+            return self._unseen(high, digits)
         if low == high == 0:
-            return "Cross-validation needs no correction at this leakage rate."
+            return f"Cross-validation needs no correction{'' if self.without_rate else ' at this leakage rate'}."
         # An interval without 0 is not printed as one that begins at 0.
         while digits < _MOST_DIGITS and not low <= 0 <= high and float(f"{min(abs(low), abs(high)):.{digits}f}") == 0:
             digits += 1
+        if self.at_least:
+            return self._lower_bound(value, low, high, digits)
         word = "optimistic"
         if value < 0:
             word, value, low, high = "pessimistic", -value, -high, -low
@@ -270,25 +333,55 @@ class Summary(JsonData, what="a summary", schema=3):
             return f"No optimism of cross-validation is seen: it is {amount} {interval}, and the interval includes 0."
         return f"Cross-validation may be too {word} by {amount} {interval}; the interval includes 0."
 
+    def _lower_bound(self, value: float, low: float, high: float, digits: int) -> str:
+        """The verdict where little of the leakage would be seen."""
+        caught = "few" if self.seen is None else f"only {share_in_words(self.seen.caught, 2)}"
+        missed = f"Much of the leakage would not be seen ({caught} of imitated pieces would be)"
+        amount, interval = fixed(value, digits), f"({fixed(low, digits)} to {fixed(high, digits)})"
+        first = f"Cross-validation {'is' if low > 0 else 'may be'} too optimistic by at least {amount} {interval}."
+        if float(f"{value:.{digits}f}") <= 0:
+            first = f"No optimism of cross-validation is seen: it is {amount} {interval}."
+        return f"{first} {missed}, so that it may be up to {fixed(high, digits)}."
+
+    def _unseen(self, most: float, digits: int) -> str:
+        """The verdict where nothing of the leakage can be seen."""
+        nothing = "Nothing of the leakage can be seen in these records, since"
+        if self.of_pieces:
+            apart = f"{nothing} their features hardly tell entities apart"
+            if float(f"{most:.{digits}f}") <= 0:
+                return f"{apart}; imitated pieces do not help this model."
+            return f"{apart}: cross-validation may be too optimistic by up to {fixed(most, digits)}."
+        alike = f"{nothing} held-out and training records look alike"
+        if self.range is None:
+            return f"{alike}; they do not show what the {self.metric.noun} would be without it."
+        ends = " and ".join(fixed(end, digits) for end in self.range)
+        return f"{alike}: at the leakage rate that they suggest, the {self.metric.noun} lies between {ends}."
+
     @property
     def from_records(self) -> str:
         """What the records themselves say about the leakage rate; empty where they were not asked."""
+        if self.seen is not None:
+            return self.seen.in_words
         shown = self.data_leakage
         if shown is None or shown.upper is None or self.auc is None:
             return ""
-        most, alike = f"at most {_percent(shown.upper, 2)}", f"(a classifier of the two has an AUC of {self.auc:.2f})"
+        most, alike = (
+            f"at most {share_in_words(shown.upper, 2)}",
+            f"(a classifier of the two has an AUC of {self.auc:.2f})",
+        )
         sides = "held-out and training records"
         if shown.upper >= 0.995:
             return f"The records themselves do not bound the leakage rate: {sides} look alike {alike}."
         if self.auc < TOLD_APART:
             only = f"show no more than that the leakage rate is {most}"
             return f"The records themselves {only}: {sides} are hard to tell apart {alike}."
-        return f"The records themselves show a leakage rate of {_percent(shown.rate, 2)}, {most}."
+        rate, whose = share_in_words(shown.rate, 2), _WHOSE["records"]
+        return f"By what the records show, {rate} of {whose} ({most})."
 
     @property
     def without_curve(self) -> str:
-        """The range that needs no curve; empty where there is none."""
-        if self.range is None:
+        """The range that needs no curve; empty where there is none, and where the verdict has it."""
+        if self.range is None or self.nothing_seen:
             return ""
         ends = " and ".join(fixed(end, decimals(*self.estimates.values())) for end in self.range)
         return (
@@ -299,42 +392,64 @@ class Summary(JsonData, what="a summary", schema=3):
     @property
     def sentences(self) -> tuple[str, ...]:
         """The sentences below the estimates: the verdict, what it rests on, and what the intervals are about."""
-        lines = (self.verdict, self.from_records, self.without_curve, self.assumption, self.scope)
+        lines = (self.verdict, self.from_records, self.without_curve, self.assumption, self.rests_on, self.scope)
         return tuple(line for line in lines if line)
 
     @property
+    def rests_on(self) -> str:
+        """The sources of the answer and how much each counts; empty for single records and where nothing is seen."""
+        return "" if self.nothing_seen else rests_on(self.sources)
+
+    @property
     def assumption(self) -> str:
-        """What the leakage rate says, or nothing without one."""
-        if self.leakage is None or self.rate is None:
+        """What the leakage rate says, or what was done without one; nothing without a correction."""
+        if self.leakage is None or self.rate is None or self.corrected is None:
             return ""
+        looked_up = [] if self.looked_up is None else [self.looked_up.in_words]
+        if self.without_rate:
+            left_out = [] if self.seen is None or self.seen.is_blind else [self.seen.left_out_in_words]
+            upper = ["The interval goes up to what imitated pieces allow."] if self.at_least else []
+            return " ".join(["No leakage rate is assumed.", *left_out, *looked_up, *upper])
         spread = max(leak.std or 0.0 for leak in self.leakage)
-        certainty = f"give or take {_percent(spread)}, which the interval includes" if spread else "taken as known"
+        certainty = (
+            f"give or take {share_in_words(spread)}, which the interval includes" if spread else "taken as known"
+        )
         other_way = ""
         if self.validation_leakage:
             other_way = (
-                f" The other way, it is assumed that {_percent(self.validation_leakage)} of the held-out records "
+                f" The other way, it is assumed that {share_in_words(self.validation_leakage)} of the held-out records "
                 "belong to training clusters, taken as known: they are easy for the model, and make its score too good."
             )
+        if self.nothing_seen:
+            suggested = f"{share_in_words(self.rate)} of {_WHOSE['records']}"
+            used = f"The rate that they suggest ({suggested}) is used for the correction, {certainty}"
+            return f"{used}; it is worth little where records look alike.{other_way}"
         if self.rate_is_of_the_data:
             return f"That rate is used for the correction, {certainty}.{other_way}"
         low, high = min(leak.rate for leak in self.leakage), max(leak.rate for leak in self.leakage)
-        several = f" ({_percent(low)} to {_percent(high)} over the folds)" if low < high else ""
-        amount, whose = f"{_percent(self.rate)}{several}", _WHOSE[self.error_model]
+        several = f" ({share_in_words(low)} to {share_in_words(high)} over the folds)" if low < high else ""
+        amount, whose = f"{share_in_words(self.rate)}{several}", _WHOSE[self.error_model]
         if not any(leak.at_least for leak in self.leakage):
-            return f"It is assumed that {amount} of {whose}, {certainty}.{other_way}"
-        return (
+            return " ".join([f"It is assumed that {amount} of {whose}, {certainty}.{other_way}", *looked_up])
+        lower_bound = (
             f"It is assumed that at least {amount} of {whose}, {certainty}. This rate is a lower bound, so that the "
             f"corrected {self.metric.noun} is still too optimistic: the true correction may be larger.{other_way}"
         )
+        return " ".join([lower_bound, *looked_up])
 
     @property
     def scope(self) -> str:
         """What the intervals cover."""
-        return (
-            f"Intervals are {percent(self.confidence_level)}, for {self.estimand}. They allow for "
-            f"{_ALLOWED[self.units]}, the noise of the fits, the choice of the curve, and the leakage rate where its "
-            "standard error is given. That of the random folds takes records as independent."
-        )
+        about = f"Intervals are {percent(self.confidence_level)}, for {self.estimand}. They allow for"
+        rate = "the leakage rate where its standard error is given"
+        more = f"the choice of the curve, and {rate}."
+        if self.of_pieces:
+            more = "pairs that may be two entities, and pieces that may be missed."
+            if self.leakage is not None and not self.from_data:
+                more = f"pairs that may be two entities, pieces that may be missed, and {rate}."
+            more += " That of the optimism is about these folds with these clusters."
+        random = "That of the random folds takes records as independent."
+        return f"{about} {_ALLOWED[self.units]}, the noise of the fits, {more} {random}"
 
     @property
     def loud(self) -> tuple[Finding, ...]:
@@ -364,15 +479,25 @@ class Summary(JsonData, what="a summary", schema=3):
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """The sentences that belong to the answer: what the records say about the rate, and the test."""
+        """The sentences that belong to the answer: what the records say, what it rests on, and the test."""
         tested = () if self.test is None else (str(self.test["sentence"]),)
         return (*self.answers_but_test, *tested)
 
     @property
     def answers_but_test(self) -> tuple[str, ...]:
-        """What the records say about the rate, and whether that rate is used."""
+        """What the records say, what was done with that, and what the answer rests on."""
         used = self.assumption if self.rate_is_of_the_data else ""
-        return tuple(line for line in (self.from_records, used) if line)
+        return tuple(line for line in (self.from_records, used, self.rests_on, self.about_target) if line)
+
+    @property
+    def about_target(self) -> str:
+        """What optimism means for metrics with a target; empty where there are none."""
+        shown = [one.metric for one in self.metrics or (self,) if one.optimism is not None]
+        named = [f"the best {metric.label} is {metric.target:g}" for metric in shown if metric.target is not None]
+        if not named:
+            return ""
+        best = " and ".join(named)
+        return f"{best[:1].upper()}{best[1:]}: optimism is how much nearer cross-validation comes than new clusters do."
 
     @property
     def standing_assumption(self) -> str:
@@ -421,6 +546,12 @@ class Summary(JsonData, what="a summary", schema=3):
         blocks.append([fill(line, _WIDTH) for line in (self.title, self.standing())])
         return printable("\n\n".join("\n".join(lines) for lines in blocks))
 
+    @property
+    def parts(self) -> tuple[tuple[str, str, str, str], ...]:
+        """The rows of a table of the sources; empty for single records and where nothing is seen."""
+        digits = decimals(*self.estimates.values())
+        return tuple(source.words(digits) for source in self.sources) if self.rests_on else ()
+
     def _repr_html_(self) -> str:
         sentences = [] if self.optimism is not None else [element("p", self.verdict)]
         sentences += [element("p", line) for line in self.answers]
@@ -434,20 +565,12 @@ class Summary(JsonData, what="a summary", schema=3):
             element("p", element("strong", self.headline)),
             estimates_table(self.estimates, self.metric.label, apart=optimism),
             *([table(METRICS_HEADER, [one.words for one in self.metrics])] if self.metrics else []),
+            *([table(SOURCES_HEADER, self.parts)] if self.parts else []),
             *sentences,
             *map(_in_html, self.loud),
             *drawn,
             rests,
         )
-
-
-def _percent(share: float, digits: int = 3) -> str:
-    return f"{100 * share:.{digits}g} %" if share < 0.995 else f"{100 * share:.0f} %"
-
-
-def counted(number: int, what: str) -> str:
-    """A number of things, of which there may be one."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _listed(finding: Finding) -> str:

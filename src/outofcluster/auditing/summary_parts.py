@@ -20,7 +20,7 @@ from outofcluster.errormodels.pooled import Pooled
 from outofcluster.inference.estimates import Estimate, between, decimals, fixed
 from outofcluster.leakage.rate import Leakage
 from outofcluster.metrics.facts import MetricFacts
-from outofcluster.sampling.audit_samples import UNMIXED, FoldSamples
+from outofcluster.sampling.audit_samples import UNCAUGHT, UNMIXED, FoldSamples
 
 # Names of the columns of `MetricSummary.words`.
 METRICS_HEADER = ("", "cross-validated as it is", "corrected", "optimism")
@@ -57,7 +57,8 @@ class MetricSummary:
 class FoldSummary:
     """One fold: its number, its cross-validated value, records on both sides, fitted models, and their seeds.
 
-    The corrected value is what the fold's own fits say; it is None without a leakage rate, and in short summaries.
+    The corrected value is what the fold's own fits say; it is None without a correction, and in short summaries.
+    ``fits_without`` are models without the training clusters that are pieces of held-out ones, and their controls.
     """
 
     fold: int
@@ -67,6 +68,7 @@ class FoldSummary:
     fits: int
     seeds: tuple[int, ...]
     corrected: float | None = None
+    fits_without: int = 0
 
     @classmethod
     def of(cls, fold: FoldSamples, metric: MetricFacts) -> Self:
@@ -77,7 +79,8 @@ class FoldSummary:
             n_train=fold.n_train,
             n_validation=fold.n_validation,
             fits=fold.n_fits,
-            seeds=tuple(int(seed) for run in fold.runs.values() for seed in run.seeds),
+            seeds=tuple(int(seed) for role, run in fold.runs.items() if role != UNCAUGHT for seed in run.seeds),
+            fits_without=len(fold.measured),
         )
 
 
@@ -159,6 +162,16 @@ class UnmixedLosses:
             None if solution is None else float(injected_of_mass(solution.clean_masses[1])),
             None if solution is None else float(solution.mass_probability),
         )
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things, of which there may be one."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def share_in_words(share: float, digits: int = 3) -> str:
+    """A share as a percentage, with so many digits where that is not all of it."""
+    return f"{100 * share:.{digits}g} %" if share < 0.995 else f"{100 * share:.0f} %"
 
 
 def in_digits(digits: int, *estimates: Estimate | None) -> list[str]:

@@ -52,10 +52,11 @@ def sweep(estimator: Any, X: Any, y: Any, groups_by_threshold: Any, **options: U
         inside those at a lower one.
     **options : dict
         The options of `audit`, such as ``scoring``, ``n_fits`` and ``random_state``, the same at all thresholds.
-        ``leakage`` may also be a dict of rates by threshold: a tighter clustering leaks more, so that one rate is
-        rarely right for all. Folds are made anew at each threshold; pairs of rows as ``cv`` must suit the clusters of
-        every threshold. Of several metrics, the sweep is about the first one, and ``sweep.metrics`` has one for
-        each. The threshold is added to the names of the files of a ``checkpoint``.
+        By default each threshold goes by what its own records show. ``leakage`` may also be a dict of rates by
+        threshold: a tighter clustering leaks more, so that one rate is rarely right for all. Folds are made anew at
+        each threshold; pairs of rows as ``cv`` must suit the clusters of every threshold. Of several metrics, the sweep
+        is about the first one, and ``sweep.metrics`` has one for each. The threshold is added to the names of the files
+        of a ``checkpoint``.
 
     Returns
     -------
@@ -88,11 +89,13 @@ def sweep(estimator: Any, X: Any, y: Any, groups_by_threshold: Any, **options: U
     these thresholds, there is none yet.
     """
     check_options("sweep", options)
+    if options.get("reviewed") is not None:
+        raise InputError("reviewed must be left out of sweep(), got a list: it is about the clusters of one threshold.")
     check_cloneable("estimator", estimator)
     X, groups_by_threshold = named_groups(X, groups_by_threshold)
     X, y, _ = named_columns(X, y, None)
     clusterings = read_clusterings(groups_by_threshold, n_rows("X", X))
-    rates = _read_rates(options.get("leakage"), tuple(clusterings))
+    rates = _read_rates(options.get("leakage", "data"), tuple(clusterings))
     sizes = {threshold: ClusterSizes.of(label_codes(labels)[0]) for threshold, labels in clusterings.items()}
     folds, left_out = _folds(X, y, clusterings, options.get("cv"))
     shared: AuditOptions = {
@@ -212,7 +215,7 @@ class Sweep(SeveralAudits[float]):
 
     @property
     def leakage(self) -> dict[float, float]:
-        """The leakage rate by threshold, averaged over the folds; NaN where none was given."""
+        """The leakage rate by threshold, given or seen, averaged over the folds; NaN where there is none."""
         return {threshold: mean_rate(result.leakage, result.samples.folds) for threshold, result in self.audits.items()}
 
     @property
@@ -309,7 +312,9 @@ class Sweep(SeveralAudits[float]):
             result = self.audits.get(threshold)
             rate, estimates = "", ["left out", "", ""]
             if result is not None:
-                rate = "not given" if result.leakage is None else _percent(self.leakage[threshold])
+                rate = "not seen" if result.from_data else "not given"
+                if result.leakage is not None:
+                    rate = f"{_percent(self.leakage[threshold])}{' seen' if result.from_data else ''}"
                 estimates = in_digits(digits, result.naive, result.corrected, result.optimism)
             cells.append((f"{threshold:g}", rate, str(sizes.n_clusters), _percent(sizes.share), *estimates))
         return cells

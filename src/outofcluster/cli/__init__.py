@@ -47,7 +47,6 @@ Exit status:
 _BAD_INPUT, _CRASH, _STOPPED = 2, 3, 130
 # The variable that asks for the traceback of a crash.
 _TRACEBACK = "OUTOFCLUSTER_TRACEBACK"
-_MISSING = "the command line needs click and rich: pip install 'outofcluster[cli]'."
 
 
 def main() -> None:
@@ -59,7 +58,7 @@ def main() -> None:
     try:
         import click  # noqa: F401
     except ImportError:
-        print(f"outofcluster: {_MISSING}", file=sys.stderr)
+        print("outofcluster: the command line needs click and rich: pip install 'outofcluster[cli]'.", file=sys.stderr)
         sys.exit(_BAD_INPUT)
     try:
         status = int(_group()(prog_name="outofcluster", standalone_mode=False) or 0)
@@ -107,9 +106,7 @@ def _group() -> Any:
             return list(COMMANDS)
 
         def get_command(self, ctx: Any, cmd_name: str) -> Any:
-            if cmd_name not in COMMANDS:
-                return None
-            return importlib.import_module(f"outofcluster.cli.{cmd_name}").command
+            return importlib.import_module(f"outofcluster.cli.{cmd_name}").command if cmd_name in COMMANDS else None
 
         def format_commands(self, ctx: Any, formatter: Any) -> None:
             with formatter.section("Commands"):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import fields, replace
 from typing import Any
 
 import click
@@ -11,29 +12,42 @@ from outofcluster._base.exceptions import InputError
 from outofcluster._base.text import printable
 from outofcluster.auditing.fits import Announcement
 from outofcluster.cli.options import (
+    FoldedCommand,
     Problem,
     data_options,
     example,
     explain_option,
     option,
     output_options,
+    read_leakage,
     read_problem,
     read_rate,
     sampling_options,
 )
 from outofcluster.cli.printing import as_json, console, exit_status, in_options, on_screen, show_account, show_audit
+from outofcluster.cli.review import SIZE, ReviewOptions
 from outofcluster.cli.running import FinishedWork, check_files, command_line, conclude, fitting
 from outofcluster.errormodels.choose import MODELS as ERROR_MODELS
 from outofcluster.errormodels.records import FITS_TO_UNMIX
 from outofcluster.leakage.rate import Leakage
 
-_EXAMPLE = example("audit visits.csv --target ill --groups patient --leakage 0.1 --report visits.html")
+_EXAMPLES = example(
+    """audit visits.csv --target ill --groups patient --review-list look_up.csv
+  (write into its column same_as which other patients are the same person, or none)
+  outofcluster audit visits.csv --target ill --groups patient --reviewed look_up.csv"""
+)
 
 
-@click.command("audit", epilog=_EXAMPLE)
+@click.command("audit", cls=FoldedCommand, epilog=_EXAMPLES)
 @data_options()
-@option("--leakage RATE", "Share that leaks: 0.12, 12%, or data (from them).")
-@option("--leakage-std STD", "Standard error of that share.")
+@option("--leakage RATE", "How much leaks: 0.12, 12%, none (no correction).  [data]")
+@option("--leakage-std STD", "Standard error of that share.", rare=True)
+@option("--identity COL", "Column that tells who is who; never a feature.", multiple=True)
+@option("--review-list FILE", "Write clusters to look up as CSV, for a spreadsheet.")
+@option("--review-size N", f"How many of them.  [{SIZE}]", type=int, rare=True)
+@option("--review-columns A,B", "Columns that help to look them up, by commas.", rare=True)
+@option("--reviewed FILE", "Use such a list, once same_as is filled in.")
+@option("--reviewer-error P", "Share of its answers that may be wrong.  [0]", rare=True)
 @sampling_options("Models to fit")
 @explain_option
 @option("--report FILE", "Write an HTML report.")
@@ -54,34 +68,42 @@ def command(
     """Audit the cross-validation of a model on a table of records.
 
     FILE is CSV or Parquet. All columns but the target and the groups are features; text, dates and gaps are handled.
+    Nobody needs to know how much leaks: models are fitted without what looks leaked (--leakage data).
     """
     rate = _read_leakage(leakage, leakage_std)
-    files = {"--report": report, "--json": json_path, "--suspects": suspects}
-    check_files(files, {"FILE": file}, checkpoint)
-    if suspects is not None and not options["unmix"] and rate != "data":
-        other = "" if options["error_model"] == "fragments" else ", or with --leakage data"
-        raise InputError(f"--suspects must be given without --no-unmix{other}.")
-    problem = read_problem(file, **options)
+    review = ReviewOptions(**{field.name: options.pop(field.name) for field in fields(ReviewOptions)})
+    files = {"--report": report, "--json": json_path, "--suspects": suspects, "--review-list": review.review_list}
+    check_files(files, {"FILE": file, "--reviewed": review.reviewed}, checkpoint)
+    if review.reviewed is not None and rate is None:
+        raise InputError("--reviewed must be left out with --leakage none, which asks for no correction.")
+    looked_up = review.arguments()
+    problem = read_problem(file, review_columns=review.columns, **options)
+    review.check(problem.records.account.n_clusters)
     out, err = console(error=on_screen(*files.values())), console(error=True)
     if err.is_terminal:
-        err.print("Cross-validating, then fitting models to resamples, fold by fold.")
+        err.print("Cross-validating, then fitting further models, fold by fold.")
 
     def begin(announcement: Announcement) -> None:
         # Whatever else is wrong with the command has been refused by now.
-        if suspects is not None and rate != "data":
-            _check_suspects(problem, announcement.error_model)
+        if suspects is not None:
+            _check_suspects(problem, announcement.error_model, rate)
+        if review.review_list is not None:
+            _check_review(problem, announcement.error_model)
         show_account(out, problem, announcement)
 
     with fitting(problem, begin):
         work = FinishedWork.of(checkpoint, problem, file, options)
-        result = work.run(lambda path: _audit(problem, rate, path))
+        result = work.run(lambda path: _audit(problem, rate, path, looked_up))
     summary = in_options(result.summary)
     about = problem.records.about | {"command": command_line()}
 
     def render_report() -> str:
         from outofcluster.present.report import render_html
 
-        listed = None if summary.auc is None else _suspects(result, problem)
+        listed = None
+        # Features that tell no entities apart leave no suspects.
+        with suppress(InputError):
+            listed = _suspects(result, problem)
         return render_html(summary, title=f"Audit of {problem.records.name}", about=about, suspects=listed)
 
     conclude(
@@ -92,6 +114,7 @@ def command(
             "--report": render_report,
             "--json": lambda: as_json(summary.to_dict() | {"about": about}),
             "--suspects": lambda: printable(str(_suspects(result, problem).to_csv(index=False))),
+            "--review-list": lambda: review.written(result, problem),
         },
         show=lambda: show_audit(out, summary, explain=explain),
         status=exit_status(summary.findings, fail_on),
@@ -112,16 +135,22 @@ def _read_leakage(leakage: str | None, std: str | None) -> Leakage | str | None:
     """The rate, "data", or None; refused where it is neither."""
     if leakage is None and std is not None:
         raise InputError("--leakage must be given along with --leakage-std.")
-    rate = None if leakage is None else read_rate(leakage)
-    if rate == "data" and std is not None:
-        raise InputError("--leakage-std must be left out with --leakage data, which has a standard error of its own.")
+    rate = read_leakage(leakage)
+    if std is not None and not isinstance(rate, float):
+        own = ", which has a standard error of its own" if rate == "data" else ""
+        raise InputError(f"--leakage-std must be left out with --leakage {leakage}{own}.")
     if rate is None or isinstance(rate, str):
         return rate
-    return Leakage(rate, None if std is None else float(read_rate(std, "--leakage-std")))
+    return Leakage(rate, None if std is None else read_rate(std, "--leakage-std"))
 
 
-def _check_suspects(problem: Problem, error_model: str) -> None:
-    """Refuse to look for suspects among single records where the two sides of the splits will not be compared."""
+def _check_suspects(problem: Problem, error_model: str, rate: Leakage | str | None) -> None:
+    """Refuse to look for suspects where the two sides of the splits will not be compared."""
+    if error_model == "records" and rate == "data":
+        return
+    if not problem.arguments["unmix"]:
+        other = "" if error_model == "fragments" else ", or without --leakage"
+        raise InputError(f"--suspects must be given without --no-unmix{other}.")
     n_folds, n_fits = problem.arguments["cv"], problem.arguments["n_fits"]
     if error_model == "records" and n_fits is not None and n_fits // n_folds < FITS_TO_UNMIX:
         raise InputError(
@@ -130,11 +159,23 @@ def _check_suspects(problem: Problem, error_model: str) -> None:
         )
 
 
-def _audit(problem: Problem, rate: Leakage | str | None, checkpoint: str | None) -> Any:
+def _check_review(problem: Problem, error_model: str) -> None:
+    """Refuse to draw clusters for somebody to look up where they are not compared, or are no pieces."""
+    if error_model != "fragments":
+        raise InputError(
+            "--review-list must be given with --error-model fragments, got records, which leak one by one; --suspects "
+            "lists those that look leaked."
+        )
+    if not problem.arguments["unmix"]:
+        raise InputError("--review-list must be given without --no-unmix, since clusters are not compared with it.")
+
+
+def _audit(problem: Problem, rate: Leakage | str | None, checkpoint: str | None, looked_up: dict[str, Any]) -> Any:
     from outofcluster.auditing.run import audit
 
     records, share = problem.records, rate.rate if isinstance(rate, Leakage) else rate
-    result = problem.run(audit, groups=records.groups, leakage=share, progress=True, checkpoint=checkpoint)
+    known: dict[str, Any] = looked_up if records.identity is None else looked_up | {"identity": records.identity}
+    result = problem.run(audit, groups=records.groups, leakage=share, progress=True, checkpoint=checkpoint, **known)
     # The table as it was read says more than the matrix that the model sees.
     result = replace(result, table=records.account)
     if not isinstance(rate, Leakage) or rate.std is None:

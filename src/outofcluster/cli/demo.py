@@ -1,12 +1,13 @@
 """``outofcluster demo``: simulated patients whose linkage errs, an audit of a model, and the truth beside it.
 
-What a user would know (records, linked groups, a small sample of patients looked up by hand) goes into the audit. What
-only a simulation knows (whose record it truly is) goes into the truth: models are trained without the leaked records
-and scored on many patients that none of them has seen.
+What a user would know (records and linked groups) goes into the audit, and after that the answers of somebody who looks
+up a few of the linked patients. What only a simulation knows (whose record it truly is) goes into the truth: models are
+trained without the leaked records and scored on many patients that none of them has seen.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +20,10 @@ from outofcluster.cli.options import explain_option, json_option, option
 from outofcluster.cli.printing import as_json, console, in_options, on_screen, show_audit, write_output
 from outofcluster.cli.running import check_files
 from outofcluster.datasets import Patients, make_patients
-from outofcluster.leakage.rate import Leakage
+from outofcluster.inference.estimates import between, fixed
 from outofcluster.problem.folds import make_folds
 
-_PATIENTS, _LOOKED_UP, _NEW = 800, 150, 3000
+_PATIENTS, _LOOKED_UP, _NEW = 800, 50, 3000
 _LAW: dict[str, Any] = {"n_records": (3, 7), "n_features": 6, "signal": 0.7, "record_noise": 0.25}
 _SPLIT_SHARE = 0.35
 _FOLDS = 5
@@ -32,14 +33,14 @@ _FOLDS = 5
 @option("--report FILE", "HTML report to write.", default="report.html", show_default=True)
 @json_option
 @explain_option
-@option("--fits N", "Models to fit to resamples.", default=200)
+@option("--fits N", "Models to fit with imitated pieces.", default=20)
 @option("--seed N", "Seed of the simulation.", default=0)
 def command(report: str, json_path: str | None, explain: bool, fits: int, seed: int) -> None:
     """See it work on simulated patients, for whom the true loss is known. Nothing is downloaded.
 
     A linkage put the records of 800 patients together, but left some patients in two pieces. Folds keep every piece on
     one side of the split. Where the other piece trains, the model recognises the patient, and its score looks too
-    good.
+    good. Nobody tells the audit how often that happens.
     """
     from outofcluster.present.report import write_html
 
@@ -55,16 +56,14 @@ def command(report: str, json_path: str | None, explain: bool, fits: int, seed: 
         f"so it counts {groups} patients. The task is to predict who is ill.",
         f"A 5-fold cross-validation that keeps the linked patients whole shows {100 * summary.naive.value:.1f} % wrong "
         "predictions.",
-        f"{_LOOKED_UP} patients were looked up by hand. They show that {100 * demo.leakage.rate:.0f} % of the "
-        f"held-out records (give or take {100 * (demo.leakage.std or 0):.0f} %) have a piece of their patient in "
-        "training.",
-        "The audit knows no more than that. Because this is a simulation, the truth can be shown beside it: the loss "
-        "of models that saw no leaked record, on 3,000 new patients.",
+        "The audit knows the records and the linked patients, and nothing else. Because this is a simulation, the "
+        "truth can be shown beside it: the loss of models that saw no leaked record, on 3,000 new patients.",
     ):
         out.print(line)
     show_audit(out, summary, truth=demo.truth, explain=explain)
     holds = "contains" if demo.covered else "misses, as one in twenty does,"
     out.print(f"\nThe interval of the corrected loss {holds} the truth, {truth}.", style="bold")
+    out.print(_what_looking_up_adds(demo))
     about = {
         "data": f"simulated with outofcluster.datasets.make_patients: {records} of {people} patients, {groups} groups",
         "truth": f"{truth}, of models without leaked records on 3,000 new patients",
@@ -83,17 +82,17 @@ class Demo:
     ----------
     patients : Patients
         The records, the linked groups, and whose records they truly are.
-    leakage : Leakage
-        The rate that the patients show whose records were checked by hand.
     audit : Audit
-        The audit.
+        The audit, without a rate.
+    looked_up : Audit
+        The audit once some of the linked patients were looked up.
     truth : float
         The loss on new patients of models that saw no leaked record.
     """
 
     patients: Patients
-    leakage: Leakage
     audit: Audit
+    looked_up: Audit
     truth: float
 
     @property
@@ -105,26 +104,54 @@ class Demo:
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers of the audit, with the truth."""
-        return self.audit.to_dict() | {"truth": self.truth, "covered": self.covered}
+        assert self.looked_up.corrected is not None
+        after = {"corrected_after_looking_up": self.looked_up.corrected.to_dict()}
+        return self.audit.to_dict() | {"truth": self.truth, "covered": self.covered} | after
 
 
-def run_demo(*, n_fits: int = 200, seed: int = 0) -> Demo:
+def _what_looking_up_adds(demo: Demo) -> str:
+    """A sentence about the audit with look-ups."""
+    before, after = demo.audit.optimism, demo.looked_up.optimism
+    assert before is not None
+    assert after is not None
+    widths = [high - low for low, high in (before.interval, after.interval)]
+    narrower = f", with an interval that is {100 * (1 - widths[1] / widths[0]):.0f} % narrower"
+    return (
+        f"Looking up would add to that: with answers about {_LOOKED_UP} of the linked patients (audit --review-list, "
+        f"then --reviewed) the optimism is {fixed(after.value, 4)} ({between(after, 4)})"
+        f"{narrower if widths[1] < widths[0] else ''}."
+    )
+
+
+def run_demo(*, n_fits: int = 20, seed: int = 0) -> Demo:
     """Simulate patients and audit a nearest-neighbour model on them."""
     from sklearn.neighbors import KNeighborsClassifier
 
     from outofcluster.auditing.run import audit
 
-    state, fits = check_integer("seed", seed, least=0), check_integer("n_fits", n_fits, least=60)
-    *states, look_up = np.random.SeedSequence(state).spawn(3)
-    seed_of_data, seed_of_new = (int(sequence.generate_state(1)[0]) for sequence in states)
+    state, fits = check_integer("seed", seed, least=0), check_integer("n_fits", n_fits, least=4 * _FOLDS)
+    seed_of_data, seed_of_new, seed_of_list = (
+        int(sequence.generate_state(1)[0]) for sequence in np.random.SeedSequence(state).spawn(3)
+    )
     patients = make_patients(_PATIENTS, split_share=_SPLIT_SHARE, random_state=seed_of_data, **_LAW)
-    sample = np.random.default_rng(look_up).choice(_PATIENTS, _LOOKED_UP, replace=False)
-    rows = np.isin(patients.entities, sample)
-    leakage = Leakage.from_true_groups(patients.entities[rows], patients.groups[rows], cv=_FOLDS, of="validation")
     model = KNeighborsClassifier(5, weights="distance")
-    options: dict[str, Any] = {"error_model": "fragments", "cv": _FOLDS, "n_fits": fits, "random_state": state}
-    result = audit(model, patients.data, patients.target, groups=patients.groups, leakage=leakage, **options)
-    return Demo(patients, leakage, result, _truth(model, patients, seed_of_new))
+    options: dict[str, Any] = {"groups": patients.groups, "error_model": "fragments", "cv": _FOLDS}
+    options |= {"n_fits": fits, "random_state": state}
+    result = audit(model, patients.data, patients.target, **options)
+    listed = result.review_list(_LOOKED_UP, random_state=seed_of_list)
+    answers = listed.assign(same_as=_answers(listed["cluster"], patients))
+    looked_up = audit(model, patients.data, patients.target, reviewed=answers, **options)
+    return Demo(patients, result, looked_up, _truth(model, patients, seed_of_new))
+
+
+def _answers(clusters: Iterable[str], patients: Patients) -> list[str]:
+    """What somebody writes who knows all patients: the other groups of the same patient, or none."""
+    owner = dict(zip(patients.groups.tolist(), patients.entities.tolist(), strict=True))
+    answers = []
+    for own in map(int, clusters):
+        others = [str(group) for group in owner if owner[group] == owner[own] and group != own]
+        answers.append("; ".join(others) or "none")
+    return answers
 
 
 def _truth(model: Any, patients: Patients, seed: int) -> float:

@@ -31,10 +31,10 @@ _PRECISION_RECALL = "leakage precision-recall --precision 0.95 --recall 0.9 --fi
 
 @click.group("leakage", cls=SuggestingGroup)
 def command() -> None:
-    """Compute the leakage rate that 'outofcluster audit --leakage' asks for.
+    """Compute how much leaks, for 'outofcluster audit --leakage', which works without it as well.
 
-    It is a share of the training records if single records leak, or a share of the held-out records if whole pieces of
-    clusters leak. Each of these commands gives both.
+    Where whole pieces of clusters leak, as those of patients do, it is a share of the held-out records. Where single
+    records leak, it is a share of the training records. Each of these commands gives both.
     """
 
 
@@ -102,8 +102,8 @@ def from_pairs(
     known: dict[str, Any] = {"left": one, "right": two, "probability": m if numbers is None else numbers.to_numpy()}
     approximate = column(frame, groups, "--groups")
     if id_column is None:
-        _check_row_numbers(names[0], one, frame)
-        _check_row_numbers(names[1], two, frame)
+        for name, values in zip(names, (one, two), strict=False):
+            _check_row_numbers(name, values, frame)
     else:
         # Names may be numbers in one file and text in the other.
         ids = _as_text(column(frame, id_column, "--id"))
@@ -133,7 +133,7 @@ def from_precision_recall(
     Without them and without --mates the rates are upper bounds, because each missed pair is taken to leak a record of
     its own.
     """
-    check_files({"--json": json_path}, {} if file is None else {"--file": file})
+    check_files({"--json": json_path}, {"--file": file})
     if (file is None) != (groups is None):
         missing, present = ("--groups", "--file") if groups is None else ("--file", "--groups")
         raise InputError(f"{missing} must be given along with {present}.")
@@ -150,7 +150,8 @@ def from_precision_recall(
 def _show(rate_of: Callable[[Any], Leakage], json_path: str | None, *, at_most: bool = False) -> None:
     """Print the rates of both error models; ``at_most`` says that they are upper bounds."""
     out, numbers = console(error=on_screen(json_path)), dict[str, Any]()
-    for name, words in (("records", "If single records leak"), ("fragments", "If pieces of clusters leak")):
+    leaks = {"fragments": "If pieces of clusters leak, as those of patients do", "records": "If single records leak"}
+    for name, words in leaks.items():
         leakage, most = rate_of(MODELS[name].side), MODELS[name].largest_rate
         std = "" if leakage.std is None else f" --leakage-std {leakage.std:.3g}"
         out.print(f"{words}:\n    {'at most ' if at_most else ''}{leakage}")
@@ -159,38 +160,33 @@ def _show(rate_of: Callable[[Any], Leakage], json_path: str | None, *, at_most: 
         else:
             out.print(f"    audit with: --error-model {name} --leakage {leakage.rate:.3g}{std}")
         bounds = {"at_most": at_most, "at_least": leakage.at_least}
-        numbers[name] = {"rate": leakage.rate, "std": leakage.std, "of": leakage.of}
-        numbers[name] |= {bound: True for bound, holds in bounds.items() if holds}
+        known = {bound: True for bound, holds in bounds.items() if holds}
+        numbers[name] = {"rate": leakage.rate, "std": leakage.std, "of": leakage.of} | known
     write_output("--json", json_path, as_json(numbers))
 
 
 def _marks(frame: Any, name: str) -> Any:
     """A column of true and false, also as 1 and 0 or as yes and no."""
     words = _as_text(column(frame, name, "--sampled"))
-    wrong = next((word for word in words if word.strip().lower() not in _MARKS), None)
-    if wrong is not None:
+    marks = [_MARKS.get(word.strip().lower()) for word in words]
+    if None in marks:
+        wrong = words[marks.index(None)]
         raise InputError(f"--sampled must be a column of true and false, got {wrong!r} in column {name!r}.")
-    return np.array([_MARKS[word.strip().lower()] for word in words])
+    return np.array(marks)
 
 
 def _check_row_numbers(name: str, values: Any, frame: Any) -> None:
     """Refuse what are no row numbers of FILE, and say which of its columns has the values, if there is one."""
-    n_rows, words = len(frame), _as_text(values)
-    named = next((other for other in frame.columns if _has_once(frame[other], words)), None)
+    n_rows, words = len(frame), set(_as_text(values))
+    texts = (frame[other].astype(str) for other in frame.columns)
+    named = next((text.name for text in texts if text.is_unique and words <= set(text)), None)
     option = "--id COL, the column of FILE that has these values" if named is None else f"--id {named}"
-    numbers = values.dtype.kind in "iu"
-    outside = (values < 0) | (values >= n_rows) if numbers else np.ones(len(values), dtype=bool)
-    if outside.any():
-        wrong = str(values[outside][0])
+    inside = np.isin(values, np.arange(n_rows)) if values.dtype.kind in "iu" else np.zeros(len(values), dtype=bool)
+    if not inside.all():
+        wrong = str(values[~inside][0])
         raise InputError(f"{name!r} must hold row numbers from 0 to {n_rows - 1}, got {wrong!r}; give {option}.")
     if named is not None and frame[named].tolist() != list(range(n_rows)):
         console(error=True).print(f"{name!r} is taken as row numbers; {option} takes it as names.")
-
-
-def _has_once(values: Any, words: list[str]) -> bool:
-    """Whether a column of FILE has no value twice, and all of these."""
-    texts = values.astype(str)
-    return bool(texts.is_unique) and set(words) <= set(texts)
 
 
 def _as_text(values: Any) -> list[str]:

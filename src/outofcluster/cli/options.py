@@ -10,15 +10,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from inspect import signature
 from typing import Any
 
 import click
 
 from outofcluster._base.exceptions import InputError
+from outofcluster.auditing.choices import PRECISION
 from outofcluster.cli.models import MODELS, SLOW, TAKE_INFINITE, load_model, make_model, suggest, wanted_target
 from outofcluster.cli.table import Records, first_names, read_records
-from outofcluster.errormodels.choose import MODELS as ERROR_MODELS
-from outofcluster.errormodels.pieces import _FITS_OF_PIECES
 
 
 class SuggestingGroup(click.Group):
@@ -34,6 +34,31 @@ class SuggestingGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
+class RareOption(click.Option):
+    """An option that few people need, and that the short help leaves out."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Its line in the help, or None where the help is short."""
+        return None if ctx.meta.get(_FOLDED) else super().get_help_record(ctx)
+
+
+class FoldedCommand(click.Command):
+    """A command whose ``-h`` shows what most people need on one screen, and whose ``--help`` shows all."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """The values of all options; which help is asked for is kept, since help is written while they are read."""
+        ctx.meta[_FOLDED] = "-h" in args
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, and how many more there are."""
+        super().format_options(ctx, formatter)
+        if ctx.meta.get(_FOLDED):
+            more = sum(isinstance(each, RareOption) for each in self.params)
+            formatter.write_paragraph()
+            formatter.write_text(f"There are {more} more options for special cases: see --help.")
+
+
 def _read_backend(context: click.Context, option: click.Parameter, backend: str) -> tuple[str, str]:
     """The kind of backend and its address; refuses what is neither of the three."""
     kind, separator, address = backend.partition("://")
@@ -42,17 +67,22 @@ def _read_backend(context: click.Context, option: click.Parameter, backend: str)
     raise InputError(f"--backend must be local, dask://HOST:PORT or ray://HOST:PORT, got {backend!r}.")
 
 
-# Options that say what the columns of a table are.
-_OF_COLUMNS = ("target", "groups", "more_groups", "drop", "keep", "drop_missing_target", "encoding")
+# Where a context keeps whether its help is short.
+_FOLDED = "outofcluster.cli.folded"
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def option(words: str, text: str, name: str = "", *, choices: Sequence[str] = (), **settings: Any) -> Decorator:
+def option(
+    words: str, text: str, name: str = "", *, choices: Sequence[str] = (), rare: bool = False, **settings: Any
+) -> Decorator:
     """An option such as "--folds N" with its help; one without a second word is switched on.
 
-    ``name`` is the argument for which it stands, where that is called otherwise, and ``choices`` are its values.
+    ``name`` is the argument for which it stands, where that is called otherwise, and ``choices`` are its values. A
+    ``rare`` one is not in the short help.
     """
+    if rare:
+        settings["cls"] = RareOption
     flag, _, metavar = words.partition(" ")
     if choices:
         settings["type"] = click.Choice(choices)
@@ -66,7 +96,7 @@ def example(words: str) -> str:
     return f"\b\nExample:\n  outofcluster {words}"
 
 
-encoding_option = option("--encoding NAME", "Encoding of a CSV file.  [utf-8]", default="utf-8")
+encoding_option = option("--encoding NAME", "Encoding of a CSV file.  [utf-8]", default="utf-8", rare=True)
 json_option = option("--json FILE", "Write the numbers as JSON; - for the screen.", "json_path")
 explain_option = option("--explain", "Show in full what the answer rests on.")
 _GROUPS = option("--groups COL", "Column of the clusters, never a feature.", required=True)
@@ -81,32 +111,32 @@ def data_options(groups: Decorator = _GROUPS) -> Decorator:
         option("--target COL", "Column to predict.", required=True),
         groups,
         option("--drop COL", "Column to leave out; may be repeated.", multiple=True),
-        option("--keep COL", "Feature that is no id although it looks like one.", multiple=True),
-        option("--drop-missing-target", "Leave out records without a target."),
+        option("--keep COL", "Feature that is no id although it looks like one.", multiple=True, rare=True),
+        option("--drop-missing-target", "Leave out records without a target.", rare=True),
         encoding_option,
-        option("--task KIND", "classification or regression.  [by the target]", choices=tasks),
+        option("--task KIND", "classification or regression.  [by the target]", choices=tasks, rare=True),
         option("--model NAME", f"{', '.join(MODELS)}, or module:object.  [by the task]"),
-        option("--loss NAME", "Loss, such as zero_one, squared_error or brier."),
+        option("--loss NAME", "Loss, such as zero_one, squared_error or brier.", rare=True),
         option("--scoring NAME", "Metrics of scikit-learn by commas: roc_auc,f1.", multiple=True),
         option("--folds N", "Folds of the cross-validation.", "cv", default=5),
         option("--seed N", "The same seed gives the same numbers.", "random_state", default=0),
-        option("--jobs N", "Workers, -1 for all.  [1 for linear models, else -1]", "n_jobs", type=int),
-        option("--backend WHERE", backends, default="local", callback=_read_backend),
+        option("--jobs N", "Workers, -1 for all.  [1 for linear models, else -1]", "n_jobs", type=int, rare=True),
+        option("--backend WHERE", backends, default="local", callback=_read_backend, rare=True),
     )
 
 
 def sampling_options(models: str) -> Decorator:
     """The options that say how an audit samples; ``models`` says in words what is counted by --fits."""
-    # A third of the fits for records is added below the leakage rate, and some for fragments without likely pieces.
-    records, fragments = ERROR_MODELS["records"].n_fits, ERROR_MODELS["fragments"].n_fits
-    usual = f"records: {records + records // 3}, fragments: {fragments + _FITS_OF_PIECES}"
-    kinds = "records (RATE is a share of the training records) or fragments (of the held-out ones).  [auto]"
+    share = "Fit until the error of the fits is this share of the standard error."
+    kinds = "records (single ones) or fragments (pieces of patients and the like).  [by the clusters]"
     unmix = "Fit no models without the records that look leaked."
     return _together(
         option("--error-model KIND", f"What leaks: {kinds}", choices=("auto", "records", "fragments"), default="auto"),
-        option("--confidence-level P", "Confidence level of the intervals.", default=0.95),
-        option("--fits N", f"{models}.  [{usual}]", "n_fits", type=int),
-        option("--no-unmix", unmix, "unmix", callback=lambda _, __, off: False if off else "auto"),
+        option("--confidence-level P", "Confidence level of the intervals.", default=0.95, rare=True),
+        option("--precision P", share, default=PRECISION, rare=True),
+        option("--fits N", f"{models}.  [as many as --precision takes]", "n_fits", type=int),
+        option("--time-limit SECONDS", "Begin no further round of fits after that.", type=float, rare=True),
+        option("--no-unmix", unmix, "unmix", callback=lambda _, __, off: False if off else "auto", rare=True),
     )
 
 
@@ -116,8 +146,8 @@ def output_options() -> Decorator:
     failing = "Exit 1 from note, warning, severe or never.  [severe]"
     return _together(
         json_option,
-        option("--checkpoint FILE", "Keep finished work here.  [a cache, until it is done]"),
-        option("--fail-on LEVEL", failing, choices=levels, default="severe"),
+        option("--checkpoint FILE", "Keep finished work here.  [a cache, until it is done]", rare=True),
+        option("--fail-on LEVEL", failing, choices=levels, default="severe", rare=True),
     )
 
 
@@ -125,19 +155,23 @@ def _together(*decorators: Decorator) -> Decorator:
     return lambda command: reduce(lambda decorated, decorator: decorator(decorated), reversed(decorators), command)
 
 
-def read_rate(words: str, option: str = "--leakage") -> float | str:
-    """A share between 0 and 1 from 0.12 or 12%; for a leakage rate also "data"."""
-    others = ["data"] if option == "--leakage" else []
-    if words in others:
-        return words
+def read_leakage(words: str | None) -> float | str | None:
+    """A leakage rate, "data" (the default), or None for no correction."""
+    if words is None or words == "data":
+        return "data"
+    return None if words == "none" else read_rate(words, "--leakage", others=("data", "none"))
+
+
+def read_rate(words: str, option: str, *, others: Sequence[str] = ()) -> float:
+    """A share between 0 and 1 from 0.12 or 12%; ``others`` are words that the option takes as well."""
     bare = words.strip()
     percent = bare.endswith("%")
     try:
         share = float(bare.removesuffix("%")) / (100 if percent else 1)
     except ValueError:
-        meant = "".join(difflib.get_close_matches(bare.lower(), others, cutoff=0.7)) or _with_point(bare)
+        meant = "".join(difflib.get_close_matches(bare.lower(), others, n=1, cutoff=0.7)) or _with_point(bare)
         question = f"; did you mean {meant}?" if meant else "."
-        allowed = " or ".join(["a number", *others])
+        allowed = "a number" if not others else f"a number, {' or '.join(others)}"
         raise InputError(f"{option} must be {allowed}, got {words!r}{question}") from None
     if share > 1 and math.isfinite(share):
         fraction = share <= 100 and not percent
@@ -195,7 +229,7 @@ def read_problem(
 
     ``options`` say what the columns are; the rest of them are arguments of `audit`.
     """
-    columns = {name: options.pop(name) for name in _OF_COLUMNS if name in options}
+    columns = {name: options.pop(name) for name in signature(read_records).parameters if name in options}
     estimator = None if model is None or model in MODELS else load_model(model)
     metrics = [name.strip() for several in scoring for name in several.split(",")]
     measured = [("--loss", loss)] if loss else [("--scoring", name) for name in metrics]

@@ -42,35 +42,39 @@ _OPTIONS = {
     "rate": "--leakage",
     "std": "--leakage-std",
     "suspects()": "--suspects",
+    "review_list()": "--review-list",
 }
 _SAME_NAME = {"alpha", "checkpoint", "confidence_level", "drawn", "error_model", "leakage", "left", "loss", "mates"}
 _SAME_NAME |= {"precision", "precision_std", "recall", "recall_std", "right", "sampled", "scoring"}
+_SAME_NAME |= {"identity", "reviewed", "reviewer_error", "time_limit"}
 _OPTIONS |= {name: f"--{name.replace('_', '-')}" for name in _SAME_NAME}
 
 # What to do about findings whose own remedy names arguments of Python.
 _REMEDIES = {
     "error-model": "Give --error-model if you know better.",
-    "fragments-likely": "Use --error-model fragments, with the rate as a share of the held-out records.",
-    "no-rate": "Give --leakage; 'outofcluster leakage' helps to find it.",
     "exact-rate": "Give --leakage-std, or move the slider of the report.",
     "small-validation": "Use fewer --folds.",
     "single-class": "Use fewer --folds; the values are those of resamples with every class.",
-    "data-variance": "Raise --fits.",
-    "assumed-cuts": "Look up the mates of some records; in Python, Leakage.from_true_groups learns from them how "
-    "entities are cut.",
     "giant-cluster": "A linkage that chains different entities together needs a higher threshold; look at "
     "'outofcluster sweep'.",
     "unbalanced-folds": "Use fewer --folds, or smaller clusters.",
-    "rate-above-bound": "Check where the rate comes from and what it is a share of; --leakage data takes that of the "
-    "data.",
-    "sides-alike": "Where nothing tells the sides apart, leaked records teach a model little as well; else look up "
-    "some records: 'outofcluster leakage audited'.",
     "singleton-clusters": "Check that --groups is the column of the clusters, and not one of record numbers.",
     "id-like-feature": "Leave them out with --drop, unless they are meant.",
     "target-among-features": "Leave them out with --drop if they are not known before the target is.",
     "numbers-as-classes": "Use --task regression if they are amounts.",
     "curve-and-unmixing": "The curve cannot see a fall below the leakage rate; the range above needs no curve.",
     "lack-of-fit": "Raise --fits, or try another curve in Python: audit(curve=PolynomialCurve(3)).",
+}
+
+# Words of Python in messages and remedies, and what the command line has in their place.
+_PHRASES = {
+    "error_model='fragments'": "--error-model fragments",
+    "leakage='data'": "--leakage data",
+    "unmix=False": "--no-unmix",
+    "identity=": "--identity",
+    "review_list()": "--review-list",
+    "sensitivity()": "the table of rates",
+    "Leakage.from_true_groups": "'outofcluster leakage audited'",
 }
 
 # What the account of a table says about how it was read.
@@ -132,9 +136,18 @@ def _close_pipe(stream: Any) -> None:
 
 
 def in_options(summary: Summary) -> Summary:
-    """The same summary with remedies that name options."""
-    findings = tuple(replace(f, remedy=_REMEDIES.get(f.code, f.remedy)) for f in summary.findings)
+    """The same summary with findings that name options."""
+    findings = tuple(
+        replace(each, message=_in_options(each.message), remedy=_in_options(_REMEDIES.get(each.code, each.remedy)))
+        for each in summary.findings
+    )
     return replace(summary, findings=findings)
+
+
+def _in_options(words: str) -> str:
+    for phrase, option in _PHRASES.items():
+        words = words.replace(phrase, option)
+    return words
 
 
 def exit_status(findings: Sequence[Finding], fail_on: str) -> int:
@@ -205,8 +218,12 @@ def _time(announcement: Announcement, n_jobs: int | None, n_thresholds: int) -> 
         n_workers = max((os.cpu_count() or 1) + 1 + n_workers, 1)
     expected = n_thresholds * seconds * announcement.fits / n_workers
     models = f"{announcement.fits + announcement.compiled_fits:,} models will be fitted"
+    if not announcement.fixed:
+        models = f"At least {models}"
     if n_thresholds > 1:
         models += f" at each of {n_thresholds} thresholds"
+    if announcement.cross_validations:
+        models += f", as many as in {announcement.cross_validations:.0f} cross-validations"
     if expected < _QUICK:
         return f"{models}, which takes some seconds."
     if expected < 90:
@@ -236,7 +253,9 @@ def show_audit(out: Any, summary: Summary, *, truth: float | None = None, explai
         if finding.remedy:
             out.print(Padding(f"What to do: {finding.remedy}", (0, 0, 0, 4), expand=False))
     out.print(f"\n{summary.title}")
-    for line in summary.sentences[1:] if explain else [summary.standing("--explain")]:
+    said = summary.answers
+    rest = [line for line in summary.sentences[1:] if line not in said] if explain else [summary.standing("--explain")]
+    for line in rest:
         out.print(line)
 
 
@@ -249,9 +268,10 @@ def show_sweep(out: Any, sweep: Sweep) -> None:
         # The intervals of the first and the last estimate do not fit into a line.
         as_it_is, corrected, optimism = cells[4:]
         table.add_row(*cells[:4], as_it_is.partition(" (")[0], corrected, optimism.partition(" (")[0])
-    better = "greater" if sweep.metric.greater_is_better else "smaller"
     out.print(f"\n{sweep.advice}\n", style="bold")
-    out.print(f"{sweep.metric.title}, {better} is better; largest: share of the records in the largest cluster.")
+    out.print(
+        f"{sweep.metric.title}, {sweep.metric.better} is better; largest: share of the records in the largest cluster."
+    )
     out.print(Padding(table, (1, 0, 1, 2), expand=False))
     for line in sweep.sentences[1:]:
         out.print(line)
@@ -298,13 +318,11 @@ def _add_row(table: Any, name: str, estimate: Estimate, digits: int, style: str 
     table.add_row(name, fixed(estimate.value, digits), between(estimate, digits), style=style)
 
 
-def _plain_table(first: str, second: str, *others: str) -> Any:
+def _plain_table(*names: str) -> Any:
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="")
-    table.add_column(first)
-    table.add_column(second, justify="right")
-    for name in others:
-        table.add_column(name)
+    for place, name in enumerate(names):
+        table.add_column(name, justify="right" if place == 1 else "left")
     return table

@@ -12,7 +12,7 @@ import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import click
 
 from outofcluster._base.exceptions import CheckpointError, CheckpointWarning, InputError, MissingExtraError
-from outofcluster._base.files import check_outputs, release_lock, take_lock
+from outofcluster._base.files import check_destination, release_lock, same_file, shown_path, take_lock
 from outofcluster._base.threads import one_thread
 from outofcluster.auditing.fits import Announcement, before_fits
 from outofcluster.cli.options import Problem
@@ -30,6 +30,8 @@ from outofcluster.cli.printing import complain, console, write_output
 _ANNOUNCEMENTS = {
     "--report": "The report is in {}.",
     "--suspects": "The suspects are in {}, the likeliest first.",
+    "--review-list": "The clusters to look up are in {}. Write into its column same_as which other clusters are the "
+    "same entity, or none. Then audit again with --reviewed and this file.",
     "--plot": "The picture is in {}.",
 }
 
@@ -48,20 +50,14 @@ def fitting(problem: Problem, listener: Callable[[Announcement], Any]) -> Iterat
             yield
 
 
-def _connect_dask(address: str) -> Callable[[], Any]:
-    client = import_module("distributed").Client(f"tcp://{address}", timeout="10s")
-    return client.close  # type: ignore[no-any-return]
-
-
-def _connect_ray(address: str) -> Callable[[], Any]:
+def _connect(kind: str, address: str) -> Callable[[], Any]:
+    """Join a cluster that runs; what is returned leaves it."""
+    if kind == "dask":
+        return import_module("distributed").Client(f"tcp://{address}", timeout="10s").close  # type: ignore[no-any-return]
     import_module("ray.util.joblib").register_ray()
     ray = import_module("ray")
     ray.init(address if address == "auto" else f"ray://{address}", log_to_driver=False)
     return ray.shutdown  # type: ignore[no-any-return]
-
-
-# How to join a cluster that runs, and what leaves it.
-_CONNECT = {"dask": _connect_dask, "ray": _connect_ray}
 
 
 @contextmanager
@@ -73,7 +69,7 @@ def _on_backend(kind: str, address: str) -> Iterator[None]:
     from joblib import parallel_config
 
     try:
-        leave = _CONNECT[kind](address)
+        leave = _connect(kind, address)
     except ImportError:
         raise MissingExtraError(f"--backend {kind}:// needs {kind}: pip install 'outofcluster[{kind}]'.") from None
     except Exception as error:
@@ -148,10 +144,9 @@ class FinishedWork:
 
     @property
     def _exists(self) -> bool:
-        names, start = list[str](), Path(self._path or "")
-        with suppress(OSError):
-            names = [name for name in os.listdir(start.parent) if self._path and name.startswith(f"{start.name}.")]
-        return any(".baselines" in name or ".fold" in name for name in names)
+        start = Path(self._path or "")
+        names = [file.name for file in start.parent.glob("*") if file.name.startswith(f"{start.name}.")]
+        return self._path is not None and any(".baselines" in name or ".fold" in name for name in names)
 
     def drop(self) -> None:
         """Remove the cache once it is no longer needed."""
@@ -159,14 +154,19 @@ class FinishedWork:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def check_files(outputs: dict[str, str | None], inputs: dict[str, str], checkpoint: str | None = None) -> None:
+def check_files(outputs: dict[str, str | None], inputs: dict[str, str | None], checkpoint: str | None = None) -> None:
     """Refuse outputs that cannot be written, or that would replace the records, each other, or finished work."""
-    files = {option: path for option, path in outputs.items() if path is not None and path != "-"}
-    check_outputs(files, inputs)
-    if checkpoint is None:
-        return
-    start = f"{os.path.realpath(checkpoint)}."
-    for name, path in (inputs | files).items():
+    # What has no name, or is standard input or output, is no file that anything could replace.
+    files = {name: path for name, path in inputs.items() if path is not None and path != "-"}
+    for name, path in outputs.items():
+        if path is None or path == "-":
+            continue
+        check_destination(name, path)
+        if other := next((other for other, place in files.items() if same_file(path, place)), None):
+            raise InputError(f"{name} must be another file than {other}, got {shown_path(path)} for both.")
+        files[name] = path
+    start = f"{os.path.realpath(checkpoint or '')}."
+    for name, path in files.items() if checkpoint is not None else ():
         suffix = os.path.realpath(path).removeprefix(start)
         if suffix != os.path.realpath(path) and suffix.startswith(("baselines", "fold", "lock", "threshold")):
             raise InputError(f"{name} must be another file than those of --checkpoint, got {path!r}.")

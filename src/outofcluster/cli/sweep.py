@@ -12,12 +12,13 @@ import click
 
 from outofcluster._base.exceptions import InputError, MissingExtraError
 from outofcluster.cli.options import (
+    FoldedCommand,
     data_options,
     example,
     option,
     output_options,
+    read_leakage,
     read_problem,
-    read_rate,
     sampling_options,
 )
 from outofcluster.cli.printing import as_json, console, exit_status, on_screen, show_account, show_sweep
@@ -25,13 +26,13 @@ from outofcluster.cli.running import FinishedWork, check_files, command_line, co
 
 _PICTURES = (".png", ".svg", ".pdf")
 _GROUPS = "Linkage threshold and column of its clusters, such as 0.9=tight; once for each threshold."
-_LEAKAGE = "Share that leaks at a threshold, once for each of them; a RATE alone holds for all."
+_LEAKAGE = "How much leaks at a threshold, as for audit, once for each; a RATE alone holds for all.  [data]"
 
 _EXAMPLE = """sweep visits.csv --target ill --groups 0.5=loose --groups 0.9=tight \\
       --leakage 0.5=0.02 --leakage 0.9=0.1 --plot visits.png"""
 
 
-@click.command("sweep", epilog=example(_EXAMPLE))
+@click.command("sweep", cls=FoldedCommand, epilog=example(_EXAMPLE))
 @data_options(option("--groups THRESHOLD=COL", _GROUPS, required=True, multiple=True))
 @option("--leakage [THRESHOLD=]RATE", _LEAKAGE, multiple=True)
 @sampling_options("Models to fit at each threshold")
@@ -100,10 +101,10 @@ def _by_threshold(option: str, words: tuple[str, ...]) -> dict[float, str]:
 
 
 def _read_rates(words: tuple[str, ...]) -> Any:
-    """One rate for all thresholds, rates by threshold, or None."""
-    if len(words) == 1 and "=" not in words[0]:
-        return read_rate(words[0])
-    return {threshold: read_rate(value) for threshold, value in _by_threshold("--leakage", words).items()} or None
+    """One rate for all thresholds, or rates by threshold; without any, what the records show."""
+    if len(words) < 2 and "=" not in "".join(words):
+        return read_leakage(words[0] if words else None)
+    return {threshold: read_leakage(value) for threshold, value in _by_threshold("--leakage", words).items()}
 
 
 def _check_picture(path: str | None) -> None:

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outofcluster._base.arguments import shown
-from outofcluster._base.exceptions import InputError, MissingExtraError
+from outofcluster._base.exceptions import InputError, MissingExtraError, needing, one_line
 from outofcluster.cli.models import Wanted
 from outofcluster.problem.account import TableAccount, looks_like_dates
 
@@ -67,10 +67,8 @@ class Table:
 
 def read_table(path: str, *, encoding: str = "utf-8") -> Table:
     """Read a CSV or Parquet file, or standard input, which is read once."""
-    try:
+    with needing("reading tables needs pandas", "cli"):
         import pandas as pd
-    except ImportError:
-        raise MissingExtraError("reading tables needs pandas: pip install 'outofcluster[cli]'.") from None
     stored = _read_bytes(path)
     content = _unpack(stored, path)
     parquet = content.startswith(b"PAR1") or Path(path).suffix.lower() in _PARQUET
@@ -87,8 +85,7 @@ def read_table(path: str, *, encoding: str = "utf-8") -> Table:
     except ImportError:
         raise MissingExtraError("reading Parquet needs pyarrow: pip install 'outofcluster[cli]'.") from None
     except Exception as error:
-        reason = " ".join(str(error).split()).rstrip(".")
-        form = "Parquet" if parquet else "CSV"
+        reason, form = one_line(error).rstrip("."), "Parquet" if parquet else "CSV"
         text = f"text in {encoding.removesuffix('-sig')}"
         sentences = {
             UnicodeError: f"FILE must be {text}, got {path!r} with bytes that are not; give its --encoding, such as "
@@ -110,6 +107,25 @@ def read_table(path: str, *, encoding: str = "utf-8") -> Table:
     return Table(frame, hashlib.sha256(stored).hexdigest(), separator == ";")
 
 
+def read_cells(path: str, option: str) -> Table:
+    """Read a CSV file with every cell as the text that it is, and an empty one as an empty text."""
+    with needing("reading tables needs pandas", "cli"):
+        import pandas as pd
+    stored = _read_bytes(path, option)
+    try:
+        text = stored.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        # Spreadsheets that do not write UTF-8 mostly write the letters of western Europe.
+        text = stored.decode("cp1252", errors="replace")
+    separator = max(",;\t", key=text.partition("\n")[0].count)
+    try:
+        frame = pd.read_csv(io.StringIO(text), sep=separator, dtype=str, keep_default_na=False, index_col=False)
+    except Exception as error:
+        reason = one_line(error).rstrip(".")
+        raise InputError(f"{option} must be a CSV file that can be read, got {path!r}: {reason}.") from None
+    return Table(frame, hashlib.sha256(stored).hexdigest(), separator == ";")
+
+
 def _read_csv(content: bytes, **options: Any) -> tuple[Any, list[str]]:
     """The frame and the names as they are in the file, where pandas would tell equal ones apart by numbers."""
     import pandas as pd
@@ -126,17 +142,17 @@ def _read_csv(content: bytes, **options: Any) -> tuple[Any, list[str]]:
     return frame, [name for name in names.iloc[0] if name]
 
 
-def _read_bytes(path: str) -> bytes:
+def _read_bytes(path: str, option: str = "FILE") -> bytes:
     """What a file or a pipe holds; what is no table by its name is refused."""
     file = Path(path)
     if file.suffix.lower() in _SPREADSHEETS:
-        raise InputError(f"FILE must be a CSV or Parquet file, got the spreadsheet {path!r}; save it as CSV first.")
+        raise InputError(f"{option} must be a CSV or Parquet file, got the spreadsheet {path!r}; save it as CSV first.")
     if path != "-" and not file.exists():
         near = list[str]()
         with suppress(OSError):
             near = difflib.get_close_matches(file.name, [other.name for other in file.parent.iterdir()], 1, 0.75)
         hint = f"; did you mean {str(file.with_name(near[0]))!r}?" if near else "."
-        raise InputError(f"FILE must exist, got {path!r}{hint}")
+        raise InputError(f"{option} must exist, got {path!r}{hint}")
     try:
         if path in ("-", "/dev/stdin"):
             # Opening it by its name would wait for another writer where standard input is a named pipe.
@@ -144,7 +160,9 @@ def _read_bytes(path: str) -> bytes:
                 return opened.read()
         return file.read_bytes()
     except OSError as error:
-        raise InputError(f"FILE must be a file that can be read, got {path!r}: {error.strerror or error}.") from None
+        raise InputError(
+            f"{option} must be a file that can be read, got {path!r}: {error.strerror or error}."
+        ) from None
 
 
 def _unpack(content: bytes, path: str) -> bytes:
@@ -231,7 +249,7 @@ def _with_decimal_commas(frame: Any, names: Iterable[str]) -> tuple[Any, dict[st
     frame = frame.copy(deep=False)
     for name, values in numbers.items():
         frame[name] = values
-    return frame, {name: words for name, words in about.items() if words}
+    return frame, about
 
 
 def first_names(names: Sequence[str], most: int = 6) -> str:
@@ -264,6 +282,10 @@ class Records:
         What the table holds.
     more_groups : dict of array
         Other clusters of the same records, by the name of their column.
+    identity : DataFrame or None
+        Columns that tell who is who and that no model sees.
+    shown : DataFrame or None
+        Columns that a reader of a review list sees.
     """
 
     frame: Any
@@ -275,6 +297,8 @@ class Records:
     rows: NDArray[np.int64]
     account: TableAccount
     more_groups: dict[str, NDArray[Any]] = field(default_factory=dict)
+    identity: Any = None
+    shown: Any = None
 
     @property
     def encoded(self) -> list[str]:
@@ -296,16 +320,13 @@ class Records:
             return self.frame.to_numpy(dtype=float, na_value=np.nan)  # type: ignore[no-any-return]
         how = "turned into numbers once, for all records, by skrub's TableVectorizer, which does not see the target"
         self.about["encoded"] = f"{first_names(self.encoded)}: {how}"
-        try:
+        with needing("columns that are not numbers need skrub", "cli"):
             skrub = importlib.import_module("skrub")
-        except ImportError:
-            remedy = "pip install 'outofcluster[cli]'"
-            raise MissingExtraError(f"columns that are not numbers need skrub: {remedy}.") from None
         vectoriser = skrub.TableVectorizer(high_cardinality=skrub.StringEncoder(random_state=seed))
         try:
             return vectoriser.fit_transform(self.frame).to_numpy(dtype=float)  # type: ignore[no-any-return]
         except Exception as error:
-            got = f"{', '.join(map(repr, self.encoded[:6]))}: {' '.join(str(error).split()).rstrip('.')}"
+            got = f"{', '.join(map(repr, self.encoded[:6]))}: {one_line(error).rstrip('.')}"
             raise InputError(f"FILE must have columns that can be turned into numbers, got {got}.") from None
 
     def columns_like_clusters(self) -> list[str]:
@@ -339,6 +360,8 @@ def read_records(
     leave_out_ids: bool = True,
     more_groups: Sequence[str] = (),
     drop_missing_target: bool = False,
+    identity: Sequence[str] = (),
+    review_columns: Sequence[str] = (),
 ) -> Records:
     """The records of a file: targets, clusters, and all other columns as features."""
     table = read_table(path, encoding=encoding)
@@ -346,22 +369,25 @@ def read_records(
     if target in clusterings:
         raise InputError(f"--target and --groups must be different columns, got {target!r} for both.")
     rows = _rows_with_target(frame, target, drop=drop_missing_target)
-    about = dict[str, str]()
-    if len(rows) < len(frame):
-        about["dropped records"] = f"{len(frame) - len(rows):,} records without a target"
+    n_dropped, commas = len(frame) - len(rows), dict[str, str]()
+    if n_dropped:
         frame = frame.iloc[rows].reset_index(drop=True)
     if table.semicolons:
         frame, commas = _with_decimal_commas(frame, [name for name in frame if name not in {*clusterings, *drop}])
-        about = commas | about
     y, clusters = column(frame, target, "--target"), {name: column(frame, name, "--groups") for name in clusterings}
     _check_target(y, target, classes=wanted.classes)
-    for name in drop:
-        check_column(frame, name, "--drop")
+    for option, names in {"--drop": drop, "--identity": identity, "--review-columns": review_columns}.items():
+        for name in names:
+            check_column(frame, name, option)
     if target in drop:
         raise InputError(f"--drop must not hold the target, got {target!r}.")
-    features = frame.drop(columns=[target, *{*clusterings, *drop}])
+    if wrong := [name for name in identity if name in (target, *clusterings)]:
+        raise InputError(f"--identity must be another column than those of target and groups, got {wrong[0]!r}.")
+    _check_plain(frame, (*identity, *review_columns))
+    features = frame.drop(columns=[target, *{*clusterings, *drop, *identity}])
     if features.shape[1] == 0:
-        raise InputError(f"FILE must have columns besides target, groups and dropped ones, got {path!r} without any.")
+        rest = "dropped ones" if not identity else "those that are dropped or tell who is who"
+        raise InputError(f"FILE must have columns besides target, groups and {rest}, got {path!r} without any.")
     _check_plain(features, features.columns)
     classes = _are_classes(y, wanted.numbers) if wanted.classes is None else wanted.classes
     y = _as_classes(y, target, wanted) if classes else _as_numbers(y, target, wanted)
@@ -374,24 +400,37 @@ def read_records(
             "feature."
         )
     if ids:
-        about["left out"] = f"{', '.join(ids)} ({'they look like ids' if len(ids) > 1 else 'it looks like an id'})"
         features = features.drop(columns=ids)
         account = TableAccount.of(features, y, clusters[groups], classes=classes)
-    if drop:
-        about = {"dropped": ", ".join(drop)} | about
     named = "standard input" if path == "-" else Path(path).name
     names, labels = account.features, np.unique(y).tolist() if classes else []
+    look_like_ids = "they look like ids" if len(ids) > 1 else "it looks like an id"
     about = {
         "data": f"{named}, {len(frame):,} records of {len(np.unique(clusters[groups].astype(str))):,} clusters",
         "sha256": table.sha256,
         "target": f"{target} ({'classes ' + first_names([str(label) for label in labels]) if classes else 'numbers'})",
         "groups": groups,
         "features": ", ".join(names[:30]) + (f" and {len(names) - 30} more" if len(names) > 30 else ""),
-    } | about
-    others = {name: clusters[name] for name in more_groups}
-    # Copies of the target that are still there are meant.
-    account = replace(account, copies=())
-    return Records(features, y, clusters[groups], classes, about, named, rows, account, others)
+        "dropped": ", ".join(drop),
+        "identity": ", ".join(identity),
+        **commas,
+        "dropped records": f"{n_dropped:,} records without a target" if n_dropped else "",
+        "left out": f"{', '.join(ids)} ({look_like_ids})" if ids else "",
+    }
+    return Records(
+        features,
+        y,
+        clusters[groups],
+        classes,
+        {name: words for name, words in about.items() if words},
+        named,
+        rows,
+        # Copies of the target that are still there are meant.
+        replace(account, copies=()),
+        {name: clusters[name] for name in more_groups},
+        identity=frame[list(dict.fromkeys(identity))] if identity else None,
+        shown=frame[list(dict.fromkeys(review_columns))] if review_columns else None,
+    )
 
 
 def _rows_with_target(frame: Any, target: str, *, drop: bool) -> NDArray[np.int64]:

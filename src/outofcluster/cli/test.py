@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from outofcluster.cli.options import data_options, example, json_option, option, read_problem
+from outofcluster.cli.options import FoldedCommand, data_options, example, json_option, option, read_problem
 from outofcluster.cli.printing import as_json, console, on_screen, show_account, write_output
 from outofcluster.cli.running import check_files, fitting
 
 
-@click.command("test", epilog=example("test visits.csv --target ill --groups patient"))
+@click.command("test", cls=FoldedCommand, epilog=example("test visits.csv --target ill --groups patient"))
 @data_options()
 @option("--alpha P", "Level of the test.", default=0.05)
 @json_option

@@ -337,8 +337,7 @@ def _losses(n: int, slopes: Pair, widths: Pair, noise: float, j: NDArray[np.int6
     squared_share = _STEP * (t**2 * curvature * leaks).sum(axis=0)
     inverse = _STEP * (t * phi**stays * leaks).sum(axis=0)
     bias = (slopes[0] - slopes[1]) ** 2 * squared_share
-    losses: Array = noise**2 + widths[1] ** 2 / 3 * (bias + noise**2 * inverse)
-    return losses
+    return np.asarray(noise**2 + widths[1] ** 2 / 3 * (bias + noise**2 * inverse))
 
 
 def _grid(n: int, widths: Pair) -> Array:
@@ -351,12 +350,10 @@ def _grid(n: int, widths: Pair) -> Array:
     spread = n * (large / small) ** 2
     low = math.log(_NEGLIGIBLE / (n * large**2))
     high = 2 / (n - 2) * math.log(spread**2 / _NEGLIGIBLE) + 1 - 2 * math.log(small)
-    points: Array = np.exp(np.arange(low, high + _STEP, _STEP))
-    return points
+    return np.asarray(np.exp(np.arange(low, high + _STEP, _STEP)))
 
 
 def _moment(t: Array, width: float, k: int) -> Array:
     """E x^(2k) exp(-t x²) for x uniform on [-width, width]: w^(2k) γ(k + ½, z) / (2 z^(k + ½)) with z = t w²."""
     z = t * width**2
-    moment: Array = width ** (2 * k) * gammainc(k + 0.5, z) * gamma(k + 0.5) / (2 * z ** (k + 0.5))
-    return moment
+    return np.asarray(width ** (2 * k) * gammainc(k + 0.5, z) * gamma(k + 0.5) / (2 * z ** (k + 0.5)))

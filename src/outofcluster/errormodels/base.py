@@ -18,18 +18,20 @@ from numpy.typing import NDArray
 from outofcluster._base.arguments import Array, Codes, check_integer, check_number
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import data_frame
-from outofcluster._base.seeds import Seeds
+from outofcluster._base.seeds import RandomState, Seeds
 from outofcluster.curves.base import Curve
 from outofcluster.errormodels.pooled import Pooled
 from outofcluster.evidence.laws import PieceLaw
+from outofcluster.evidence.likely import NamedPairs
+from outofcluster.evidence.looked_up import AuditedClusters, LookUps
 from outofcluster.leakage.rate import Leakage
 from outofcluster.problem.folds import Fold
 from outofcluster.problem.problem import Task
 from outofcluster.sampling.audit_samples import AuditSamples
-from outofcluster.sampling.run import Run, UnitKind
+from outofcluster.sampling.run import Run, Runnable, UnitKind
 
-# Two fits per level and fold, which noise needs to be known: six levels for records, four and two for pieces.
-LEAST_FITS = 12
+# Two fits per level and fold, which noise needs to be known: four levels for records.
+LEAST_FITS = 8
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,18 @@ class Rates:
         Whether the rate is to be estimated from the records themselves.
     law : PieceLaw or None
         How large the pieces of cut entities are, where the rate comes from a linkage in which they were counted.
+    compared : NamedPairs or None
+        Pairs of clusters that a linkage tool compared and did not link.
+    audited : AuditedClusters or None
+        Clusters whose entities were looked up for the rate.
     """
 
     by_fold: tuple[Leakage, ...] | None = None
     by_record: Mapping[int, Array] = field(default_factory=dict)
     from_data: bool = False
     law: PieceLaw | None = None
+    compared: NamedPairs | None = None
+    audited: AuditedClusters | None = None
 
 
 @dataclass(frozen=True)
@@ -77,13 +85,25 @@ class Choices:
     mute : tuple of str
         Codes of findings to leave out.
     n_fits, n_train : int or None
-        Models to fit over all folds, and the size of a resample.
+        Models to fit over all folds where their number is fixed, and the size of a resample.
+    precision : float
+        The Monte-Carlo standard error of the optimism, as a share of its standard error, at which rounds of fits end.
+    time_limit : float or None
+        Seconds after which no further round begins.
+    times : int
+        How many times as many fits as usual a round has.
     unmix : bool
         Whether some models are fitted without what looks leaked.
     classifier : classifier or None
         What tells the sides of a split apart, None for the package's own.
     kernel : bool or "auto"
         Whether a compiled kernel is used.
+    look_ups : LookUps or None
+        What somebody looked up.
+    identity : table or None
+        Columns that tell who is who and that no model sees.
+    stored_units : tuple of str
+        The kinds of units that sums are kept for.
     """
 
     model: ErrorModel
@@ -96,16 +116,27 @@ class Choices:
     confidence_level: float
     mute: tuple[str, ...]
     n_fits: int | None = None
+    precision: float = 0.25
+    time_limit: float | None = None
+    times: int = 1
     n_train: int | None = None
     unmix: bool = True
     classifier: Any = None
     kernel: bool | Literal["auto"] = "auto"
+    look_ups: LookUps | None = None
+    identity: Any = None
+    stored_units: tuple[UnitKind, ...] = ("clusters",)
 
-    def fits_per_fold(self, n_folds: int) -> int:
-        """Models of every fold."""
+    @property
+    def corrects(self) -> bool:
+        """Whether a correction is asked for."""
+        return self.rates.by_fold is not None or self.rates.from_data
+
+    def fits_per_fold(self, n_folds: int) -> int | None:
+        """Models of every fold; None where rounds decide."""
         if self.n_fits is None:
-            return max(self.model.n_fits // n_folds, LEAST_FITS)
-        return check_integer("n_fits", self.n_fits, least=LEAST_FITS * n_folds) // n_folds
+            return None
+        return check_integer("n_fits", self.n_fits, least=self.model.least_fits * n_folds) // n_folds
 
 
 class Evidence:
@@ -124,6 +155,10 @@ class Evidence:
         """What is kept with the samples of a fold."""
         return {}
 
+    def of_samples(self, choices: Choices) -> dict[str, Any]:
+        """What is kept with the samples of all folds."""
+        return {}
+
 
 class ErrorModel(ABC):
     """How clustering errors happen."""
@@ -134,8 +169,8 @@ class ErrorModel(ABC):
     side: ClassVar[Literal["train", "validation"]]
     # The rate beyond which nothing can be told.
     largest_rate: ClassVar[float]
-    # Models that are fitted to resamples by default.
-    n_fits: ClassVar[int]
+    # The least number of fits to resamples for each fold.
+    least_fits: ClassVar[int] = LEAST_FITS
     # Whether the size of a run is the number of records that train.
     has_sizes: ClassVar[bool]
 
@@ -186,8 +221,22 @@ class ErrorModel(ABC):
     @abstractmethod
     def runs(
         self, task: Task, fold: Fold, folds: Sequence[Fold], choices: Choices, evidence: Any, seeds: Seeds
-    ) -> list[Run]:
+    ) -> Sequence[Run | Runnable]:
         """What is fitted to one fold, the main run first; refuses a fold that cannot be audited."""
+
+    def for_round(self, task: Task, evidence: Any, choices: Choices, seeds: Seeds) -> Any:
+        """The evidence with what another round of fits draws anew; by default nothing."""
+        return evidence
+
+    def look_ups(self, task: Task, rates: Rates) -> LookUps | None:
+        """What the audited entities behind a rate say, as look-ups; None where there are none."""
+        return None
+
+    def measured(
+        self, task: Task, folds: Sequence[Fold], choices: Choices, evidence: Any
+    ) -> Mapping[str, Sequence[Fold]]:
+        """Training sets in the place of the user's own, for every fold, by the name of what they measure."""
+        return {}
 
     @abstractmethod
     def n_levels(self, folds: Sequence[Fold], choices: Choices, task: Task) -> int:
@@ -204,6 +253,13 @@ class ErrorModel(ABC):
     @abstractmethod
     def suspects(self, samples: AuditSamples, rates: Array) -> Any:
         """What looks as if it had leaked, the most suspicious first, as a table."""
+
+    def review_list(self, pooled: Pooled, n: Any, columns: Mapping[str, Any], random_state: RandomState) -> Any:
+        """Clusters for somebody to look up, as a table."""
+        raise InputError(
+            f"review_list() is for error_model='fragments', where clusters are pieces of entities; this audit has "
+            f"error_model={self.name!r}, and suspects() lists the records that look leaked."
+        )
 
 
 def suspects_table(folds: Mapping[int, Mapping[str, NDArray[Any]]]) -> Any:

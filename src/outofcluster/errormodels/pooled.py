@@ -10,19 +10,30 @@ the user's own cross-validated loss plus the curve's optimism, its rise from the
 since a resample is not the user's training set, but the *difference* that it measures holds for that as well. At p0 = 0
 it is 0.
 
-*Influences* add over folds: cluster c trains in some folds and is scored in one. With :math:`\bar T_{ic}` its
-pooled influence on b_i through training, :math:`\bar E_{ic}` that through evaluation, and :math:`v_c` that on the
-evaluation of naive (its records' deviations from the mean), the influence on the corrected loss is
+*Which clusters are scored.* With :math:`v_c` the influence of cluster c on the evaluation of naive (its records'
+deviations from the mean), and :math:`\bar E_{ic}` that on b_i, pooled over folds, the influence on the corrected loss
+is
 
-.. math:: D_c = \sum_i w_i \bar T_{ic} + v_c + \sum_i o_i \bar E_{ic} ,
+.. math:: D_c = v_c + \sum_i o_i \bar E_{ic} ,
 
-o the weights of the optimism, w = o plus those of the fitted loss at the lowest level, since training is taken to
-move naive as it moves that. Where clusters are the units, :math:`\bar T` leaves out what a cluster of V̂ does when
-its records are injected: were the cluster another one, the records of it that leaked into T̂ would be other ones
-too, in the same proportion. So its influence on b(p) is some τ_c(p) with τ_c(0) = 0, of which the injected records
-show only the share a/p. Extrapolated to p = 0 all of it vanishes, while the visible part would not. Records leak
-independently of each other: where they are the units, their training counts. o and w are the weights of the curve
-method, or its derivatives where it is not linear.
+o the weights of the optimism: those of the curve method, or its derivatives where it is not linear.
+
+*The optimism is that of this cross-validation*, so that scored clusters are no source of its error. What is, besides
+the curve, the rate and the fits: **which records leaked**. The optimism at a rate p0 is that of some records that
+happened to leak, and others would have raised the loss by more or by less. Replicates show by how much: replicate b
+puts other records of V̂ in the place of other records of T̂, and with :math:`d_b = t_b(a) - t_b(0)`, from the same
+draws,
+
+.. math:: \operatorname{Var}_{leaked} = \sum_f ω_f^2\; \frac{p_0}{1-p_0}\;
+          \operatorname{mean}_{i,f} \frac{\operatorname{var}_b d_{bfi}}{a_i} ,
+
+since independent replacements add up, and a stands for p0 where a = p0/(1-p0). The mean is over the levels up to twice
+that one, or the lowest one above 0. It has in it what a model changes when some records are exchanged (*refitting*).
+
+*Noise of the losses.* A replicate has its own T̂ at all levels, which moves all of its losses together and cancels in a
+curve's fall. What is left decides how much a curve believes each loss: with m levels, the variance of
+:math:`t_{bi} - \bar t_b` times m/(m-1), averaged over folds and drawn towards the mean over levels as if by ten further
+replicates, since each fold has few.
 
 *Means over folds.* There v_c sums :math:`(ℓ - \text{naive})/(K n_f)` over the unit's records of fold f. Deviations from
 the fold's own loss would sum to 0 in each of K folds, which costs K degrees of freedom; those from naive cost one.
@@ -38,7 +49,7 @@ every loss, those of the method itself where it has them in closed form. Else th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -49,12 +60,21 @@ from outofcluster._base.arguments import Array, Codes
 from outofcluster.curves.base import Curve
 from outofcluster.curves.unmixing import Unmixed
 from outofcluster.inference.columns import Block, Columns, Pool
-from outofcluster.inference.functional import Functional, Influences, Weights, added
+from outofcluster.inference.functional import Functional, Influences, Weights
+from outofcluster.inference.intervals import Uncertainty
 from outofcluster.sampling.audit_samples import MAIN, AuditSamples, FoldSamples
-from outofcluster.sampling.samples import LossSamples, PoolJackknife
+from outofcluster.sampling.samples import LossSamples
 
 # The role of the user's own model, over all held-out records.
 OWN = "own"
+# What training clusters add to the variance between clusters, as a share of that of the evaluation. Data sets drawn
+# anew with linear models and 20 to 60 clusters of records on each side needed 0.0 to 0.5.
+_TRAINING_SHARE = 0.2
+# Share of the Monte-Carlo variance below which a role, and of the largest weight below which a level needs no further
+# fits.
+_LITTLE_NOISE = 0.1
+# Replicates as many as which the mean noise over levels counts.
+_PRIOR_REPLICATES = 10
 
 
 @dataclass(frozen=True)
@@ -67,8 +87,8 @@ class Fall:
         The fall.
     e0 : float
         The curve's ê_0.
-    weights, of_e0 : array of shape (columns,)
-        Weights of the losses in the fall, and in ê_0.
+    weights : array of shape (columns,)
+        Weights of the losses in the fall.
     exact : bool
         Whether the weights are exact, those of a linear method or derivatives in closed form.
     choice : float
@@ -78,7 +98,6 @@ class Fall:
     value: float
     e0: float
     weights: Array
-    of_e0: Array
     exact: bool
     choice: float
 
@@ -114,21 +133,19 @@ class CurvePoints:
     def fall(self, curve: Curve, *, lowest: float, derive: bool) -> Fall:
         """The fall of the fitted curve; weights are exact where there is a closed form, else central differences."""
         fitted, b = self.fit(curve), self.b
-        value, e0 = float(fitted.optimism_), float(fitted.e0_)
-        weights, of_e0 = fitted.optimism_derivative_, fitted.derivative_
-        if weights is not None and of_e0 is not None:
-            return Fall(value, e0, weights, of_e0, True, fitted.choice_variance_)
-        derivatives = np.zeros((2, len(b)))
+        value, e0, weights = float(fitted.optimism_), float(fitted.e0_), fitted.optimism_derivative_
+        if weights is not None:
+            return Fall(value, e0, weights, True, fitted.choice_variance_)
+        derivatives = np.zeros(len(b))
         step = 1e-3 * max(float(np.ptp(b)), 1e-6)
         for i in range(len(b) if derive else 0):
-            shifted = []
+            ends = []
             for sign in (1, -1):
                 moved = b.copy()
                 moved[i] = max(moved[i] + sign * step, lowest)
-                again = self.fit(curve, moved)
-                shifted.append((again.optimism_, again.e0_))
-            derivatives[:, i] = (np.array(shifted[0]) - shifted[1]) / (2 * step)
-        return Fall(value, e0, derivatives[0], derivatives[1], False, fitted.choice_variance_)
+                ends.append(self.fit(curve, moved).optimism_)
+            derivatives[i] = (ends[0] - ends[1]) / (2 * step)
+        return Fall(value, e0, derivatives, False, fitted.choice_variance_)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,8 +158,6 @@ class Optimism:
         The part that a curve gives.
     e0 : float
         The curve's own ê_0, of models fitted to resamples.
-    lowest : mapping from str to array of shape (folds, columns)
-        How what trains moves the fitted loss at the lowest level: training is taken to move the naive loss like that.
     shares : array of shape (folds,)
         ω: the share of each fold.
     aside : Functional
@@ -153,7 +168,6 @@ class Optimism:
 
     by_curve: Functional
     e0: float
-    lowest: Weights
     shares: Array
     aside: Functional = field(default_factory=lambda: Functional(0.0))
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -170,10 +184,9 @@ class Optimism:
 
     @property
     def multiplier(self) -> float:
-        """By how much the noise of the losses is multiplied: Σ|w|, in the worst fold."""
-        training = added(self.lowest, self.by_curve.training)
-        by_fold = sum(np.abs(weights).sum(axis=1) for weights in training.values()) / self.shares
-        return float(np.max(by_fold))
+        """By how much the noise of the losses is multiplied: that of the naive one, and Σ|o|, in the worst fold."""
+        by_fold = sum(np.abs(weights).sum(axis=1) for weights in self.by_curve.weights.values()) / self.shares
+        return 1 + float(np.max(by_fold))
 
     @property
     def exact(self) -> bool:
@@ -221,9 +234,8 @@ class Pooled:
 
     @cached_property
     def units(self) -> Codes:
-        """The units that occur."""
-        sums = [fold.main.sums[self.unit_kind] for fold in self.folds]
-        return np.unique(np.concatenate([units for own in sums for units in (own.train_units, own.validation_units)]))
+        """The units that are scored."""
+        return np.unique(np.concatenate([fold.main.effects[self.unit_kind].units for fold in self.folds]))
 
     @cached_property
     def scored_units(self) -> list[Codes]:
@@ -268,41 +280,27 @@ class Pooled:
         return Columns(self._blocks(), len(self.units))
 
     def _blocks(self) -> dict[str, tuple[Block, ...]]:
-        blocks = {role: tuple(self._of_size(fold, role) for fold in self.folds) for role in self.size_roles}
-        own = Pool(np.arange(len(self.units)), self._naive_influence[:, None], np.zeros(1))
-        return blocks | {OWN: (Block(np.array([self.naive]), np.zeros(1), held_out=own),)}
-
-    def _of_size(self, fold: FoldSamples, role: str) -> Block:
-        """The columns of one size: a cluster of V̂ counts by evaluation only, a record by all that it does."""
-        run = fold.runs[role]
-        jackknife = run.jackknife(self.unit_kind)
-        scored = jackknife.evaluation if self.unit_kind == "clusters" else jackknife.validation
-        return Block(
-            run.means,
-            run.standard_errors,
-            self.pool(fold.main, "train", run, jackknife.train),
-            self.pool(fold.main, "validation", run, scored),
-            run.losses,
-            tuple((run.size, float(level)) for level in run.injected),
-        )
-
-    def pool(self, main: LossSamples, side: str, run: LossSamples, jackknife: PoolJackknife) -> Pool:
-        """Influences of the units of one side of a fold."""
-        units = getattr(main.sums[self.unit_kind], f"{side}_units")
-        positions = np.searchsorted(self.units, units)
-        return Pool(positions, jackknife.mean.T, jackknife.variance.sum(axis=1) / run.counts)
+        blocks = {role: self.evaluated(role) for role in self.size_roles}
+        own = Pool(np.arange(len(self.units)), self._naive_influence[:, None])
+        return blocks | {OWN: (Block(np.array([self.naive]), np.zeros(1), own),)}
 
     def evaluated(self, role: str) -> tuple[Block, ...]:
-        """The columns of a role through evaluation alone; empty ones in folds without it."""
+        """The columns of a role; empty ones in folds without it."""
+        noise = contrast_noise([fold.runs[role].losses for fold in self.folds if role in fold.runs])
 
         def block(fold: FoldSamples) -> Block:
             run = fold.runs.get(role)
             if run is None:
-                return Block.empty(2)
-            pool = self.pool(fold.main, "validation", run, run.jackknife(self.unit_kind).evaluation)
-            return Block(run.means, run.standard_errors, held_out=pool)
+                return Block.empty(len(noise))
+            keys = tuple((run.size, float(level)) for level in run.injected)
+            return Block(run.means, noise / np.sqrt(run.counts), self.pool(fold, run), run.losses, keys=keys)
 
         return tuple(map(block, self.folds))
+
+    def pool(self, fold: FoldSamples, run: LossSamples) -> Pool:
+        """Influences of the units that a fold scores."""
+        units = np.searchsorted(self.units, fold.main.effects[self.unit_kind].units)
+        return Pool(units, run.influences(self.unit_kind).T)
 
     @cached_property
     def losses(self) -> Array:
@@ -347,17 +345,13 @@ class Pooled:
             moved = (pooled - self.naive) / len(pooled)
         return np.asarray(np.bincount(np.concatenate(self.scored_units), moved, len(self.units)), dtype=float)
 
-    def naive_functional(self, training: Weights | None = None) -> Functional:
-        """The naive loss, which training moves as it moves the lowest level, or as these weights say."""
-        if training is None:
-            lowest = np.zeros_like(self.columns.means(MAIN))
-            lowest[:, 0] = self.shares
-            training = {MAIN: lowest}
-        return Functional(self.naive, {OWN: np.ones((1, 1))}, training)
+    def naive_functional(self) -> Functional:
+        """The naive loss."""
+        return Functional(self.naive, {OWN: np.ones((1, 1))})
 
     def corrected(self, optimism: Optimism) -> Functional:
         """The naive loss plus its optimism."""
-        return self.naive_functional(optimism.lowest) + optimism.estimate
+        return self.naive_functional() + optimism.estimate
 
     # --- the curve ------------------------------------------------------------------------------------
 
@@ -374,7 +368,20 @@ class Pooled:
         """A curve of the same parameters, fitted to the pooled losses."""
         return self._points(curve, rate, self.losses, slice(None), self.shares).fit(curve)
 
-    def solve(self, curve: Curve, rates: Array, *, losses: Weights | None = None, derive: bool = True) -> Optimism:
+    @property
+    def measured(self) -> Optimism | None:
+        """The optimism that needs no rate; None where there is none."""
+        return None
+
+    def solve(
+        self,
+        curve: Curve,
+        rates: Array,
+        *,
+        stds: Array | None = None,
+        losses: Weights | None = None,
+        derive: bool = True,
+    ) -> Optimism:
         """The optimism for the leakage rate of each fold, by default of the losses as they are.
 
         There is one curve where all folds have the same rate, else one per fold.
@@ -392,17 +399,29 @@ class Pooled:
         # Columns that the curve is not fitted to have no weight.
         unused = (0, 0), (0, self.losses.shape[1] - len(falls[0].weights))
         o = np.pad([fall.weights for fall in falls], unused)
-        of_e0 = np.pad([fall.of_e0 for fall in falls], unused)
-        weights = self.split(self.shares[:, None] * (scale[:, None] * o))
+        of_curve = float(self.shares @ (scale * np.sqrt([fall.choice for fall in falls]))) ** 2
         by_curve = Functional(
             float(self.shares @ (scale * [fall.value for fall in falls])),
-            weights,
-            weights,
-            float(self.shares @ (scale * np.sqrt([fall.choice for fall in falls]))) ** 2,
+            self.split(self.shares[:, None] * (scale[:, None] * o)),
+            of_curve + self.chance(rates),
             all(fall.exact for fall in falls),
         )
-        e0 = float(self.shares @ [fall.e0 for fall in falls])
-        return Optimism(by_curve, e0, self.split(self.shares[:, None] * (of_e0 - o)), self.shares)
+        return Optimism(by_curve, float(self.shares @ [fall.e0 for fall in falls]), self.shares)
+
+    def chance(self, rates: Array) -> float:
+        """The variance of the optimism over which records leaked."""
+        injected = self.injected
+        above = np.flatnonzero(injected > 0)
+        if not rates.any() or injected[0] != 0 or not len(above):
+            return 0.0
+        odds = float(self.shares @ (rates / (1 - rates)))
+        near = above[injected[above] <= max(2 * odds, float(injected[above[0]]))]
+        per_share = [
+            np.mean([np.var(paired[i] - paired[0], ddof=1) / injected[i] for i in near])
+            for paired in (block.paired for block in self.columns.blocks[MAIN])
+            if paired.shape[1] > 1
+        ]
+        return float((self.shares**2).sum() * odds * np.mean(per_share)) if per_share else 0.0
 
     def _points(self, curve: Curve, rate: float, b: Array, folds: slice, weights: Array) -> CurvePoints:
         """What the curve is fitted to: the losses of some folds, averaged by weights that sum to 1."""
@@ -447,11 +466,56 @@ class Pooled:
         """Variance of an estimate from finitely many fits."""
         return Influences(self.columns).monte_carlo(estimate)
 
+    def noisy_levels(self, estimate: Functional) -> dict[str, Array]:
+        """The injected fractions of the columns whose fits make up most of that variance, by role.
+
+        More fits of the others would not help.
+        """
+        by_role = Influences(self.columns).monte_carlo_of_roles(estimate)
+        total, noisy = sum(by_role.values()), dict[str, Array]()
+        for role, part in by_role.items():
+            injected, counts = self.injected_of(role), np.abs(estimate.weights[role]).max(axis=0)
+            if len(injected) == len(counts) and counts.any() and not part < _LITTLE_NOISE * total:
+                noisy[role] = injected[counts > _LITTLE_NOISE * counts.max()]
+        return noisy
+
+    def injected_of(self, role: str) -> Array:
+        """The injected fraction of every column of a role; none where its columns are no runs."""
+        run = self.folds[0].runs.get(role)
+        return np.zeros(0) if run is None else run.injected
+
     def bounds(self, rate: float, naive_error: float) -> tuple[float, float] | None:
         """A range for the corrected loss that needs no curve; None where nothing can be said."""
         return None
 
     @property
+    def sides_alike(self) -> bool:
+        """Whether held-out and training records look alike, so that they do not show how much leaks."""
+        return False
+
+    def optimism_uncertainty(self, solved: Optimism, rate_effect: float) -> Uncertainty:
+        """The error of the optimism of this cross-validation: no other clusters could have been drawn."""
+        nothing = np.zeros(0)
+        return Uncertainty(nothing, self.monte_carlo_of(solved.estimate), solved.estimate.choice, rate_effect)
+
+    @property
     def training_share(self) -> float:
-        """What training clusters add to the variance between clusters; nothing where records are the units."""
-        return self.samples.training_share if self.unit_kind == "clusters" else 0.0
+        """φ: what training clusters add to the variance between clusters."""
+        return _TRAINING_SHARE if self.unit_kind == "clusters" else 0.0
+
+
+def contrast_noise(losses: Sequence[tuple[Array, ...]]) -> Array:
+    """Standard deviation of a replicate at every level, without what moves all levels together, from several folds."""
+    squares, freedom = np.zeros(len(losses[0])), 0
+    for levels in losses:
+        count = min(map(len, levels))
+        paired = np.array([level[:count] for level in levels])
+        m = len(paired)
+        apart = paired - paired.mean(axis=0) if m > 1 else paired
+        moved = apart - apart.mean(axis=1, keepdims=True)
+        squares, freedom = squares + (moved**2).sum(axis=1) * (m / max(m - 1, 1)), freedom + count - 1
+    if freedom == 0:
+        return np.full(len(squares), np.nan)
+    # A level whose noise was seen few times is drawn towards the mean over levels.
+    common = squares.mean() / freedom
+    return np.asarray(np.sqrt((squares + _PRIOR_REPLICATES * common) / (freedom + _PRIOR_REPLICATES)))

@@ -33,7 +33,15 @@ from outofcluster._base.seeds import Seeds
 from outofcluster.curves.auto import AutoCurve
 from outofcluster.curves.base import Curve
 from outofcluster.curves.unmixing import Unmixed, mass_of_injected
-from outofcluster.errormodels.base import Choices, ErrorModel, Evidence, Rates, names_of_clusters, suspects_table
+from outofcluster.errormodels.base import (
+    LEAST_FITS,
+    Choices,
+    ErrorModel,
+    Evidence,
+    Rates,
+    names_of_clusters,
+    suspects_table,
+)
 from outofcluster.errormodels.pooled import Optimism, Pooled
 from outofcluster.evidence.sides import RateCheck, Sides
 from outofcluster.inference.columns import Block, Pool
@@ -77,25 +85,38 @@ class RecordsPooled(Pooled):
     def _blocks(self) -> dict[str, tuple[Block, ...]]:
         blocks = super()._blocks()
         if UNMIXED in self.roles:
-            blocks[UNMIXED] = tuple(self._unmixed(fold, position) for position, fold in enumerate(self.folds))
+            blocks[UNMIXED] = self._unmixed()
         return blocks
 
-    def _unmixed(self, fold: FoldSamples, position: int) -> Block:
+    def _unmixed(self) -> tuple[Block, ...]:
         """Losses below the leakage rate by increasing mass; that of the user's own model stands among them."""
-        run = fold.runs[UNMIXED]
-        pool = self.pool(fold.main, "validation", run, run.jackknife(self.unit_kind).evaluation)
-        losses = fold.losses_by(self.unit_kind, "parts")
-        deviations = (losses - losses.mean()) / fold.n_validation
-        own = np.bincount(self.scored_units[position], deviations, len(self.units))[pool.units]
-        at = _own_position(fold)
-        means = np.insert(run.means[::-1], at, float(fold.losses_by("clusters", "parts").mean()))
-        influences = np.insert(pool.mean[:, ::-1], at, own, axis=1)
-        held_out = Pool(pool.units, influences, np.insert(pool.noise[::-1], at, 0.0))
-        return Block(means, np.insert(run.standard_errors[::-1], at, 0.0), held_out=held_out)
+        blocks = []
+        for fold, block in zip(self.folds, self.evaluated(UNMIXED), strict=True):
+            at, losses = _own_position(fold), fold.losses_by(self.unit_kind, "parts")
+            deviations = (losses - losses.mean()) / fold.n_validation
+            units = fold.scored_units(self.unit_kind)
+            pool = block.held_out
+            assert pool is not None
+            own = np.bincount(np.searchsorted(self.units, units), deviations, len(self.units))[pool.units]
+            mean = float(fold.losses_by("clusters", "parts").mean())
+            replicates = list(block.replicates[::-1])
+            replicates.insert(at, np.full(max(map(len, replicates)), mean))
+            held_out = Pool(pool.units, np.insert(pool.mean[:, ::-1], at, own, axis=1))
+            # The user's own model has no noise, so that none is common to all of these losses.
+            errors = np.insert(fold.runs[UNMIXED].standard_errors[::-1], at, 0.0)
+            means = np.insert(block.means[::-1], at, mean)
+            strata = int(fold.runs[UNMIXED].strata.max())
+            keys = tuple((fold.main.size, float(fraction)) for fraction in self.unmixed_injected(fold))
+            blocks.append(Block(means, errors, held_out, tuple(replicates), strata, keys))
+        return tuple(blocks)
 
     def unmixed_injected(self, fold: FoldSamples) -> Array:
         """The injected fraction of every unmixed column; 0 is that of the user's own model."""
         return np.insert(fold.runs[UNMIXED].injected[::-1], _own_position(fold), 0.0)
+
+    def injected_of(self, role: str) -> Array:
+        """The injected fraction of every column of a role."""
+        return self.unmixed_injected(self.folds[0]) if role == UNMIXED else super().injected_of(role)
 
     def masses(self, rate: float) -> Array:
         """The removed mass of every unmixed column."""
@@ -127,11 +148,25 @@ class RecordsPooled(Pooled):
         kept = [np.insert(fold.runs[UNMIXED].kept[::-1], _own_position(fold), 1.0) for fold in self.folds[folds]]
         return Unmixed(self.masses(rate), b[first:], errors[first:], weights @ kept, self._known)
 
-    def solve(self, curve: Curve, rates: Array, *, losses: Weights | None = None, derive: bool = True) -> Optimism:
+    def solve(
+        self,
+        curve: Curve,
+        rates: Array,
+        *,
+        stds: Array | None = None,
+        losses: Weights | None = None,
+        derive: bool = True,
+    ) -> Optimism:
         """The optimism; means of record rates that hardly differ between folds are averaged."""
         if self.has_record_rates and np.ptp(rates) <= _NEARLY_EQUAL * rates.mean():
             rates = np.full(len(rates), float(self.shares @ rates))
         return super().solve(curve, rates, losses=losses, derive=derive)
+
+    @property
+    def sides_alike(self) -> bool:
+        """Whether the sides of the splits can hardly be told apart; False where they were not compared."""
+        aucs = [fold.sides.auc for fold in self.folds if fold.sides is not None]
+        return bool(aucs) and float(np.mean(aucs)) < TOLD_APART
 
     # --- a range that needs no curve ------------------------------------------------------------------
 
@@ -193,12 +228,18 @@ def rate_check(samples: AuditSamples) -> RateCheck | None:
 
 # AUC from which the leakage rate that the records show was found to be near the truth.
 TOLD_APART = 0.75
-# Fits of a fold from which some are worth spending below the leakage rate.
-FITS_TO_UNMIX = 150
-# Fits of a level and part of V̂.
-_FITS_PER_PART = 2
-# Number of fits per fold from which on some are spent on smaller training sets.
-_FITS_FOR_SIZES = 100
+# Records that each side of a split must have to be told apart: one for each fold of the cross-fit.
+LEAST_COMPARED = 5
+# Mean AUC below which the records of the two sides say nothing about who leaked.
+_ALIKE = 0.6
+# Fits of a fold, of every size in a round: two at each of four levels, or as many as it takes to place other levels.
+_FITS_OF_A_ROUND, _FITS_OF_OTHER_LEVELS = 8, 24
+# Fits of a fold from which some are worth spending below the leakage rate, where their number is fixed.
+FITS_TO_UNMIX = 45
+# Held-out records of a fold, of which some may be drawn and the others are scored.
+_LEAST_SCORED = 2
+# Number of fits per fold from which on some are spent on smaller training sets, where it is fixed.
+_FITS_FOR_SIZES = 20
 # Held-out records that a training record is compared with, and records that the scale of the features comes from.
 _MOST_COMPARED, _MOST_FOR_SCALE = 5_000, 100_000
 _UNKNOWN = -1
@@ -216,11 +257,14 @@ class RecordsEvidence(Evidence):
         Weights of its training records.
     fractions : array
         Negative injected fractions that these allow in all folds, with one above 0; empty where there are none.
+    told_apart : bool
+        Whether the sides differ so much that these levels say more than smaller training sets.
     """
 
     sides: Mapping[int, Sides] = field(default_factory=dict)
     weights: Mapping[int, RatioWeights] = field(default_factory=dict)
     fractions: Array = field(default_factory=lambda: np.zeros(0))
+    told_apart: bool = False
 
     @property
     def parts(self) -> Mapping[int, Codes]:
@@ -229,14 +273,15 @@ class RecordsEvidence(Evidence):
 
     def rate(self, folds: Sequence[int]) -> Leakage | None:
         """What the records of some folds say about the leakage rate."""
-        return data_leakage([self.sides[index] for index in folds]) if self.sides else None
+        compared = [self.sides[index] for index in folds if index in self.sides]
+        return data_leakage(compared) if compared else None
 
     def facts(self, task: Task, fold: Fold, rates: Rates) -> dict[str, Any]:
         """How far the sides can be told apart, and whom each training record resembles."""
         if fold.index not in self.sides:
             return {}
-        sides, given = self.sides[fold.index], rates.by_record.get(fold.index)
-        check = None if given is None else check_record_rates(given, sides)
+        sides, probabilities = self.sides[fold.index], rates.by_record.get(fold.index)
+        check = None if probabilities is None else check_record_rates(probabilities, sides)
         resembles = _nearest_clusters(task, fold)
         facts = SideFacts(fold.train, sides.ratio_train, resembles, float(sides.auc), float(sides.log_loss), check)
         return {"sides": facts}
@@ -249,12 +294,11 @@ def data_leakage(sides: Sequence[Sides]) -> Leakage:
 
 
 @dataclass(frozen=True)
-class _Budget:
-    """How the fits of a fold are spent: above and below the leakage rate, and with the sides exchanged."""
+class Budget:
+    """How many fits of a fold are spent above, and how many below the leakage rate."""
 
     main: int
     below: int
-    exchanged: int = 0
 
 
 class Records(ErrorModel):
@@ -263,7 +307,6 @@ class Records(ErrorModel):
     name = "records"
     side = "train"
     largest_rate = 0.5
-    n_fits = 3000
     has_sizes = True
 
     def default_curve(self) -> Curve:
@@ -295,35 +338,37 @@ class Records(ErrorModel):
 
     # --- the plan -------------------------------------------------------------------------------------
 
-    def _budget(self, folds: Sequence[Fold], choices: Choices) -> _Budget:
-        """Where the curve asks for it, a quarter of the fits is spent below the leakage rate, or a third is added."""
-        fits, fixed = choices.fits_per_fold(len(folds)), choices.n_fits is not None
-        if not choices.curves[0].needs.unmixed or (fixed and fits < FITS_TO_UNMIX):
-            return _Budget(fits, 0)
-        below = fits // 4 if fixed else fits // 3
-        return _Budget(fits - below if fixed else fits, below)
+    def _unmixes(self, folds: Sequence[Fold], choices: Choices) -> bool:
+        """Whether some fits are to be spent below the leakage rate."""
+        fits = choices.fits_per_fold(len(folds))
+        return choices.unmix and choices.curves[0].needs.unmixed and (fits is None or fits >= FITS_TO_UNMIX)
 
     def look(self, task: Task, folds: Sequence[Fold], choices: Choices, seeds: Seeds) -> RecordsEvidence:
         """What tells the sides of every fold apart, where that is asked for or used."""
-        below = self._budget(folds, choices).below if choices.unmix else 0
+        below = self._unmixes(folds, choices)
         if not below and not choices.rates.from_data:
             return RecordsEvidence()
-        seed_of = {fold.index: seeds.stream("fold", fold.index, "sides") for fold in folds}
-        sides = {f.index: sides_of(task, f, seed=seed_of[f.index], classifier=choices.classifier) for f in folds}
-        if not below:
+        compared = [fold for fold in folds if min(fold.n_train, len(fold.validation)) >= LEAST_COMPARED]
+        seed_of = {fold.index: seeds.stream("fold", fold.index, "sides") for fold in compared}
+        # Numbers whose squares are too large are refused in words when they are scored.
+        with np.errstate(over="ignore", invalid="ignore"):
+            sides = {f.index: sides_of(task, f, seed=seed_of[f.index], classifier=choices.classifier) for f in compared}
+        # Levels below the leakage rate are the same in all folds.
+        if not below or len(compared) < len(folds):
             return RecordsEvidence(sides)
         if any(rates.any() for rates in choices.rates.by_record.values()):
             return self._by_rates(sides, choices.rates.by_record)
-        return self._by_sides(sides, below)
+        return self._by_sides(sides)
 
-    def _by_sides(self, sides: Mapping[int, Sides], fits: int) -> RecordsEvidence:
-        """Levels below the leakage rate that the sides allow in all folds."""
+    def _by_sides(self, sides: Mapping[int, Sides]) -> RecordsEvidence:
+        """Levels below the leakage rate that the sides allow in all folds; none where they are alike."""
+        aucs = [fold.auc for fold in sides.values()]
+        if np.mean(aucs) < _ALIKE:
+            return RecordsEvidence(sides)
         weights = {index: RatioWeights.of_sides(fold) for index, fold in sides.items()}
-        most = fits // (_FITS_PER_PART * max(fold.n_parts for fold in weights.values())) - 1
-        told_apart = min(fold.auc for fold in sides.values()) >= TOLD_APART
-        planned = data_leakage(list(sides.values())).rate if told_apart else None
-        fractions = unmixed_fractions(lambda a: all(fold.allows(a) for fold in weights.values()), most, planned)
-        return RecordsEvidence(sides, weights, fractions)
+        planned = data_leakage(list(sides.values())).rate if min(aucs) >= TOLD_APART else None
+        fractions = unmixed_fractions(lambda a: all(fold.allows(a) for fold in weights.values()), planned)
+        return RecordsEvidence(sides, weights, fractions, told_apart=planned is not None and len(fractions) > 0)
 
     def _by_rates(self, sides: Mapping[int, Sides], rates: Mapping[int, Array]) -> RecordsEvidence:
         """Levels below the leakage rate that follow from the probabilities of the records."""
@@ -340,45 +385,65 @@ class Records(ErrorModel):
 
     def _sizes(self, task: Task, folds: Sequence[Fold], choices: Choices) -> tuple[tuple[int, ...], Array]:
         """Sizes of training sets, the full one first, and the share of the fits that each of them gets."""
-        n_train = choices.n_train
+        n_train, fits = choices.n_train, choices.fits_per_fold(len(folds))
         size = min(fold.n_train for fold in folds) if n_train is None else check_integer("n_train", n_train, least=2)
-        if not choices.curves[0].needs.sizes or choices.fits_per_fold(len(folds)) < _FITS_FOR_SIZES:
+        few = fits is not None and fits < _FITS_FOR_SIZES
+        if not choices.curves[0].needs.sizes or few:
             return (size,), np.ones(1)
         return placed_sizes(size, least_size(task.y if task.classifier else None))
 
     def n_levels(self, folds: Sequence[Fold], choices: Choices, task: Task) -> int:
-        """Five levels for the automatic curve, six for the others, at every size."""
-        levels = 5 if choices.curves[0].needs.levels == "automatic" else 6
+        """Four levels for the automatic curve, six for the others, at every size."""
+        levels = 4 if choices.curves[0].needs.levels == "automatic" else 6
         return levels * len(self._sizes(task, folds, choices)[0])
+
+    def _fits(self, folds: Sequence[Fold], choices: Choices, fits_below: int, n_sizes: int) -> Budget:
+        """How the fits of a fold are spent, where those below the leakage rate are so many in a round.
+
+        A round has as many fits of every size, of which the first one is counted.
+        """
+        fits = choices.fits_per_fold(len(folds))
+        if fits is None:
+            automatic = choices.curves[0].needs.levels == "automatic"
+            of_size = _FITS_OF_A_ROUND if automatic else _FITS_OF_OTHER_LEVELS
+            return Budget(choices.times * of_size, choices.times * fits_below)
+        # Whole turns of the parts of V̂ at every level, or none where that leaves too little for the levels above.
+        turns = max(fits // 3 // fits_below, 1) if fits_below else 0
+        below = turns * fits_below if fits - turns * fits_below >= LEAST_FITS * n_sizes else 0
+        return Budget(fits - below, below)
 
     def runs(
         self, task: Task, fold: Fold, folds: Sequence[Fold], choices: Choices, evidence: RecordsEvidence, seeds: Seeds
     ) -> list[Run]:
         """All sizes of training sets, and levels below the leakage rate."""
         check_split(task, fold)
-        (size, *fewer), shares_of_sizes = self._sizes(task, folds, choices)
-        roles = tuple(smaller(n) for n in fewer)
-        budget = self._budget(folds, choices)
-        # Fits that were meant for below the leakage rate are spent above it if they belong to the budget.
-        back = not len(evidence.fractions) and (choices.n_fits is not None or choices.unmix)
-        main = budget.main + (budget.below if back else 0)
-        largest = min(largest_level(size, len(each.validation)) for each in folds)
+        fixed = choices.n_fits is not None
+        (size, *fewer), shares = self._sizes(task, folds, choices)
+        in_turn = max((weights.n_parts for weights in evidence.weights.values()), default=0)
+        budget = self._fits(folds, choices, len(evidence.fractions) * in_turn, 1 + len(fewer))
+        # A smaller fold cannot be audited itself, and must not keep the others from it.
+        scored = [len(each.validation) for each in folds if len(each.validation) >= _LEAST_SCORED]
+        largest = min(largest_level(size, number) for number in scored)
         levels: dict[str, Any] = {"largest": largest}
         if choices.curves[0].needs.levels == "automatic":
-            injected, shares = placed_levels(largest)
-            levels |= {"injected": injected, "shares": shares}
+            levels["injected"] = placed_levels(largest)
+        # Where levels below the rate tell the shape, a smaller size tells no more than how high its ends are.
+        of_fewer = levels | {"injected": placed_levels(largest)[[0, -1]]} if evidence.told_apart else levels
 
-        def run(role: str, n_train: int, fits: int, required: bool = True) -> Run:
+        def run(role: str, n_train: int, fits: int, levels: dict[str, Any], required: bool = True) -> Run:
             resampler = DrawRecords.of(fold, n_train)
             return Run(role, fold, resampler, fits, seeds.number("fold", fold.index, role), required=required, **levels)
 
-        fits = [round(share * main) for share in shares_of_sizes[1:].tolist()]
+        fits = [round(share * budget.main) for share in shares[1:].tolist()]
+        if not fixed:
+            fits = [budget.main // 2 if evidence.told_apart else budget.main] * len(fewer)
         # A learner may need more records than a small training set has (15 neighbours of 8); the others do.
-        further = [run(*each, required=False) for each in zip(roles, fewer, fits, strict=True)]
-        runs = [run(MAIN, size, main - sum(fits)), *further]
-        if len(evidence.fractions):
-            resampler = WeighRecords(DrawRecords.of(fold, size), evidence.weights[fold.index], always=True, thin=True)
+        further = [run(smaller(n), n, count, of_fewer, required=False) for n, count in zip(fewer, fits, strict=True)]
+        runs = [run(MAIN, size, budget.main - (sum(fits) if fixed else 0), levels), *further]
+        if budget.below:
             seed, even = seeds.number("fold", fold.index, UNMIXED), np.ones(len(evidence.fractions))
+            drawn, weights = DrawRecords.of(fold, size), evidence.weights[fold.index]
+            resampler = WeighRecords(drawn, weights, always=True, thin=True, seed=seed)
             runs.append(Run(UNMIXED, fold, resampler, budget.below, seed, evidence.fractions, even, required=False))
         return runs
 

@@ -32,23 +32,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from outofcluster._base.arguments import Array, check_number, short
+from outofcluster._base.arguments import Array, Codes, check_number, short
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.seeds import Seeds
 from outofcluster.curves.base import Curve
 from outofcluster.errormodels.base import LEAST_FITS, Choices, ErrorModel
 from outofcluster.errormodels.pooled import Optimism, Pooled
-from outofcluster.errormodels.records import Records, RecordsEvidence, RecordsPooled, _Budget
+from outofcluster.errormodels.records import Budget, Records, RecordsEvidence, RecordsPooled
 from outofcluster.inference.columns import Block
 from outofcluster.inference.functional import Functional, Weights
 from outofcluster.leakage.rate import Leakage
 from outofcluster.problem.folds import Fold
 from outofcluster.problem.problem import Task
 from outofcluster.sampling.audit_samples import MAIN, UNMIXED, AuditSamples, FoldSamples, exchanged
+from outofcluster.sampling.levels import allocate
 from outofcluster.sampling.resamplers import DrawRecords
 from outofcluster.sampling.run import Run
 from outofcluster.sampling.samples import LossSamples
@@ -64,6 +66,12 @@ _OWN_OF_FOLDS, _OWN_ON_TRAINING, _ON_TRAINING = "own, by fold", "own, on trainin
 @dataclass(frozen=True, eq=False)
 class TwoWayPooled(RecordsPooled):
     """Records leak both ways: the curve is fitted to losses under the law of the held-out clusters."""
+
+    @cached_property
+    def units(self) -> Codes:
+        """The units that are scored, those of training records included."""
+        trained = [fold.train_losses.units(self.unit_kind) for fold in self.folds if fold.train_losses is not None]
+        return np.unique(np.concatenate([super().units, *trained]))
 
     def _blocks(self) -> dict[str, tuple[Block, ...]]:
         named = {_OWN_OF_FOLDS: list[Block](), _OWN_ON_TRAINING: list[Block](), _ON_TRAINING: list[Block]()}
@@ -116,7 +124,15 @@ class TwoWayPooled(RecordsPooled):
         odds = masses / (1 - masses) * (1 - rate - self.reverse) / (1 - rate)
         return np.asarray(odds / (1 + odds))
 
-    def solve(self, curve: Curve, rates: Array, *, losses: Weights | None = None, derive: bool = True) -> Optimism:
+    def solve(
+        self,
+        curve: Curve,
+        rates: Array,
+        *,
+        stds: Array | None = None,
+        losses: Weights | None = None,
+        derive: bool = True,
+    ) -> Optimism:
         """The optimism, with what records that are held out by mistake do to the naive loss."""
         solved = super().solve(curve, rates, losses=losses, derive=derive)
         of_validation, of_train = np.array([self._factors(rate) for rate in rates]).T
@@ -128,12 +144,11 @@ class TwoWayPooled(RecordsPooled):
         by_curve = replace(
             solved.by_curve,
             weights={**moved(solved.by_curve.weights), _ON_TRAINING: -of_train[:, None] * weights},
-            training=moved(solved.by_curve.training),
         )
         gaps = (self.shares * of_train)[:, None]
         apart = self.columns.means(_OWN_OF_FOLDS) - self.columns.means(_OWN_ON_TRAINING)
         aside = Functional(float((gaps * apart).sum()), {_OWN_OF_FOLDS: gaps, _OWN_ON_TRAINING: -gaps})
-        return replace(solved, by_curve=by_curve, lowest=moved(solved.lowest), aside=aside)
+        return replace(solved, by_curve=by_curve, aside=aside)
 
     def bounds(self, rate: float, naive_error: float) -> tuple[float, float] | None:
         """Nothing is known without a curve."""
@@ -164,6 +179,8 @@ def _rows(run: LossSamples, at: Array) -> Array:
 
 # One fit that is scored on training records for so many others.
 _OTHERS_PER_EXCHANGED = 5
+# Number of fits per fold from which on some are spent on smaller training sets, where it is fixed.
+_FITS_FOR_SIZES = 60
 # Rates of both ways together beyond which the two sides are nearly the same mixture.
 _LARGEST_SUM = 0.75
 
@@ -171,12 +188,20 @@ _LARGEST_SUM = 0.75
 class TwoWay(Records):
     """Single records leak, each by itself, both ways."""
 
-    def _budget(self, folds: Sequence[Fold], choices: Choices) -> _Budget:
-        """A fifth of the fits above the leakage rate is scored on training records, as part of the budget if any."""
-        budget = super()._budget(folds, choices)
-        fits = max(budget.main // _OTHERS_PER_EXCHANGED, LEAST_FITS)
-        main = budget.main if choices.n_fits is None else max(budget.main - fits, LEAST_FITS)
-        return _Budget(main, budget.below, fits)
+    def _sizes(self, task: Task, folds: Sequence[Fold], choices: Choices) -> tuple[tuple[int, ...], Array]:
+        """One size where so few fits are asked for that they would not suffice for both sides of another one."""
+        fits = choices.fits_per_fold(len(folds))
+        few = fits is not None and fits < _FITS_FOR_SIZES
+        sizes, shares = super()._sizes(task, folds, choices)
+        return (sizes[:1], np.ones(1)) if few else (sizes, shares)
+
+    def _fits(self, folds: Sequence[Fold], choices: Choices, fits_below: int, n_sizes: int) -> Budget:
+        """A number of fits that is fixed has those in it that are scored on training records."""
+        budget = super()._fits(folds, choices, fits_below, n_sizes)
+        if choices.n_fits is None:
+            return budget
+        spent = max(budget.main // (1 + _OTHERS_PER_EXCHANGED), LEAST_FITS * n_sizes)
+        return Budget(max(budget.main - spent, LEAST_FITS * n_sizes), budget.below)
 
     def runs(
         self, task: Task, fold: Fold, folds: Sequence[Fold], choices: Choices, evidence: RecordsEvidence, seeds: Seeds
@@ -187,8 +212,11 @@ class TwoWay(Records):
         sides = Fold(fold.index, fold.validation, fold.train)
         levels = np.sort(1 - runs[0].plan().injected)
         sizes = [run for run in runs if run.role != UNMIXED]
-        fits = max(self._budget(folds, choices).exchanged // len(sizes), 2 * len(levels))
-        for run in sizes:
+        of_fold = choices.fits_per_fold(len(folds))
+        spent = sum(run.n_fits for run in (sizes if of_fold is None else runs))
+        exchanged_fits = spent // _OTHERS_PER_EXCHANGED if of_fold is None else of_fold - spent
+        counts = allocate(np.ones(len(sizes)), max(exchanged_fits, 2 * len(levels) * len(sizes))).tolist()
+        for run, fits in zip(sizes, counts, strict=True):
             role, resampler = exchanged(run.role), DrawRecords.of(sides, run.resampler.size)
             seed = seeds.number("fold", fold.index, role)
             runs.append(Run(role, sides, resampler, fits, seed, levels, required=run.role == MAIN))

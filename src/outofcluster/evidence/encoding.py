@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outofcluster._base.arguments import is_missing
 from outofcluster._base.rows import take_rows
 
 Floats = NDArray[np.float64]
@@ -30,6 +31,8 @@ _WIDE = 200
 _MOST_LEVELS = 20
 # Classes of the target with a column of their own; the rarest beyond them share the last one.
 _MOST_CLASSES = 6
+# Columns that stand for a column of text with many different values.
+_LETTER_COLUMNS = 12
 # Standard deviations at which columns are cut.
 _LARGEST = 4.0
 # Types of missing values that are no floats.
@@ -76,6 +79,40 @@ def encode(X: Any, y: Any, rows: Ints, *, estimator: Any = None, discrete: bool 
         return Encoded(features, standardise(np.column_stack([_column(column) for column in columns.T])), None)
     classes = _classes(target)
     return Encoded(features, standardise(np.eye(classes.max() + 1)[classes][:, 1:]), classes)
+
+
+def encode_identity(identity: Any, rows: Ints) -> Floats:
+    """Columns that tell who is who as numbers; text with many different values by the pairs of letters that it has."""
+    table = take_rows(identity, rows)
+    if hasattr(table, "iloc"):
+        columns = [table.iloc[:, j] for j in range(table.shape[1])]
+    elif hasattr(table, "columns"):
+        columns = [table[name].to_numpy() for name in table.columns]
+    else:
+        array = np.asarray(table).reshape(len(table), -1)
+        if array.dtype.kind in "iufb":
+            return _components(_numeric(array))
+        columns = list(array.T)
+    return _components(
+        np.column_stack([_letters(column) if _is_text(column) else _column(column) for column in columns])
+    )
+
+
+def _is_text(values: Any) -> bool:
+    """Whether a column is text with too many different values for an indicator of each."""
+    if values.dtype.kind in "iufbmM":
+        return False
+    return len({value for value in values if isinstance(value, str)}) > _MOST_LEVELS
+
+
+def _letters(values: Any) -> Floats:
+    """The counts of pairs of letters of texts, in so many principal components: texts with a slip stay close."""
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    hashed = HashingVectorizer(analyzer="char_wb", ngram_range=(2, 2), n_features=2**12, alternate_sign=False)
+    counts = hashed.transform(["" if is_missing(value) else str(value) for value in values])
+    return np.asarray(TruncatedSVD(_LETTER_COLUMNS, random_state=0).fit_transform(counts))
 
 
 def is_discrete(y: Any) -> bool:

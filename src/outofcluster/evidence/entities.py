@@ -13,13 +13,14 @@ differences of their standardised features and targets, and by the squares of th
 mean of its log odds over their pairs of records.
 
 **What the scores are worth.** Only clusters with near means are candidates: the ten nearest, in those directions.
-Pieces of an entity are imitated: clusters of two or more records are cut in two. In 70 % of the cuts a single record is
-taken off, as real linkage mostly does, else a piece of any size. The imitated pairs that would be candidates are
-compared with all candidate pairs. Most of the latter are two entities, but a share ε of them are one, so the labels are
-uncertain, and the regression on both scores has a ceiling (:mod:`outofcluster.evidence.sides`). It gives η,
-the log density ratio of one entity to two. ε is then learned by EM, and the odds of a candidate pair are
-o = e^η ε/(1-ε). For one split ε is learned again from the candidate pairs across it, which borrow five split entities
-at the ε of all pairs.
+Pieces of an entity are imitated (:class:`outofcluster.evidence.laws.Cuts`). The imitated pairs that would be candidates
+are compared with all candidate pairs. Most of the latter are two entities, but a share ε of them are one, so the labels
+are uncertain, and the regression on both scores has a ceiling (:mod:`outofcluster.evidence.sides`). It gives η,
+the log density ratio of one entity to two. The size of both clusters together says something too: two whole entities
+have more records than one that was cut. The log ratio of how often imitated pieces and candidate pairs have so many
+(in steps of half a power of two, at most 3) is added to η. ε is then learned by EM, and the odds of a candidate pair
+are o = e^η ε/(1-ε). For one split ε is learned again from the candidate pairs across it, which borrow five split
+entities at the ε of all pairs.
 
 A cluster has at most one mate among its candidates, or nearly so. It therefore belongs with cluster l with probability
 o_l/(1 + Σ o), and a training cluster leaked with probability Σ_{l held out} o_l/(1 + Σ o). The sums Σ o go over all its
@@ -27,10 +28,8 @@ candidates.
 
 All of this is cross-fitted over clusters: the models that score a pair of clusters saw neither of the two.
 
-**Pieces to train without.** A pair is *likely* if its odds are at least one, at the ε of all pairs. The likely pairs
-across a split name the training clusters to leave out, and the held-out clusters that lose a piece when they are gone.
-How many of the real pieces this catches is learned from the imitated ones, which are known to be pieces: the share of
-them whose odds are at least one. No leakage rate is needed for any of this.
+Which pairs are likely enough to be left out of training, and what they say about the leakage rate, is the subject of
+:mod:`outofcluster.evidence.likely`.
 
 **Very many clusters.** At most 10,000 clusters with 50,000 records are compared with each other. Where there are more,
 these are the ones nearest to eight random clusters, so that both pieces of a split entity are mostly among them. All
@@ -43,19 +42,22 @@ records differ, the probabilities of real mates come out too low.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.spatial import cKDTree
-from scipy.special import expit, logit
+from scipy.special import logit
 
 from outofcluster._base.rows import order_of_codes
-from outofcluster.evidence.encoding import Encoded, Floats, Ints, encode
+from outofcluster.evidence.encoding import Encoded, Floats, Ints, encode, encode_identity
+from outofcluster.evidence.laws import Cuts
 from outofcluster.evidence.members import logistic_log_ratio
 from outofcluster.evidence.sides import auc, fit_stack
 from outofcluster.problem.folds import Fold
-from outofcluster.problem.simulate import random_position
 
 # Folds of clusters.
 _FOLDS = 4
@@ -69,16 +71,16 @@ _MOST_RECORDS = 8
 _MOST_DIRECTIONS = 12
 # Share of the total spread in the spread within clusters.
 _SHRINK = 0.05
-# Share of imitated cuts that take off a single record, as real linkage mostly does; else all sizes are as likely.
-_SINGLE = 0.7
 # Clusters of at least two records that the classifier needs.
 _LEAST_CLUSTERS = 20
 # AUC of the pairs, and share of imitated mates among the candidates, from which features tell entities apart.
 _LEAST_AUC, _LEAST_RECALL = 0.75, 0.5
 # Split entities that a split borrows from the rate of all pairs.
 _BORROWED = 5.0
-# Clusters that are cut in two, drawn at random where there are more.
-_MOST_CUTS = 4000
+# Pairs of every size that are added before sizes are compared, and the most that sizes alone can say.
+_EVERY_SIZE, _MOST_BY_SIZE = 2.0, 3.0
+# Cuts that are compared; further ones are imitated without.
+_MOST_CUTS = 4
 # Clusters that are compared with each other, and the records that they have together, or nearly so.
 _MOST_CLUSTERS, _MOST_ROWS = 10_000, 50_000
 # Where there are more clusters: those nearest to so many random ones, by the means of so many records of each.
@@ -121,28 +123,6 @@ class EntitySuspects:
 
 
 @dataclass(frozen=True, eq=False)
-class LikelyPieces:
-    """The training clusters of a split that are likelier than not pieces of held-out entities.
-
-    Attributes
-    ----------
-    train_clusters : array of int
-        These clusters.
-    held_out_clusters : array of int
-        The held-out clusters that they probably belong with.
-    caught : float
-        Share of imitated pieces that the same rule finds.
-    precision : float
-        Mean probability of the pairs, which is the share of them that are expected to be one entity.
-    """
-
-    train_clusters: Ints
-    held_out_clusters: Ints
-    caught: float
-    precision: float
-
-
-@dataclass(frozen=True, eq=False)
 class EntityPairs:
     """Candidate pairs of approximate clusters, with the evidence that they are one entity.
 
@@ -159,9 +139,9 @@ class EntityPairs:
         two of different clusters. NaN where too few clusters have two records.
     recall : float
         Share of imitated pieces whose mate is among the ten candidates; NaN as well.
-    imitated : array
+    imitated : array of shape (cuts, clusters)
         Log density ratio of the two pieces of every imitated cut, by models that did not see the cluster; minus
-        infinity where they would not be candidates.
+        infinity where they would not be candidates, NaN for clusters that cannot be cut or were not compared.
     """
 
     left: Ints
@@ -177,6 +157,26 @@ class EntityPairs:
         """Whether features tell entities apart well enough for the probabilities to mean something."""
         return bool(self.auc >= _LEAST_AUC and self.recall >= _LEAST_RECALL)
 
+    @cached_property
+    def log_odds(self) -> Floats:
+        """Log odds that the pair is one entity, at the share of all pairs that are."""
+        return np.asarray(self.log_ratio + self._prior)
+
+    @property
+    def _prior(self) -> float:
+        return float(logit(_share(self.log_ratio, 0.0, 0.0)))
+
+    @cached_property
+    def is_caught(self) -> NDArray[np.bool_]:
+        """For every cut and cluster, whether the two pieces would be likelier than not one entity."""
+        return np.asarray(self.imitated + self._prior >= 0)
+
+    @property
+    def caught(self) -> float:
+        """Share of the records of imitated pieces whose pair would be likelier than not one entity."""
+        records = np.where(np.isnan(self.imitated), 0.0, self.sizes)
+        return float(records[self.is_caught].sum() / max(records.sum(), 1.0)) if self.identified else 0.0
+
     def both_ways(self, fold: Fold, clusters: Ints) -> tuple[Ints, Ints, Floats, Any, Any]:
         """Every pair both ways, its log density ratio, and of all clusters which train and which are held out."""
         one, other = np.concatenate([self.left, self.right]), np.concatenate([self.right, self.left])
@@ -185,46 +185,64 @@ class EntityPairs:
         return one, other, np.tile(self.log_ratio, 2), trains, tests
 
 
-def match_clusters(X: Any, y: Any, clusters: Ints, *, seed: Any, discrete: bool | None = None) -> EntityPairs:
+def match_clusters(
+    X: Any, y: Any, clusters: Ints, *, cuts: Cuts, seed: Any, discrete: bool | None = None, identity: Any = None
+) -> EntityPairs:
     """Candidate pairs of approximate clusters, and how well each pair fits one entity.
 
     Examples
     --------
     >>> from outofcluster.datasets import make_patients
     >>> from outofcluster.evidence.entities import match_clusters
+    >>> from outofcluster.evidence.laws import AssumedCuts, Cuts
     >>> patients = make_patients(100, random_state=0)
-    >>> pairs = match_clusters(patients.data, patients.target, patients.groups, seed=0)
+    >>> cuts = Cuts.draw(patients.groups, 2, AssumedCuts(), np.random.default_rng(0))
+    >>> pairs = match_clusters(patients.data, patients.target, patients.groups, cuts=cuts, seed=0)
     >>> pairs.auc > 0.95
     True
     """
     codes = np.asarray(clusters, dtype=np.int64)
     sizes = np.bincount(codes)
     if (sizes >= 2).sum() < _LEAST_CLUSTERS:
-        return EntityPairs(_NONE, _NONE, np.zeros(0), sizes, np.nan, np.nan, np.zeros(0))
+        return EntityPairs(_NONE, _NONE, np.zeros(0), sizes, np.nan, np.nan, np.full((1, len(sizes)), np.nan))
     rng = np.random.default_rng(seed)
     n_clusters = np.count_nonzero(sizes)
     most = min(_MOST_CLUSTERS, int(n_clusters * _MOST_ROWS / len(codes)))
+    leaks = cuts.leaks[:_MOST_CUTS]
+    chosen = np.flatnonzero(sizes)
     if n_clusters > most:
         chosen = _near_some(X, y, codes, most, rng, discrete)
-        number = np.full(len(sizes), -1)
-        number[chosen] = np.arange(len(chosen))
-        rows = np.flatnonzero(number[codes] >= 0)
-        pairs = _match(X, y, rows, number[codes[rows]], rng, discrete)
-        return replace(pairs, left=chosen[pairs.left], right=chosen[pairs.right], sizes=sizes)
-    return _match(X, y, np.arange(len(codes)), codes, rng, discrete)
+    number = np.full(len(sizes), -1)
+    number[chosen] = np.arange(len(chosen))
+    rows = np.flatnonzero(number[codes] >= 0)
+    records = encode_entities(X, y, rows, identity, discrete)
+    pairs = _match(records, number[codes[rows]], leaks[:, rows], rng)
+    imitated = np.full((len(leaks), len(sizes)), np.nan)
+    imitated[:, chosen] = pairs.imitated
+    return replace(pairs, left=chosen[pairs.left], right=chosen[pairs.right], sizes=sizes, imitated=imitated)
 
 
-def _match(X: Any, y: Any, rows: Ints, codes: Ints, rng: np.random.Generator, discrete: bool | None) -> EntityPairs:
-    """The pairs among the clusters of these rows, which have the numbers ``codes``."""
-    sizes = np.bincount(codes)
+def encode_entities(X: Any, y: Any, rows: Ints, identity: Any, discrete: bool | None) -> Encoded:
+    """Features and target as columns, with those that tell who is who and that no model sees."""
     records = encode(X, y, rows, discrete=discrete)
+    if identity is None:
+        return records
+    return replace(records, features=np.column_stack([records.features, encode_identity(identity, rows)]))
+
+
+def _match(records: Encoded, codes: Ints, leaks: NDArray[np.bool_], rng: np.random.Generator) -> EntityPairs:
+    """The pairs among the clusters of these records, which have the numbers ``codes``."""
+    sizes = np.bincount(codes)
     fold = _deal(sizes, rng)
     whole = _Pieces(codes, rng)
-    halved, cut_clusters = _cut(codes, rng)
-    halves = _Pieces(halved, rng)
+    cut_clusters = np.flatnonzero(sizes >= 2)
+    number = np.full(len(sizes), -1)
+    number[cut_clusters] = np.arange(len(cut_clusters))
+    halves = [_Pieces(np.where(number[codes] < 0, -1, 2 * number[codes] + leak), rng) for leak in leaks]
     means = _Means(records.points, whole, np.flatnonzero(sizes))
-    left, right, imitable = _candidates(means, whole, halves, cut_clusters)
-    scores, piece_scores = np.empty((len(left), 2)), np.empty((len(cut_clusters), 2))
+    left, right = _candidates(means, whole)
+    imitable = np.stack([_would_be_candidates(means, whole, pieces, cut_clusters) for pieces in halves])
+    scores, piece_scores = np.empty((len(left), 2)), np.empty((*imitable.shape, 2))
     within, across = list[Floats](), list[Floats]()
     lower, upper = np.minimum(fold[left], fold[right]), np.maximum(fold[left], fold[right])
     for f, g in itertools.combinations_with_replacement(range(_FOLDS), 2):
@@ -235,11 +253,25 @@ def _match(X: Any, y: Any, rows: Ints, codes: Ints, rng: np.random.Generator, di
         scores[new] = score(whole, left[new], right[new])
         if f == g:
             held_out = np.flatnonzero(fold[cut_clusters] == f)
-            piece_scores[held_out] = score(halves, 2 * held_out, 2 * held_out + 1)
+            for cut, pieces in enumerate(halves):
+                piece_scores[cut, held_out] = score(pieces, 2 * held_out, 2 * held_out + 1)
             within.append(score.of_pairs(*whole.within(np.flatnonzero((fold == f) & (sizes > 1)), rng)))
             across.append(score.of_pairs(*whole.across(np.flatnonzero((fold == f) & (sizes > 0)), rng)))
-    imitated, folds = np.full(len(cut_clusters), -np.inf), (_FOLDS + 1) * fold[cut_clusters][imitable]
-    log_ratio, imitated[imitable] = _log_ratio(scores, piece_scores[imitable], _FOLDS * lower + upper, folds, rng)
+    folds = np.broadcast_to((_FOLDS + 1) * fold[cut_clusters], imitable.shape)[imitable]
+    of_cuts = np.full(imitable.shape, -np.inf)
+    # Further cuts of the same clusters are no further evidence: the first one of each teaches.
+    first = np.zeros(imitable.shape, dtype=bool)
+    first[imitable.argmax(axis=0), np.arange(imitable.shape[1])] = imitable.any(axis=0)
+    taught = first[imitable]
+    log_ratio, of_cuts[imitable] = _log_ratio(
+        scores, piece_scores[imitable], _FOLDS * lower + upper, folds, taught, rng
+    )
+    together = np.broadcast_to(sizes[cut_clusters], imitable.shape)[imitable]
+    by_size = _size_ratio(sizes[left] + sizes[right], together)
+    log_ratio = log_ratio + by_size(sizes[left] + sizes[right])
+    of_cuts[imitable] += by_size(together)
+    imitated = np.full((len(leaks), len(sizes)), np.nan)
+    imitated[:, cut_clusters] = of_cuts
     quality = auc(np.concatenate(within), np.concatenate(across))
     return EntityPairs(left, right, log_ratio, sizes, quality, float(imitable.mean()), imitated)
 
@@ -251,10 +283,12 @@ def entity_suspects(pairs: EntityPairs, fold: Fold, clusters: Ints) -> EntitySus
     --------
     >>> from outofcluster.datasets import make_patients
     >>> from outofcluster.evidence.entities import entity_suspects, match_clusters
+    >>> from outofcluster.evidence.laws import AssumedCuts, Cuts
     >>> from outofcluster.problem.folds import make_folds
     >>> patients = make_patients(150, record_noise=0.1, random_state=0)
     >>> fold = make_folds(patients.data, None, patients.groups)[0]
-    >>> pairs = match_clusters(patients.data, patients.target, patients.groups, seed=0)
+    >>> cuts = Cuts.draw(patients.groups, 2, AssumedCuts(), np.random.default_rng(0))
+    >>> pairs = match_clusters(patients.data, patients.target, patients.groups, cuts=cuts, seed=0)
     >>> suspects = entity_suspects(pairs, fold, patients.groups)
     >>> suspects.identified, bool(suspects.probability[0] > 0.9)
     (True, True)
@@ -277,31 +311,6 @@ def entity_suspects(pairs: EntityPairs, fold: Fold, clusters: Ints) -> EntitySus
     train = np.flatnonzero(trains)
     train = train[np.argsort(-leaked[train], kind="stable")]
     return EntitySuspects(train, best[train], leaked[train], pairs.sizes[train], pairs.auc, True)
-
-
-def likely_pieces(pairs: EntityPairs, fold: Fold, clusters: Ints) -> LikelyPieces:
-    """The training clusters to leave out, so that a model trains on less of the held-out entities.
-
-    Examples
-    --------
-    >>> from outofcluster.datasets import make_patients
-    >>> from outofcluster.evidence.entities import likely_pieces, match_clusters
-    >>> from outofcluster.problem.folds import make_folds
-    >>> patients = make_patients(150, record_noise=0.1, random_state=0)
-    >>> fold = make_folds(patients.data, None, patients.groups)[0]
-    >>> pairs = match_clusters(patients.data, patients.target, patients.groups, seed=0)
-    >>> likely_pieces(pairs, fold, patients.groups).caught > 0.9
-    True
-    """
-    if not pairs.identified:
-        return LikelyPieces(_NONE, _NONE, 0.0, 0.0)
-    one, other, log_ratio, trains, tests = pairs.both_ways(fold, clusters)
-    rate = logit(_share(pairs.log_ratio, 0.0, 0.0))
-    log_odds = log_ratio + rate
-    across = (log_odds >= 0) & trains[one] & tests[other]
-    precision = float(expit(log_odds[across]).mean()) if across.any() else 0.0
-    caught = float((pairs.imitated + rate >= 0).mean())
-    return LikelyPieces(np.unique(one[across]), np.unique(other[across]), caught, precision)
 
 
 def _near_some(X: Any, y: Any, codes: Ints, most: int, rng: np.random.Generator, discrete: bool | None) -> Ints:
@@ -460,28 +469,22 @@ def _deal(sizes: Ints, rng: np.random.Generator) -> Ints:
     return fold
 
 
-def _cut(codes: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
-    """Clusters of two records or more cut in two pieces, 2i and 2i + 1; and the cluster i that was cut."""
-    sizes = np.bincount(codes)
-    clusters = np.flatnonzero(sizes >= 2)
-    if len(clusters) > _MOST_CUTS:
-        clusters = np.sort(rng.choice(clusters, _MOST_CUTS, replace=False))
-    number = np.full(len(sizes), -1)
-    number[clusters] = np.arange(len(clusters))
-    piece = np.where(rng.random(len(sizes)) < _SINGLE, 1, rng.integers(1, np.maximum(sizes, 2)))
-    taken = random_position(codes, rng) < piece[codes]
-    return np.where(number[codes] < 0, -1, 2 * number[codes] + taken), clusters
-
-
-def _candidates(means: _Means, whole: _Pieces, halves: _Pieces, cut_clusters: Ints) -> tuple[Ints, Ints, Any]:
-    """Pairs of clusters with near means, and for each cut cluster whether its pieces would be such a pair."""
+def _candidates(means: _Means, whole: _Pieces) -> tuple[Ints, Ints]:
+    """Pairs of clusters with near means."""
     exists = np.flatnonzero(whole.sizes)
     points = means.weighted(whole)[exists]
     k = min(_NEIGHBOURS, len(exists) - 1)
-    tree = cKDTree(points)
-    distance, near = tree.query(points, k + 1)
+    _, near = cKDTree(points).query(points, k + 1)
     one, two = np.repeat(exists, k + 1), exists[near.ravel()]
     pairs = np.unique(np.column_stack([np.minimum(one, two), np.maximum(one, two)])[one != two], axis=0)
+    return pairs[:, 0], pairs[:, 1]
+
+
+def _would_be_candidates(means: _Means, whole: _Pieces, halves: _Pieces, cut_clusters: Ints) -> NDArray[np.bool_]:
+    """For each cut cluster whether its two pieces would be among each other's candidates."""
+    exists = np.flatnonzero(whole.sizes)
+    k = min(_NEIGHBOURS, len(exists) - 1)
+    tree = cKDTree(means.weighted(whole)[exists])
     pieces = means.weighted(halves)
     apart = np.sqrt(((pieces[::2] - pieces[1::2]) ** 2).sum(axis=1))
     imitable = np.zeros(len(cut_clusters), dtype=bool)
@@ -489,21 +492,42 @@ def _candidates(means: _Means, whole: _Pieces, halves: _Pieces, cut_clusters: In
         distance, near = tree.query(pieces[side::2], k + 1)
         others = exists[near] != cut_clusters[:, None]
         imitable |= (others & (distance < apart[:, None])).sum(axis=1) < k
-    return pairs[:, 0], pairs[:, 1], imitable
+    return imitable
 
 
 def _log_ratio(
-    candidates: Floats, pieces: Floats, candidate_folds: Ints, piece_folds: Ints, rng: np.random.Generator
+    candidates: Floats,
+    pieces: Floats,
+    candidate_folds: Ints,
+    piece_folds: Ints,
+    taught: NDArray[np.bool_],
+    rng: np.random.Generator,
 ) -> tuple[Floats, Floats]:
     """Log density ratio of one entity to two, at candidates and imitated pairs, by stacks without the same folds."""
     side = np.repeat([1, 0], [len(pieces), len(candidates)])
     part = np.unique(np.concatenate([piece_folds, candidate_folds]), return_inverse=True)[1]
     scores = np.concatenate([pieces, candidates])
-    stack = fit_stack(scores, side, part, rng.random(len(side)))
+    teaches = np.concatenate([taught, np.ones(len(candidates), dtype=bool)])
+    stack = fit_stack(scores[teaches], side[teaches], part[teaches], rng.random(int(teaches.sum())))
     ceiling = stack.without_fold[part, -1]
     mate = np.minimum(ceiling * np.exp(stack.log_ratio(scores, part)), 1 - 1e-12)
     log_ratio = np.asarray(logit(mate) - logit(ceiling))
     return log_ratio[len(pieces) :], log_ratio[: len(pieces)]
+
+
+def _size_ratio(candidates: Ints, pieces: Ints) -> Callable[[Ints], Floats]:
+    """The log ratio of how often imitated pieces, and candidate pairs, have so many records together."""
+
+    def bins(records: Ints) -> Ints:
+        return np.asarray(np.rint(2 * np.log2(records)), dtype=np.int64)
+
+    count = int(bins(np.maximum(candidates.max(initial=1), pieces.max(initial=1)))) + 1
+    shares = []
+    for records in (pieces, candidates):
+        number = np.bincount(bins(records), minlength=count)
+        shares.append((number + _EVERY_SIZE) / (number.sum() + count * _EVERY_SIZE))
+    ratio = np.clip(np.log(shares[0] / shares[1]), -_MOST_BY_SIZE, _MOST_BY_SIZE)
+    return lambda records: np.asarray(ratio[bins(records)])
 
 
 def _share(log_ratio: Floats, borrowed: float, rate: float) -> float:

@@ -19,13 +19,8 @@ default the smaller part has c records with a probability proportional to :math:
 often as the other. Of the held-out records of cut entities of ten, 61 % then have a single mate in training; 63 to 76 %
 were seen in real linkages, where a cut at random gives 20 %.
 
-*No audited entities at all.* Then replicates take turns between two extremes (`AssumedCuts`): every cluster loses one
-record, which is as often the one that trains as the one that stays; or the leaked piece has any size from 1 to t - 1
-with the same probability. Of the held-out records of cut entities of ten, 55 % then have a single mate in training. The
-losses of the two halves of the replicates show what the answer owes to the assumption, without a further fit. A linkage
-may well cut in one of these ways only, and nothing says in which: with even odds, a quarter of the squared difference
-of the two answers is added to the variance. (A share of each way that is uniform on [0, 1] would add a twelfth. In
-trials the optimism's interval then missed the truth too often.)
+*No audited entities at all.* Then cuts are assumed (`AssumedCuts`): seven times in ten a single record comes off, as
+real linkage mostly does, else a piece of any size; either part trains as often as the other.
 
 *Which entities are cut.* Large ones are cut more often than small ones. An entity that was cut has k held-out pieces
 in all, and one that is whole has none. The mean of k over audited entities of two records or more says how often a
@@ -35,22 +30,9 @@ and the mean of all counts as much as 5 of them.
 Each piece counts once, so held-out records have their right weights where the kept records of many draws are pooled:
 a draw that keeps nine records counts nine times as much as one that keeps a single record.
 
-**Where leaked pieces hide.** How does the rate among the clusters that can be cut follow from the rate among all? rho0
-is the share of V̂'s records whose cluster also has a piece in T̂. Those records sit in clusters that are
-smaller than they should be, since a piece is missing. The smallest clusters, of a single record, can be neither cut
-nor scored. So the clusters that sampling scores leak less often than V̂ as a whole; where every entity has two records,
-they do not leak at all.
-
-With :math:`n_s` clusters of s records observed, :math:`u_s` of them whole, an entity of size t split with the
-same odds θ whatever its size, and the size of the piece that stays in V̂ uniform on 1, …, t - 1,
-
-.. math:: n_s = u_s + \min\Bigl(n_s, θ \sum_{t > s} \frac{u_t}{t - 1}\Bigr) ,
-
-which is solved from the largest size down; where the law of the pieces is known, the probability that the kept piece
-has s records takes the place of 1/(t - 1), and θ is multiplied by the relative chance :math:`c_t` that an entity of t
-records is cut. θ follows from rho0 (by root finding), and the rate among the scored records is that of the clusters of
-two records or more, each of which scores half of its records on average, and as often as its :math:`c_s` says. Where
-there are too few small clusters to explain all of rho0, the rest is spread evenly over all sizes.
+**Imitated cuts.** `Cuts` cuts every cluster of two or more records in two, several times: one piece would train, the
+other would be held out. Each cluster is its own control (:mod:`outofcluster.sampling.halves`), so a cut also says in
+which of two fits its piece trains.
 """
 
 from __future__ import annotations
@@ -61,11 +43,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
-from outofcluster._base.arguments import Array, Codes, check_choice, check_integer, check_share, check_vector
+from outofcluster._base.arguments import Array, Codes, check_integer, check_share, check_vector
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.plain import read
+from outofcluster.problem.simulate import random_position
 
 # Held-out pieces of cut entities that the default law counts as much as.
 _DEFAULT_WEIGHT = 5.0
@@ -151,8 +132,6 @@ class PieceLaw:
         >>> PieceLaw().probabilities(4)
         array([0.4, 0.2, 0.4])
         """
-        if size in self._by_size:
-            return self._by_size[size]
         smaller = np.arange(1, size // 2 + 1)
         halves = smaller**-2.0 / (smaller**-2.0).sum() / 2
         chance = np.zeros(size)
@@ -166,12 +145,7 @@ class PieceLaw:
             small = np.where(leaked < kept, 1.0, np.where(leaked > kept, 0.0, 0.5))
             np.add.at(chance, part, near * small)
             np.add.at(chance, size - part, near * (1 - small))
-        self._by_size[size] = chance[1:] / chance.sum()
-        return self._by_size[size]
-
-    @cached_property
-    def _by_size(self) -> dict[int, Array]:
-        return {}
+        return np.asarray(chance[1:] / chance.sum())
 
     def draw_many(self, rng: np.random.Generator, sizes: Any) -> NDArray[np.int64]:
         """Sizes of the leaked pieces of many clusters.
@@ -220,58 +194,72 @@ class PieceLaw:
 
 @dataclass(frozen=True)
 class AssumedCuts:
-    """How entities are cut where no audited ones show it: two extremes, in turn.
+    """How entities are cut where no audited ones show it.
 
     Parameters
     ----------
-    kind : {"both", "single", "uniform"}, default="both"
-        "single": one record is taken off, and it leaks as often as it stays. "uniform": the leaked piece has any size
-        with the same probability. "both": the first and the second in turn.
+    single : float, default=0.7
+        Share of the cuts that take off a single record, which trains as often as it stays. In the other cuts the piece
+        that trains has any size with the same probability.
 
     Examples
     --------
+    >>> import numpy as np
     >>> from outofcluster.evidence.laws import AssumedCuts
-    >>> AssumedCuts("single").probabilities(4)
-    array([0.5, 0. , 0.5])
-    >>> AssumedCuts().probabilities(5)
-    array([0.375, 0.125, 0.125, 0.375])
+    >>> AssumedCuts().draw_many(np.random.default_rng(0), np.array([1, 2, 10, 10]))
+    array([0, 1, 1, 5])
     """
 
-    kind: str = "both"
-
-    def __post_init__(self) -> None:
-        check_choice("kind", self.kind, ("both", "single", "uniform"))
-
-    def of_replicate(self, replicate: int) -> AssumedCuts:
-        """The law by which a replicate cuts all its clusters."""
-        return AssumedCuts(KINDS[replicate % len(KINDS)]) if self.kind == "both" else self
-
-    def probabilities(self, size: int) -> Array:
-        """Probabilities of the sizes 1, …, size - 1 of the leaked piece, as often as clusters are cut so."""
-        uniform, single = np.full(size - 1, 1 / (size - 1)), np.zeros(size - 1)
-        single[[0, -1]] += 0.5 if size > 2 else 1.0
-        return np.asarray({"single": single, "uniform": uniform, "both": (single + uniform) / 2}[self.kind])
+    single: float = 0.7
 
     def draw_many(self, rng: np.random.Generator, sizes: Any) -> NDArray[np.int64]:
-        """Sizes of the leaked pieces of many clusters, for one of the two kinds."""
-        most: NDArray[np.int64] = np.maximum(np.asarray(sizes, dtype=np.int64), 2)
-        if self.kind == "single":
-            return np.where(rng.random(len(most)) < 0.5, 1, most - 1)
-        return rng.integers(1, most)
+        """Sizes of the leaked pieces of many clusters; 0 for clusters of one record."""
+        most: NDArray[np.int64] = np.asarray(sizes, dtype=np.int64)
+        cuttable = np.maximum(most, 2)
+        single = np.where(rng.random(len(most)) < 0.5, 1, cuttable - 1)
+        drawn = np.where(rng.random(len(most)) < self.single, single, rng.integers(1, cuttable))
+        return np.where(most > 1, drawn, 0)
 
+    def cut_chances(self, sizes: Any) -> Array:
+        """How often clusters of these sizes stand for cut entities: all alike."""
+        return np.ones(len(sizes))
 
-# The laws that take turns where none was learned.
-KINDS = ("single", "uniform")
 
 Law = PieceLaw | AssumedCuts
 
 
-def read_law(data: Any) -> Law | None:
-    """A law from plain data; None where there is none."""
-    if data is None:
-        return None
-    kind: type[Law] = AssumedCuts if "kind" in data else PieceLaw
-    return read(kind, data, "a law of pieces")
+@dataclass(frozen=True, eq=False)
+class Cuts:
+    """Every cluster of two or more records cut in two, several times.
+
+    Attributes
+    ----------
+    leaks : array of bool of shape (cuts, records)
+        Whether a record is in the piece of its cluster that would train.
+    half : array of int of shape (cuts, clusters)
+        In which of the two fits of a cut the piece trains, 0 or 1.
+    cuttable : array of bool of shape (records,)
+        Whether the cluster of a record has two or more records.
+    chance : array of shape (clusters,)
+        How often a cluster of this size stands for a cut entity, relative to the size that does so most often.
+    """
+
+    leaks: NDArray[np.bool_]
+    half: Codes
+    cuttable: NDArray[np.bool_]
+    chance: Array
+
+    @classmethod
+    def draw(cls, clusters: Codes, n_cuts: int, law: Law, rng: np.random.Generator) -> Cuts:
+        """Cut clusters by a law; the members of a piece are drawn at random."""
+        sizes = np.bincount(clusters)
+        leaks = np.empty((n_cuts, len(clusters)), dtype=bool)
+        half = np.empty((n_cuts, len(sizes)), dtype=np.int64)
+        for cut in range(n_cuts):
+            leaks[cut] = random_position(clusters, rng) < law.draw_many(rng, sizes)[clusters]
+            # As many clusters in one half as in the other: a random order, in turn.
+            half[cut, rng.permutation(len(sizes))] = np.arange(len(sizes)) % 2
+        return cls(leaks, half, sizes[clusters] > 1, law.cut_chances(np.maximum(sizes, 1)))
 
 
 def _nearness(entity: Array, size: float) -> Array:
@@ -285,60 +273,3 @@ def _sums(sizes: tuple[int, ...], chance: float) -> Array:
     for size in sizes:
         law = np.pad((1 - chance) * law, (0, size)) + np.pad(chance * law, (size, 0))
     return law
-
-
-_LARGEST_ODDS = 4.0
-
-
-def scored_rate(sizes: NDArray[np.int64], rate: float, law: Law | None = None) -> float:
-    """The share of leaked records among those that sampling scores.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from outofcluster.evidence.laws import scored_rate
-
-    Entities of two records: a leaked one leaves a single record, which cannot be cut and scored.
-
-    >>> scored_rate(np.array([2] * 40 + [1] * 20), 0.2)
-    0.0
-
-    Many single records that are whole clusters: the others leak more often.
-
-    >>> round(scored_rate(np.array([4] * 90 + [3] * 10 + [2] * 10 + [1] * 100), 0.1), 3)
-    0.103
-    """
-    counts = np.bincount(sizes).astype(float)
-    records = np.arange(len(counts)) * counts
-    n_records = records.sum()
-    odds = _LARGEST_ODDS
-    if _leaked(counts, odds, law).sum() / n_records > rate:
-        odds = brentq(lambda x: _leaked(counts, x, law).sum() / n_records - rate, 0, _LARGEST_ODDS, xtol=1e-12)
-    leaked = _leaked(counts, odds, law)
-    rest = max(rate - leaked.sum() / n_records, 0.0)
-    evenly = rest / (1 - leaked.sum() / n_records) if rest > 1e-9 else 0.0
-    scored = _chances(len(counts), law)[2:]
-    explained = float(scored @ leaked[2:] / (scored @ records[2:])) if records[2:].any() else 0.0
-    return explained + (1 - explained) * evenly
-
-
-def _chances(count: int, law: Law | None) -> Array:
-    """Relative chance that an entity is cut, by its size from 0 on."""
-    if not isinstance(law, PieceLaw):
-        return np.ones(count)
-    return np.concatenate([np.ones(min(count, 2)), law.cut_chances(np.arange(2, count))])
-
-
-def _leaked(counts: Array, odds: float, law: Law | None) -> Array:
-    """Records in leaked clusters, by the cluster's size, for the odds that an entity is split."""
-    whole, chances = counts.copy(), _chances(len(counts), law)
-    pieces = np.zeros(len(counts))
-    for size in range(len(counts) - 1, 0, -1):
-        whole[size] = max(counts[size] - odds * pieces[size], 0.0)
-        if size > 1 and whole[size] > 0:
-            # By the size of the piece that is kept, from 1 to size - 1.
-            if law is None:
-                pieces[1:size] += whole[size] / (size - 1)
-            else:
-                pieces[1:size] += whole[size] * chances[size] * law.probabilities(size)[::-1]
-    return np.arange(len(counts)) * (counts - whole)

@@ -52,24 +52,6 @@ def probability_of_leaking(log_ratio: Floats, rate: float) -> tuple[Floats, floa
     return leaked, float(np.clip(leaked.mean(), 1e-3, 0.6))
 
 
-def logistic_terms(records: Encoded) -> Floats:
-    """Columns of the regression: features, targets, their products, and squares, as far as there is room."""
-    features, targets = records.features, records.targets
-    blocks = [features, targets]
-    room = min(_MOST_TERMS, _MOST_ENTRIES // len(features)) - features.shape[1] - targets.shape[1]
-    for target in targets.T:
-        if room >= features.shape[1]:
-            blocks.append(features * target[:, None])
-            room -= features.shape[1]
-    # The square of a column with two values says nothing new.
-    for columns in (features, targets):
-        several = columns[:, [len(np.unique(column[:50])) > 2 for column in columns.T]]
-        if room >= several.shape[1]:
-            blocks.append(several**2)
-            room -= several.shape[1]
-    return standardise(np.column_stack(blocks))
-
-
 def logistic_log_ratio(terms: Floats, side: Ints, new: Floats) -> Floats:
     """η at new records; ``side`` is 0 for the records of T̂ and 1 for those of V̂."""
     columns = np.column_stack([np.ones(len(terms)), terms])
@@ -255,7 +237,21 @@ class Members:
 
     @cached_property
     def _terms(self) -> Floats:
-        return logistic_terms(self.records)
+        """Columns of the regression: features, targets, their products, and squares, as far as there is room."""
+        features, targets = self.records.features, self.records.targets
+        blocks = [features, targets]
+        room = min(_MOST_TERMS, _MOST_ENTRIES // len(features)) - features.shape[1] - targets.shape[1]
+        for target in targets.T:
+            if room >= features.shape[1]:
+                blocks.append(features * target[:, None])
+                room -= features.shape[1]
+        # The square of a column with two values says nothing new.
+        for columns in (features, targets):
+            several = columns[:, [len(np.unique(column[:50])) > 2 for column in columns.T]]
+            if room >= several.shape[1]:
+                blocks.append(several**2)
+                room -= several.shape[1]
+        return standardise(np.column_stack(blocks))
 
     def log_ratio(self, name: str, taught: Ints, new: Ints, seed: int, *, again: bool = False) -> Floats:
         """Log ratio at the records ``new`` by a member that was taught by the records ``taught``.

@@ -1,25 +1,22 @@
 r"""One path to an interval: linear, resampled and paired.
 
-An estimate is the naive loss plus an optimism, :math:`\sum_f ω_f \sum_i o_{fi} b_{fi}` with t replicates of variance
-σ² behind each loss b. Its error has four sources, kept apart:
+An estimate is the naive loss plus an optimism, :math:`\sum_f ω_f \sum_i o_{fi} b_{fi}`. Its error has these sources,
+kept apart:
 
-*The fits.* :math:`\operatorname{Var}_{MC} = \sum_f ω_f^2 \sum_i o_{fi}^2 σ_{fi}^2/t_{fi}`, which more fits make as
-small as wanted.
+*The fits.* Their Monte-Carlo variance (:mod:`outofcluster.inference.functional`), which more fits make as small as
+wanted.
 
-*The data.* With the influence D_c of every unit (:mod:`outofcluster.inference.functional`) and K units,
+*The clusters that are scored.* With the influence D_c of every unit and K units the variance is
 
-.. math:: \operatorname{Var}_{data} = \frac{K}{K-1} \sum_c D_c^2 - ν ,
+.. math:: \operatorname{Var}_{units} = (1+φ) \frac{K}{K-1} \sum_c D_c^2 .
 
-where ν is what the Monte-Carlo noise of the influences adds to the sum. With few fits ν may come close to the sum or
-exceed it: a variance that the correction makes vanish is not known to be small. One rule holds for all intervals: with
-x the share of the sum that is left, the variance is x times the sum while x > 1/4, and 1 - 3x times the sum below, so
-that the correction is taken back gradually (the leakage rate may move x across that point) and the interval is called
-unreliable.
+Every fit scores the units, so that few fits give D. What training adds is the factor 1 + φ, a constant, since the
+influences of single training units are mostly noise unless there are thousands of fits. The naive loss and the
+corrected one have such a variance. The optimism is that of this cross-validation: the folds and the records that they
+score are what they are, and no other clusters could have been drawn, so that it has none.
 
-Where resamples do not draw the training clusters anew (fragments), this counts 1 + φ times, with φ what training
-clusters add (:mod:`outofcluster.sampling.baselines`).
-
-*The choice of a curve*, where a method averages curves: their variance, which belongs in every interval.
+*Which records leaked* is chance, and *which curve is right* is not known: where a method averages curves, their
+variance belongs in every interval. Error models give both as one number, the ``choice`` of a functional.
 
 *The leakage rate*, where it is uncertain: the square of what one standard error of it moves the estimate.
 
@@ -27,42 +24,23 @@ clusters add (:mod:`outofcluster.sampling.baselines`).
 losses that are not negative and have no upper end, since a mean of squares is skewed.
 
 *Resampled.* For a method without derivatives in closed form, a draw moves everything that the estimate is made of at
-once. Stored replicates are drawn again, which moves each mean loss by its Monte-Carlo error; and every unit c gets a
-multiplier :math:`ξ_c` of mean 0 and variance 1, which moves the losses by its influences as another sample of units
-would:
+once. Stored replicates are drawn again, the same ones at every level, which moves each mean loss by its Monte-Carlo
+error; and every unit c gets a multiplier :math:`ξ_c` of mean 0 and variance 1, which moves the losses by its influences
+as another sample of units would:
 
-.. math:: b_i^* = b_i + \sqrt{\tfrac K{K-1}} \sum_c ξ_c (\bar T_{ic} + \bar E_{ic}), \qquad
-          \text{naive}^* = \text{naive} + \sqrt{\tfrac K{K-1}} \sum_c ξ_c (v_c + \bar T_{0c}) ,
+.. math:: b_i^* = b_i + \sqrt{(1+φ) \tfrac K{K-1}} \sum_c ξ_c \bar E_{ic}, \qquad
+          \text{naive}^* = \text{naive} + \sqrt{(1+φ) \tfrac K{K-1}} \sum_c ξ_c v_c .
 
-with 0 the lowest level, since training is taken to move naive as it moves that. The rate is drawn from its own
-distribution where it has one. Then the curve is fitted anew. ξ is scaled so that its
-variance is what the rule above leaves. The ends are quantiles of the draws, widened as Student's distribution is wider
-than the normal one.
+The rate is drawn from its own distribution where it has one. Then the curve is fitted anew. The ends are quantiles of
+the draws, widened as Student's distribution is wider than the normal one. For the optimism alone there are no
+multipliers. Its interval is cut so that naive plus optimism stays within the range of the loss.
 
-*The optimism.* Corrected less naive is :math:`O = \sum_f ω_f \sum_i o_{fi} b_{fi}`, a difference of losses of the
-same records after training on the same clusters. Its influences are those of corrected less those of naive,
-:math:`D_c = \sum_i o_i (\bar T_{ic} + \bar E_{ic})`, in which the loss that a unit has at every level cancels, since
-the weights o sum to 0. The naive loss comes from no resample, so that the Monte-Carlo variance, the choice of a curve
-and the leakage rate are the same as those of corrected. ν is that of these influences, from weights o in the place of
-w. A curve that averages shapes shrinks the optimism towards none where the losses hardly fall, and o shrinks along
-with it, though other units might have shown a fall. So the variance of the data is at least that of the optimism of a
-straight line through the levels of the full size, which shrinks nothing. The interval is cut so that naive plus
-optimism stays within the range of the loss. A resampled interval takes :math:`O^*` of the moved losses, with ξ scaled
-by what the rule above leaves of the optimism's own variance.
-
-*Paired.* Models that were audited with the same random numbers share replicates: replicate r at level i trains every
-model on the same records. The difference of two estimates has the influences :math:`D_c^A - D_c^B`, in which what
-makes a cluster hard for both cancels, and the Monte-Carlo variance
-
-.. math:: \sum_f ω_f^2 \sum_i \Bigl( \frac{o_A^2 σ_A^2}{t_A} + \frac{o_B^2 σ_B^2}{t_B}
-          - \frac{2 m\, o_A o_B σ_{AB}}{t_A t_B} \Bigr)
-
-with m = min(t_A, t_B) shared replicates of covariance σ_AB (fold and level left out of the notation). The Monte-Carlo
-noise of the influences is shared as the losses are: of ν_A and ν_B at a level, whose replicates have the correlation
-r, :math:`ν_A + ν_B - 2 r \sqrt{ν_A ν_B}` is in the difference. The choices of two curves, with variances κ_A and κ_B,
-add :math:`κ_A + κ_B - 2 r \sqrt{κ_A κ_B}` to it, with r the mean correlation over the levels (at least 0): models
-whose losses move together over resamples react to leaked records in the same way, and the curve that is right for one
-is right for both.
+*Paired.* Models that were audited with the same random numbers share replicates: replicate r trains every model on the
+same records. The difference of two estimates has the influences :math:`D_c^A - D_c^B`, in which what makes a cluster
+hard for both cancels, and the Monte-Carlo variance of the differences of their combined replicates. The choices of two
+curves, with variances κ_A and κ_B, add :math:`κ_A + κ_B - 2 r \sqrt{κ_A κ_B}` to it, with r the mean correlation of
+the combined replicates (at least 0): models whose losses move together over resamples react to leaked records in the
+same way, and the curve that is right for one is right for both.
 """
 
 from __future__ import annotations
@@ -70,19 +48,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from outofcluster._base.arguments import Array
 from outofcluster._base.threads import one_thread
-from outofcluster.inference.columns import Block, Columns
+from outofcluster.inference.columns import Block, Columns, covariance
 from outofcluster.inference.estimates import Estimate
 from outofcluster.inference.functional import Functional, Influences, Weights
 
-# Share of the variance between units that must be left once Monte-Carlo noise is taken out.
-_RELIABLE = 0.25
 # No leakage rate that is drawn goes beyond this.
 _LARGEST_RATE = 0.95
 
@@ -94,70 +69,45 @@ class Uncertainty:
     Attributes
     ----------
     influence : array
-        D: the influence of every unit.
-    influence_noise : float
-        ν: what Monte-Carlo noise adds to the sum of their squares.
+        D: the influence of every unit; empty where units are no source of error.
     monte_carlo : float
         Variance from finitely many fits.
     choice : float
-        Variance over the curves that the method averages.
+        Variance that neither units nor fits show: of the choice between curves, and of which records leaked.
     rate_effect : float
         How far the estimate moves when the leakage rate moves by one standard error.
     training : float
-        What training clusters add to the variance between units, as a share of it.
-    least : float
-        The least that the variance between units can be once the noise is taken out.
+        φ: what training clusters add to the variance between units, as a share of it.
     """
 
     influence: Array
-    influence_noise: float
     monte_carlo: float
     choice: float = 0.0
     rate_effect: float = 0.0
     training: float = 0.0
-    least: float = 0.0
-
-    @cached_property
-    def between_units(self) -> float:
-        """Variance between units with the Monte-Carlo noise in it; NaN for a single unit."""
-        count = len(self.influence)
-        return count / (count - 1) * float((self.influence**2).sum()) if count > 1 else math.nan
-
-    @property
-    def _left(self) -> float:
-        """Share of that variance that is left once the noise is taken out."""
-        return max(1 - self.influence_noise / self.between_units, 0.0) if self.between_units > 0 else 1.0
-
-    @property
-    def reliable(self) -> bool:
-        """Whether the fits are enough to tell the variance between units from 0."""
-        return not self._left <= _RELIABLE
-
-    @property
-    def remaining(self) -> float:
-        """Share of the variance between units that counts, by the rule of the module's head."""
-        return self._left if self.reliable else 1 - 3 * self._left
 
     @property
     def of_units(self) -> float:
-        """Variance from having these units, those that train included."""
-        return self.between_units * self.remaining * (1 + self.training)
+        """Variance from having these units, those that train included; NaN for a single unit."""
+        count = len(self.influence)
+        if count == 0:
+            return 0.0
+        between = count / (count - 1) * float((self.influence**2).sum()) if count > 1 else math.nan
+        return between * (1 + self.training)
 
     @property
     def data(self) -> float:
         """Variance from everything but the fits: the data, the choice of a curve, the leakage rate."""
-        # In this order, NaN stays what it is.
-        return max(self.of_units, self.least) + self.choice + self.rate_effect**2
+        return self.of_units + self.choice + self.rate_effect**2
 
 
 def uncertainty(
-    columns: Columns, estimate: Functional, *, rate_effect: float = 0.0, training: float = 0.0, least: float = 0.0
+    columns: Columns, estimate: Functional, *, rate_effect: float = 0.0, training: float = 0.0
 ) -> Uncertainty:
     """The uncertainty of an estimate."""
     influences = Influences(columns)
     influence, monte_carlo = influences.of_units(estimate), influences.monte_carlo(estimate)
-    noise = sum(float(of_role.sum()) for of_role in influences.noise(estimate).values())
-    return Uncertainty(influence, noise, monte_carlo, estimate.choice, rate_effect, training, least)
+    return Uncertainty(influence, monte_carlo, estimate.choice, rate_effect, training)
 
 
 def paired_uncertainty(
@@ -166,63 +116,36 @@ def paired_uncertainty(
     """The uncertainty of the difference of two estimates from the same resamples."""
     (columns_a, a), (columns_b, b) = first, second
     of_a, of_b = Influences(columns_a), Influences(columns_b)
-    noise_a, noise_b = of_a.noise(a), of_b.noise(b)
-    noise, monte_carlo, correlations = 0.0, of_a.monte_carlo(a) + of_b.monte_carlo(b), list[float]()
-    for (role, fold, i, losses_a), (other, _, j, losses_b) in _shared_columns(columns_a, columns_b):
-        if role in a.weights and other in b.weights:
-            covariance = _covariance_of_means(losses_a, losses_b)
-            monte_carlo -= 2 * a.weights[role][fold, i] * b.weights[other][fold, j] * covariance
-        correlations.append(_correlation(losses_a, losses_b))
-        if role in noise_a and other in noise_b:
-            sign = np.sign(_weight(a.training, role, fold, i) * _weight(b.training, other, fold, j))
-            both = sign * correlations[-1] * math.sqrt(noise_a[role][fold, i] * noise_b[other][fold, j])
-            noise += noise_a[role][fold, i] + noise_b[other][fold, j] - 2 * both
-            noise_a[role][fold, i] = noise_b[other][fold, j] = 0.0
-    noise += sum(float(rest.sum()) for named in (noise_a, noise_b) for rest in named.values())
+    monte_carlo, correlations = of_a.monte_carlo(a) + of_b.monte_carlo(b), list[float]()
+    for one, of_one, other, of_other in _shared_blocks(first, second):
+        monte_carlo -= 2 * covariance(one, of_one, other, of_other)
+        correlations.append(_correlation(of_one @ one.paired, of_other @ other.paired))
     alike = max(float(np.mean(correlations or [0.0])), 0.0)
     choice = a.choice + b.choice - 2 * alike * math.sqrt(a.choice * b.choice)
     influence = of_a.of_units(a) - of_b.of_units(b)
-    return Uncertainty(influence, noise, max(monte_carlo, 0.0), max(choice, 0.0), rate_effect, training)
+    return Uncertainty(influence, max(monte_carlo, 0.0), max(choice, 0.0), rate_effect, training)
 
 
-# The role and the fold of a column, its position in the block, and its replicates.
-Column = tuple[str, int, int, Array]
-
-
-def _shared_columns(a: Columns, b: Columns) -> Iterator[tuple[Column, Column]]:
-    """The columns of both that come from the same resamples, fold by fold."""
-
-    def keyed(columns: Columns) -> dict[tuple[int, tuple[int, float]], Column]:
-        return {
-            (fold, key): (role, fold, position, losses)
-            for role, blocks in columns.blocks.items()
-            for fold, block in enumerate(blocks)
-            for position, (key, losses) in enumerate(zip(block.keys, block.replicates, strict=True))
-        }
-
-    others = keyed(b)
-    for key, column in sorted(keyed(a).items(), key=lambda item: item[0][0]):
-        if key in others:
-            yield column, others[key]
-
-
-def _weight(weights: Weights, role: str, fold: int, position: int) -> float:
-    return float(weights[role][fold, position]) if role in weights else 0.0
-
-
-def _covariance_of_means(first: Array, second: Array) -> float:
-    """Covariance of two means whose first replicates are the same resamples."""
-    m = min(len(first), len(second))
-    if m < 2:
-        return 0.0
-    return m * float(np.cov(first[:m], second[:m])[0, 1]) / (len(first) * len(second))
+def _shared_blocks(
+    first: tuple[Columns, Functional], second: tuple[Columns, Functional]
+) -> Iterator[tuple[Block, Array, Block, Array]]:
+    """The blocks, with their weights, in which both estimates come from the same resamples."""
+    (columns_a, a), (columns_b, b) = first, second
+    for role in columns_a.blocks:
+        if role not in a.weights or role not in b.weights or role not in columns_b.blocks:
+            continue
+        blocks = zip(columns_a.blocks[role], a.weights[role], columns_b.blocks[role], b.weights[role], strict=False)
+        for one, of_one, other, of_other in blocks:
+            # The same draws leave as many replicates, of the same sizes and levels.
+            same = one.keys and one.keys == other.keys and one.paired.shape == other.paired.shape
+            if same and of_one.any() and of_other.any():
+                yield one, of_one, other, of_other
 
 
 def _correlation(first: Array, second: Array) -> float:
-    m = min(len(first), len(second))
-    if m < 3 or first[:m].std() == 0 or second[:m].std() == 0:
+    if len(first) < 3 or first.std() == 0 or second.std() == 0:
         return 1.0
-    return float(np.corrcoef(first[:m], second[:m])[0, 1])
+    return float(np.corrcoef(first, second)[0, 1])
 
 
 @dataclass(frozen=True)
@@ -305,7 +228,8 @@ def draw_again(
     """
     rng = np.random.default_rng(np.random.SeedSequence([seed % 2**64 for seed in seeds]))
     units = columns.n_units
-    scale = math.sqrt(source.remaining * (1 + source.training)) * math.sqrt(units / max(units - 1, 1))
+    # An optimism has no units.
+    scale = math.sqrt((1 + source.training) * units / max(units - 1, 1)) if len(source.influence) else 0.0
     influences = Influences(columns)
     moved, error = influences.of_units(linear), math.sqrt(influences.monte_carlo(linear))
     blocks = [[columns.blocks[role][fold] for role in roles] for fold in range(len(columns.blocks[roles[0]]))]
@@ -325,8 +249,10 @@ def _drawn(block: Block, multipliers: Array, lowest: float, rng: np.random.Gener
     """Mean losses of replicates drawn with replacement, where a block has them, moved by other units."""
     losses = block.means
     if block.replicates:
-        losses = np.array([rng.choice(level, len(level)).mean() for level in block.replicates])
-    for pool in (block.train, block.held_out):
-        if pool is not None:
-            losses = losses + multipliers[pool.units] @ pool.mean
+        # The same replicates, or whole turns, at every level: their common noise cancels in differences.
+        paired = block.in_turns
+        drawn = rng.integers(paired.shape[1], size=paired.shape[1])
+        losses = losses + paired[:, drawn].mean(axis=1) - paired.mean(axis=1)
+    if block.held_out is not None:
+        losses = losses + multipliers[block.held_out.units] @ block.held_out.mean
     return np.maximum(losses, lowest)

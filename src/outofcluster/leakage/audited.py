@@ -63,6 +63,7 @@ from outofcluster._base.arguments import Array, as_array, check_choice
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import data_frame
 from outofcluster.evidence.laws import PieceLaw
+from outofcluster.evidence.looked_up import AuditedClusters
 from outofcluster.leakage.splits import Rates, Side, Split, counted_and_other, other_share, read_split, same_index
 from outofcluster.problem.folds import Clusters, Rows, check_labels, in_order_of_occurrence
 
@@ -73,7 +74,7 @@ Pieces = tuple[Rows, Rows, Rows]
 def rates_of_audited_records(
     true_groups: Any, groups: Any, cv: Any, drawn: Any, sampled: Any, sides: tuple[Side, ...]
 ) -> tuple[Rates, dict[str, Any]]:
-    """Rates, and by name whether they are lower bounds, how entities are cut, and splits and merges.
+    """Rates, and by name whether they are lower bounds, how entities are cut, splits and merges, and who is who.
 
     See :meth:`outofcluster.Leakage.from_true_groups` for the arguments.
     """
@@ -103,8 +104,12 @@ def rates_of_audited_records(
     entities = np.bincount(true, counts) / size
     units = codes if drawn == "clusters" else true
     rates: Rates = {of: _rate(true, pieces[0], split, of, counts, units) for of in sides}
+    # Nobody looked for the mates of drawn clusters in other ones where it is not known which of them were drawn.
+    without_mates = drawn == "clusters" and sampled is None
+    weights = counts if drawn == "clusters" else entities[true]
     return rates, {
-        "at_least": drawn == "clusters" and sampled is None,
+        "at_least": without_mates,
+        "looked_up": None if without_mates else AuditedClusters.of_true_groups(true, codes, names, weights=weights),
         "pieces": PieceLaw.of(pieces[0][:, 0], pieces[2], entities, other_share(split, "train")),
         "linkage_errors": _count_errors(pieces, split, counts, entities),
     }

@@ -59,6 +59,7 @@ one is made, with less power, which trusts the scores only to be those of one la
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -73,6 +74,8 @@ from outofcluster._base.rows import check_records, take_rows, target_array
 from outofcluster._base.seeds import RandomState, seed_of
 from outofcluster._base.threads import one_thread
 from outofcluster.evidence.encoding import is_discrete
+from outofcluster.evidence.laws import AssumedCuts, Cuts
+from outofcluster.evidence.likely import Z95, SeenPieces, look_for_pieces
 from outofcluster.evidence.sides import RateCheck, Sides, tell_sides_apart
 from outofcluster.problem.folds import Clusters, Fold, Rows, looks_linked, make_folds
 
@@ -80,10 +83,10 @@ from outofcluster.problem.folds import Clusters, Fold, Rows, looks_linked, make_
 _THRESHOLDS = 40
 # α of the bound, and the share of it at which the bound is worked out; see above.
 _ALPHA, _SAFETY = 0.05, 0.5
+# Imitated cuts of every cluster.
+_CUTS = 4
 # Records on either side that a rate needs.
 _LEAST_RECORDS = 10
-# Standard errors between an estimate and its 95 % upper bound.
-_Z95 = 1.6448536269514722
 # AUC from which the likelihood ratio is good enough to judge probabilities by it.
 _TOLD_APART = 0.75
 # Share of features and target from which the probabilities of records count as knowing them.
@@ -103,16 +106,25 @@ class DataRate:
     std: float
 
 
-def rate_of_data(
-    X: Any, y: Any, groups: Any, cv: Any, error_model: Any, discriminator: Any, random_state: RandomState
-) -> DataRate:
-    """The rate of a cross-validation, over all its folds; see `Leakage.from_data` for the parameters."""
+def read_data(X: Any, y: Any, groups: Any, cv: Any, error_model: Any) -> tuple[Any, tuple[Fold, ...], Rows, str]:
+    """Checked records, folds and clusters, and the error model that they suggest where none was chosen."""
     X = check_records(X)
     if y is not None:
         target_array(y)
     folds = make_folds(X, y, groups, cv)
     clusters = Clusters.of(groups, None).codes
-    _check(y, folds, clusters, error_model)
+    check_choice("error_model", error_model, ("auto", "records", "fragments"))
+    if error_model == "auto":
+        linked = looks_linked([clusters[fold.validation] for fold in folds])
+        error_model = "fragments" if linked else "records"
+    return X, folds, clusters, error_model
+
+
+def rate_of_records_data(
+    X: Any, y: Any, folds: Sequence[Fold], clusters: Rows, discriminator: Any, random_state: RandomState
+) -> DataRate:
+    """The rate of a cross-validation from which single records leak, over all its folds."""
+    _check(y, folds)
     seeds = np.random.SeedSequence(seed_of(random_state)).spawn(len(folds))
     choices = {"classifier": discriminator, "discrete": y is not None and is_discrete(y), "parts": False}
     rates = []
@@ -123,16 +135,19 @@ def rate_of_data(
     return over_folds(rates)
 
 
-def _check(y: Any, folds: Sequence[Fold], clusters: Rows, error_model: Any) -> None:
-    """Refuse folds for which no rate can come from the data, before anything is fitted."""
-    check_choice("error_model", error_model, ("auto", "records", "fragments"))
-    linked = error_model == "auto" and looks_linked([clusters[fold.validation] for fold in folds])
-    if linked or error_model == "fragments":
-        why = ", which stands for 'fragments' where the held-out clusters are many and small" if linked else ""
-        raise InputError(
-            "error_model must be 'records', since a rate from the data is available for records only, "
-            f"got {error_model!r}{why}."
-        )
+def pieces_in_data(
+    X: Any, y: Any, folds: Sequence[Fold], clusters: Rows, identity: Any, random_state: RandomState
+) -> SeenPieces:
+    """What the records of a cross-validation show about split entities."""
+    cut_seed, pair_seed = np.random.SeedSequence(seed_of(random_state)).spawn(2)
+    cuts = Cuts.draw(clusters, _CUTS, AssumedCuts(), np.random.default_rng(cut_seed))
+    discrete = y is not None and is_discrete(y)
+    options = {"cuts": cuts, "seed": pair_seed, "discrete": discrete, "identity": identity}
+    return look_for_pieces(X, y, clusters, folds, **options).seen
+
+
+def _check(y: Any, folds: Sequence[Fold]) -> None:
+    """Refuse folds for which no rate of single records can come from the data, before anything is fitted."""
     for fold in folds:
         for name, rows in (("training", fold.train), ("validation", fold.validation)):
             if len(rows) < _LEAST_RECORDS:
@@ -165,7 +180,7 @@ def estimate_rate(sides: Sides) -> DataRate:
     if a == 0 and b and sides.ceiling < 2e-4:  # The least ε that the stack can have stands for none.
         rate = 0.0
     rate = min(rate, upper, 1 - 1 / n_train)
-    return DataRate(rate, upper, (upper - rate) / _Z95)
+    return DataRate(rate, upper, (upper - rate) / Z95)
 
 
 def over_folds(rates: Sequence[DataRate]) -> DataRate:
@@ -181,11 +196,8 @@ def largest_count(a: int, b: int, n_train: int, n_validation: int, alpha: float)
     """Largest number of leaked records, at most n_train, that a and b records in the region allow."""
     if b == 0 or _tail(a, b, n_train, n_validation) > alpha:
         return n_train
-    low, high = a, n_train  # The tail exceeds α at the lower end, and not at the upper one.
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if _tail(a, b, middle, n_validation) > alpha else (low, middle)
-    return low
+    # The tail exceeds α at the lower end, and not at the upper one.
+    return a + bisect_left(range(a + 1, n_train), True, key=lambda m: _tail(a, b, m, n_validation) <= alpha)
 
 
 def _tail(a: int, b: int, leaked: int, n_validation: int) -> float:
@@ -199,7 +211,7 @@ def _best_threshold(train: Array, validation: Array) -> float:
     a = len(train) - np.searchsorted(np.sort(train), thresholds)
     b = np.maximum(len(validation) - np.searchsorted(np.sort(validation), thresholds), 1)
     outside = 1 - b / len(validation)
-    bound = (a + 1) / b * np.exp(_Z95 * np.sqrt(outside * (1 / (a + 1) + 1 / b)))
+    bound = (a + 1) / b * np.exp(Z95 * np.sqrt(outside * (1 / (a + 1) + 1 / b)))
     return float(thresholds[np.argmin(bound)])
 
 

@@ -75,9 +75,15 @@ class Pairs:
         return np.asarray(self.codes[self.one] != self.codes[self.two])
 
     @property
-    def clusters_across(self) -> tuple[Rows, Rows]:
-        """The two clusters of each of these pairs."""
-        return self.codes[self.one[self.across]], self.codes[self.two[self.across]]
+    def of_clusters(self) -> tuple[Rows, Rows, Array]:
+        """Pairs of clusters, each once, in order, and the largest probability of their pairs of records."""
+        across = self.across
+        one, two, m = self.codes[self.one[across]], self.codes[self.two[across]], self.m[across]
+        low, high = np.minimum(one, two), np.maximum(one, two)
+        order = np.lexsort((-m, high, low))
+        low, high, m = low[order], high[order], m[order]
+        first = (np.diff(low, prepend=-1) != 0) | (np.diff(high, prepend=-1) != 0)
+        return low[first], high[first], m[first]
 
 
 def read_pairs(linkage: Linkage, cv: Any) -> tuple[Pairs, Split]:

@@ -81,6 +81,7 @@ from scipy.stats import binom
 from outofcluster._base.arguments import Array, check_integer, check_number, check_share, is_missing, listed, short
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import order_of_codes
+from outofcluster.evidence.likely import WORTH_A_LOOK, NamedPairs
 from outofcluster.leakage.linkage import Linkage, Pairs, read_pairs
 from outofcluster.leakage.review import check_answer, recalibrate
 from outofcluster.leakage.splits import Rates, Side, Split, counted_and_other, other_share
@@ -110,20 +111,26 @@ _SHORTEST_LINK = 1e-6
 _LARGEST_CLUSTER = 400
 
 
-def rates_of_pairs(linkage: Linkage, cv: Any, sides: tuple[Side, ...], reviewed: Any) -> Rates:
-    """Rates and standard errors; see :meth:`outofcluster.Leakage.from_pair_probabilities` for the arguments."""
+def rates_of_pairs(linkage: Linkage, cv: Any, sides: tuple[Side, ...], reviewed: Any) -> tuple[Rates, NamedPairs]:
+    """Rates with standard errors, and the likely pairs of clusters among those that were not linked.
+
+    See :meth:`outofcluster.Leakage.from_pair_probabilities` for the arguments.
+    """
     recall = _read_recall(linkage.blocking_recall)
     pairs, split = read_pairs(linkage, cv)
     if reviewed is None:
-        return {of: _rate(pairs, split, of, recall) for of in sides}
+        return {of: _rate(pairs, split, of, recall) for of in sides}, _likely(pairs, linkage)
     answers = _read_review(reviewed, len(linkage.probability))[pairs.position]
     known = ~np.isnan(answers)
     log_odds = logit(np.clip(pairs.m, _CERTAIN, 1 - _CERTAIN))
     theta, spread = recalibrate(log_odds[known], answers[known])
 
-    def rate_at(theta: Array, of: Side) -> tuple[float, float]:
+    def calibrated(theta: Array) -> Pairs:
         m = np.where(pairs.m > 0, expit(theta[0] + theta[1] * log_odds), 0.0)
-        return _rate(replace(pairs, m=np.where(known, answers, m)), split, of, recall)
+        return replace(pairs, m=np.where(known, answers, m))
+
+    def rate_at(theta: Array, of: Side) -> tuple[float, float]:
+        return _rate(calibrated(theta), split, of, recall)
 
     rates: Rates = {}
     for of in sides:
@@ -132,7 +139,16 @@ def rates_of_pairs(linkage: Linkage, cv: Any, sides: tuple[Side, ...], reviewed:
         moved = [rate_at(theta + step, of)[0] - rate_at(theta - step, of)[0] for step in steps]
         gradient = np.array(moved) / (2 * _STEP_OF_THETA)
         rates[of] = rate, math.hypot(std, math.sqrt(float(gradient @ spread @ gradient)))
-    return rates
+    return rates, _likely(calibrated(theta), linkage)
+
+
+def _likely(pairs: Pairs, linkage: Linkage) -> NamedPairs:
+    """Pairs of clusters that were compared, not linked, and that may be one entity: the largest of their records."""
+    names = Clusters.of(linkage.groups, None).names
+    low, high, m = pairs.of_clusters
+    kept = m >= WORTH_A_LOOK
+    left, right = (tuple(str(names[number]) for number in side[kept].tolist()) for side in (low, high))
+    return NamedPairs(left, right, tuple(m[kept].tolist()))
 
 
 def _unit(one: Rows, two: Rows, n_clusters: int) -> Rows:
@@ -154,15 +170,11 @@ class Candidates:
     @classmethod
     def of(cls, pairs: Pairs, records: Rows, share: float, there: Rows) -> Candidates:
         """Candidates of the clusters that have ``records`` on this side, among those that are ``there``."""
-        one, two = pairs.clusters_across
-        cluster, mate, m = np.concatenate([one, two]), np.concatenate([two, one]), np.tile(pairs.m[pairs.across], 2)
-        order = np.lexsort((m, mate, cluster))
+        low, high, m = pairs.of_clusters
+        cluster, mate, m = np.concatenate([low, high]), np.concatenate([high, low]), np.tile(m, 2)
+        order = np.lexsort((mate, cluster))
         order = order[(records[cluster[order]] > 0) & (there[mate[order]] > 0)]
         cluster, mate, m = cluster[order], mate[order], m[order]
-        # The last of equal pairs is the most probable one.
-        last = np.ones(len(m), dtype=bool)
-        last[:-1] = (cluster[1:] != cluster[:-1]) | (mate[1:] != mate[:-1])
-        cluster, mate, m = cluster[last], mate[last], m[last]
         weight = records[cluster].astype(float)
         return cls(int(records.sum()), share, cluster, weight, m, _unit(cluster, mate, len(records)))
 
@@ -317,9 +329,10 @@ def _joined(pairs: Pairs) -> tuple[float, float]:
 
 def _between(pairs: Pairs, sizes: Array, missing: float) -> float:
     """True pairs that were not compared, between clusters of which other pairs were; at most as many as expected."""
-    of_pair = _unit(*pairs.clusters_across, len(sizes))
+    across = pairs.across
+    of_pair = _unit(pairs.codes[pairs.one[across]], pairs.codes[pairs.two[across]], len(sizes))
     units, number, compared = np.unique(of_pair, return_inverse=True, return_counts=True)
-    together = np.bincount(number, pairs.m[pairs.across]) / compared
+    together = np.bincount(number, pairs.m[across]) / compared
     low, high = np.divmod(units, len(sizes))
     return float(together @ np.minimum(sizes[low] * sizes[high] - compared, compared * missing))
 
@@ -418,7 +431,7 @@ def leaked_by_missed_pairs(sizes: Array, missed: float, true_pairs: float, share
     Pairs of records, a tenth of which are missed: all their records leak if the other piece is on the other side.
 
     >>> import numpy as np
-    >>> from outofcluster.leakage.linkage import Linkage, Pairs, read_pairs
+    >>> from outofcluster.leakage.pairs import leaked_by_missed_pairs
     >>> sizes = np.array([2] * 90 + [1] * 20)
     >>> round(leaked_by_missed_pairs(sizes, 10, 100, 0.8), 3)
     0.08

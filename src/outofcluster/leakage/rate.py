@@ -28,12 +28,18 @@ from outofcluster._base.plain import PlainData, data_frame
 from outofcluster._base.seeds import RandomState
 from outofcluster._base.text import element, fragment, table
 from outofcluster.evidence.laws import PieceLaw
+from outofcluster.evidence.likely import ENOUGH_CAUGHT, NamedPairs, SeenPieces
+from outofcluster.evidence.looked_up import AuditedClusters
 from outofcluster.leakage.audited import LinkageErrors, rates_of_audited_records
-from outofcluster.leakage.data import rate_of_data
+from outofcluster.leakage.data import pieces_in_data, rate_of_records_data, read_data
 from outofcluster.leakage.linkage import Linkage, read_dedupe, read_recordlinkage, read_splink
 from outofcluster.leakage.pairs import rates_of_missed_pairs, rates_of_pairs
 from outofcluster.leakage.review import rate_of_review
 from outofcluster.leakage.splits import Rates, Side, check_side, read_sides
+from outofcluster.problem.problem import identity_columns
+
+# The largest rate that can be seen; beyond it there are hardly any records that do not leak.
+_LARGEST_SEEN = 0.9
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,6 +69,10 @@ class Leakage(PlainData, what="a Leakage"):
         How entities are cut, learned from audited ones.
     linkage_errors : LinkageErrors, optional
         Splits, merges and misplaced records, counted on audited records.
+    looked_up : AuditedClusters, optional
+        The observed clusters of audited records, and which of them belong to one entity.
+    likely_pairs : NamedPairs, optional
+        Pairs of clusters that a linkage tool compared and did not link, with its probabilities.
 
     Examples
     --------
@@ -85,6 +95,8 @@ class Leakage(PlainData, what="a Leakage"):
     other: Leakage | None = None
     pieces: PieceLaw | None = field(default=None, compare=False)
     linkage_errors: LinkageErrors | None = field(default=None, compare=False)
+    looked_up: AuditedClusters | None = field(default=None, compare=False, repr=False)
+    likely_pairs: NamedPairs | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         # A rate is data rather than a setting, so it is refused where it is written down.
@@ -97,9 +109,16 @@ class Leakage(PlainData, what="a Leakage"):
             if self.bound < self.rate:
                 raise InputError(f"bound must be at least the rate, {self.rate:g}, got {self.bound:g}.")
         object.__setattr__(self, "at_least", check_flag("at_least", self.at_least))
-        for name, kind in (("other", Leakage), ("pieces", PieceLaw), ("linkage_errors", LinkageErrors)):
+        kinds: dict[str, type] = {
+            "other": Leakage,
+            "pieces": PieceLaw,
+            "linkage_errors": LinkageErrors,
+            "looked_up": AuditedClusters,
+            "likely_pairs": NamedPairs,
+        }
+        for name, kind in kinds.items():
             if not isinstance(getattr(self, name), kind | None):
-                raise InputError(f"{name} must be a {kind.__name__}, got {short(getattr(self, name))}.")
+                raise InputError(f"{name} must be of type {kind.__name__}, got {short(getattr(self, name))}.")
         if self.other is not None and (self.other.of == self.of or self.other.other is not None):
             raise InputError(f"other must be the rate of the other side alone, got {short(self.other)}.")
 
@@ -120,8 +139,11 @@ class Leakage(PlainData, what="a Leakage"):
 
     def _side(self, of: Side) -> Leakage | None:
         alone = self if of == self.of else self.other
-        # What was counted on audited records belongs to both sides.
-        return None if alone is None else replace(alone, other=None, pieces=None, linkage_errors=self.linkage_errors)
+        if alone is None:
+            return None
+        # What was counted on audited records belongs to both sides; the clusters themselves are kept once.
+        counted = self.linkage_errors
+        return replace(alone, other=None, pieces=None, linkage_errors=counted, looked_up=None, likely_pairs=None)
 
     @classmethod
     def _of_sides(cls, rates: Rates, argument: str, *, at_least: bool = False, **more: Any) -> Leakage:
@@ -137,8 +159,8 @@ class Leakage(PlainData, what="a Leakage"):
         """What a linkage says, with a recall of blocking that replaces the linkage's if there is one."""
         if blocking_recall is not None:
             linkage = replace(linkage, blocking_recall=blocking_recall)
-        rates = rates_of_pairs(linkage, cv, read_sides(of), reviewed)
-        leakage = cls._of_sides(rates, "probability", at_least=linkage.blocking_recall is None)
+        rates, likely = rates_of_pairs(linkage, cv, read_sides(of), reviewed)
+        leakage = cls._of_sides(rates, "probability", at_least=linkage.blocking_recall is None, likely_pairs=likely)
         object.__setattr__(leakage, "_groups", linkage.groups if linkage.by_tool else None)
         return leakage
 
@@ -149,7 +171,7 @@ class Leakage(PlainData, what="a Leakage"):
         return {name: value for name, value in values.items() if name in always or value not in (None, False)}
 
     def __repr__(self) -> str:
-        counted = ("pieces", "linkage_errors")
+        counted = ("pieces", "linkage_errors", "looked_up", "likely_pairs")
         shown = [f"{name}={value!r}" for name, value in self.__plain__().items() if name not in counted]
         return f"Leakage({', '.join(shown)})"
 
@@ -302,9 +324,10 @@ class Leakage(PlainData, what="a Leakage"):
         Leakage
             The standard error takes the units as independent (ratio estimator); it is None for a single one. When
             nothing leaks it is what one cluster cut in two would have contributed. ``pieces`` holds the law of the
-            pieces, and ``linkage_errors`` splits and merges. Where single records of large clusters are misplaced,
-            ``linkage_errors.misplaced`` is the rate for ``error_model="records"``: ``train`` counts every record whose
-            true cluster is also held out, which may be nearly all.
+            pieces, ``linkage_errors`` splits and merges, and ``looked_up`` the audited clusters with the entity of
+            each, except where clusters were drawn and their mates not looked up. Where single records of large
+            clusters are misplaced, ``linkage_errors.misplaced`` is the rate for ``error_model="records"``: ``train``
+            counts every record whose true cluster is also held out, which may be nearly all.
 
         Examples
         --------
@@ -337,15 +360,21 @@ class Leakage(PlainData, what="a Leakage"):
         cv: Any = None,
         error_model: str = "auto",
         discriminator: Any = None,
+        identity: Any = None,
         random_state: RandomState = None,
     ) -> Leakage:
         """Leakage from the records alone: an estimate and a 95 % upper bound, with no ground truth.
 
-        Records that leaked look like the rest of their clusters, which is held out. A classifier learns to tell
-        held-out records from training records, and a training record that looks held out is a suspect. The bound
-        supposes only that leaked records are like the rest of their clusters; training records that merely look like
-        held-out ones make it larger. Where nothing tells the two sides apart it says "up to 100 %", and then the
-        estimate means nothing.
+        *Single records.* Records that leaked look like the rest of their clusters, which is held out. A classifier
+        learns to tell held-out records from training records, and a training record that looks held out is a suspect.
+        The bound supposes only that leaked records are like the rest of their clusters; training records that merely
+        look like held-out ones make it larger. Where nothing tells the two sides apart it says "up to 100 %", and then
+        the estimate means nothing.
+
+        *Pieces of entities.* A classifier learns from the observed clusters which records belong to one entity, and
+        finds the training clusters that are probably pieces of held-out ones. The rate is the share of the held-out
+        records that have such a piece; it is a lower bound where imitated pieces would mostly be missed. The upper
+        bound supposes that pieces are like the rest of their entities.
 
         Parameters
         ----------
@@ -359,17 +388,21 @@ class Leakage(PlainData, what="a Leakage"):
             Number of folds (5 by default), a splitter, or pairs (train, test) of rows. Rate and bound are means over
             the folds.
         error_model : {"auto", "records", "fragments"}, default="auto"
-            How the clustering errs. Such a rate is available for single records that leaked; it is refused for
-            fragments, for which "auto" stands where the held-out clusters are many and small.
+            Whether single records leak or pieces of entities. "auto" stands for "fragments" where the held-out
+            clusters are many and small.
         discriminator : classifier, optional
-            A classifier with ``predict_proba`` that tells the sides apart, by default an ensemble of three.
+            A classifier with ``predict_proba`` that tells the sides apart, by default an ensemble of three; for
+            ``error_model="records"``.
+        identity : array, data frame, or names of columns, optional
+            What tells who is who and is no feature, as `audit` takes it; for ``error_model="fragments"``.
         random_state : int, RandomState, Generator or None
             Seed of the cross-fit.
 
         Returns
         -------
         Leakage
-            A share of the training records, with ``bound``, and ``std`` that fits the distance of the rate to it.
+            For "records" a share of the training records, with ``bound``, and ``std`` that fits the distance of the
+            rate to it. For "fragments" a share of the validation records, with ``bound``.
 
         Examples
         --------
@@ -384,8 +417,35 @@ class Leakage(PlainData, what="a Leakage"):
         >>> abs(leakage.rate - split.rate) < 0.02, split.rate <= leakage.upper < 0.15
         (True, True)
         """
-        rate = rate_of_data(X, y, groups, cv, error_model, discriminator, random_state)
+        X, identity = identity_columns(X, identity)
+        X, folds, clusters, kind = read_data(X, y, groups, cv, error_model)
+        if kind == "fragments":
+            if discriminator is not None:
+                raise InputError(
+                    f"discriminator must be left out for error_model='fragments', got {short(discriminator)}."
+                )
+            return cls.of_seen(pieces_in_data(X, y, folds, clusters, identity, random_state))
+        if identity is not None:
+            raise InputError("identity must be left out for error_model='records', got values for it.")
+        rate = rate_of_records_data(X, y, folds, clusters, discriminator, random_state)
         return cls(rate.rate, rate.std, bound=rate.upper)
+
+    @classmethod
+    def of_seen(cls, seen: SeenPieces) -> Leakage:
+        """The share of the held-out records that are seen to have a piece in training, with its upper bound.
+
+        Parameters
+        ----------
+        seen : SeenPieces
+            What the records show about split entities.
+
+        Returns
+        -------
+        Leakage
+        """
+        rate = min(seen.rate, _LARGEST_SEEN)
+        bound = min(max(seen.upper, rate), 1.0)
+        return cls(rate, of="validation", bound=bound, at_least=seen.caught < ENOUGH_CAUGHT)
 
     @classmethod
     def from_review(

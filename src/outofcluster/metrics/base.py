@@ -13,7 +13,7 @@ k, a cluster or a record, has N_k; and L_{-k} the loss without this unit. With
 
 S_k stands for the sum of the losses of the unit's records: :math:`\sum_k S_k = N L` exactly, and for a mean of record
 losses S_k is the sum of these. Everything else in the package works on S_k as on sums of losses. The *effect* of unit k
-on the metric, which the infinitesimal jackknife needs, is :math:`E_k = (S_k - N_k L)/N`; every record of the unit has
+on the metric, which intervals need, is :math:`E_k = (S_k - N_k L)/N`; every record of the unit has
 the *pseudo loss* :math:`S_k/N_k`. Records as units and clusters as units have pseudo losses of their own.
 
 Decisions. A unit without which the metric is not defined, such as the only cluster with positive records under AUC, is
@@ -151,9 +151,12 @@ class Metric(ABC):
     def losses(self, predictions: Predictions, weight: Array | None, partitions: Partitions) -> dict[str, Array]:
         """One loss per record for each partition: its own, or the pseudo loss of its unit."""
 
-    @abstractmethod
-    def value(self, predictions: Predictions, weight: Array | None = None) -> float:
+    def value(self, predictions: Predictions) -> float:
         """The loss of all records together."""
+        try:
+            return self.score(predictions, None, ())[0] + self.shift
+        except NotDefinedError as error:
+            raise InputError(f"{self.facts.name} is not defined for some records, since {error}.") from None
 
     def weighted(self) -> Metric:
         """The same metric where records have weights in scoring."""
@@ -217,13 +220,6 @@ class SetMetric(Metric):
             kind: value + (of_units * (len(part.of) / np.maximum(part.sizes, 1)))[part.of]
             for (kind, part), of_units in zip(partitions.items(), effects, strict=True)
         }
-
-    def value(self, predictions: Predictions, weight: Array | None = None) -> float:
-        """The metric as a loss."""
-        try:
-            return self.score(predictions, weight, ())[0]
-        except NotDefinedError as error:
-            raise InputError(f"{self.facts.name} is not defined for some records, since {error}.") from None
 
 
 def quotients(above: Array, below: Array, otherwise: float, least: float = 0.0) -> Array:

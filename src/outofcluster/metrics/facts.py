@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -76,15 +76,42 @@ class MetricFacts:
         return self.shown_interval(*self.range)
 
     @property
+    def target(self) -> float | None:
+        """The best value, where that is neither the greatest nor the smallest one: 1 for a calibration slope."""
+        return _TARGETS.get(self.name)
+
+    @property
+    def better(self) -> str:
+        """Which of two values is the better one: the "greater", the "smaller", or the one that is "nearer to 1"."""
+        if self.target is not None:
+            return f"nearer to {self.target:g}"
+        return "greater" if self.greater_is_better else "smaller"
+
+    @property
     def flattered(self) -> str:
-        """What a value is where leakage flatters the model: "too high" or, for an error, "too low"."""
+        """What a value is where leakage flatters the model: "too high", "too low" for an error, or "too near to 1"."""
+        if self.target is not None:
+            return f"too near to {self.target:g}"
         return "too high" if self.greater_is_better else "too low"
+
+    def badness(self, value: Value) -> Value:
+        """How bad a shown value is: its loss, or its distance from the target where there is one."""
+        return self.shown(value) if self.target is None else abs(value - self.target)
+
+    def badness_between(self, low: Value, high: Value) -> tuple[Value, Value]:
+        """How bad the values between two shown ones are, at best and at worst."""
+        if self.target is None:
+            return self.shown_interval(low, high)
+        one, other = abs(low - self.target), abs(high - self.target)
+        inside = (low <= self.target) & (high >= self.target)
+        nearest: Any = np.where(inside, 0.0, np.minimum(one, other))[()]
+        return nearest, np.maximum(one, other)
 
     def shown(self, loss: Value) -> Value:
         """The value of a loss as a user knows it; and the loss of such a value, since both differ by the sign only."""
         return 0.0 - loss if self.greater_is_better else loss
 
-    def shown_interval(self, low: float, high: float) -> tuple[float, float]:
+    def shown_interval(self, low: Value, high: Value) -> tuple[Value, Value]:
         """An interval of losses as an interval of the metric, its lower end first."""
         return (self.shown(high), self.shown(low)) if self.greater_is_better else (low, high)
 
@@ -100,6 +127,8 @@ def _averaged(name: str, label: str) -> dict[str, tuple[str, bool, tuple[float, 
     return facts | {f"{name}_{how}": (f"{label} ({word})", True, _UNIT, "folds") for how, word in words.items()}
 
 
+# The best value of metrics for which that is neither the greatest nor the smallest one, or that are distances from it.
+_TARGETS = {"calibration_slope": 1.0, "calibration_intercept": 0.0}
 # Name: label, whether greater is better, range as shown, how folds are pooled.
 _KNOWN: dict[str, tuple[str, bool, tuple[float, float], str]] = {
     # Losses of this package.

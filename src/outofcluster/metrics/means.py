@@ -57,10 +57,6 @@ class Mean(Metric):
         """The losses of the records, whatever the units."""
         return dict.fromkeys(partitions, self.records(predictions))
 
-    def value(self, predictions: Predictions, weight: Array | None = None) -> float:
-        """The mean of the losses."""
-        return float(self.records(predictions).mean())
-
     def weighted(self) -> Metric:
         """The weighted mean of the same losses."""
         return WeightedMean(self.name, self.facts, self)

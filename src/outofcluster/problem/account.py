@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -75,6 +75,8 @@ class TableAccount:
         Features that are the target in other words, and others that determine it.
     like_groups : tuple of str
         Features that are the clusters themselves.
+    constant : dict of float
+        What the best constant prediction loses, by the name of the loss; empty for several targets.
 
     Examples
     --------
@@ -106,6 +108,7 @@ class TableAccount:
     copies: tuple[str, ...] = ()
     determining: tuple[str, ...] = ()
     like_groups: tuple[str, ...] = ()
+    constant: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, X: Any, y: Any, groups: Any, *, classes: bool, codes: Codes | None = None) -> Self:
@@ -123,10 +126,20 @@ class TableAccount:
             order = np.argsort(-counts, kind="stable")[:_SHOWN_CLASSES]
             about |= {"n_classes": len(labels), "numbers": target.dtype.kind in "iuf"}
             about["classes"] = tuple((str(labels[i]), int(counts[i])) for i in order)
+            shares = counts / counts.sum()
+            squares = 1 - float(shares @ shares)
+            # Of two classes one probability counts for Brier's score, of several all of them.
+            brier = squares / 2 if len(shares) == 2 else squares
+            entropy = -float(shares @ np.log(shares))
+            about["constant"] = {"zero_one": 1 - float(shares.max()), "log_loss": entropy, "brier": brier}
         elif target.dtype.kind in "biuf":
             # Numbers whose squares are too large are refused in words when they are scored.
             with np.errstate(over="ignore", invalid="ignore"):
-                about["variance"] = float(np.var(target.astype(float)))
+                values = target.astype(float)
+                about["variance"] = float(np.var(values))
+                if target.ndim == 1:
+                    spread = float(np.mean(np.abs(values - np.median(values))))
+                    about["constant"] = {"squared_error": about["variance"], "absolute_error": spread}
         if target.ndim == 1:
             # Values that cannot be compared with each other are no slip that could be named.
             with suppress(TypeError, ValueError):

@@ -80,8 +80,7 @@ class Fold:
         """Rows of T̂."""
         if isinstance(self._train, int):
             return np.flatnonzero(~_marked(self.validation, self._train))
-        rows: Rows = np.flatnonzero(self._train) if self._train.dtype == bool else self._train
-        return rows
+        return np.asarray(np.flatnonzero(self._train) if self._train.dtype == bool else self._train)
 
     @property
     def n_train(self) -> int:
@@ -184,9 +183,8 @@ def _check_fold(i: int, pair: Any, clusters: Clusters) -> Fold:
 
 
 def _marked(codes: Rows, n: int) -> NDArray[np.bool_]:
-    marked = np.zeros(n, dtype=bool)
-    marked[codes] = True
-    return marked
+    """Which of the numbers below n occur among these."""
+    return np.asarray(np.bincount(codes, minlength=n) > 0)
 
 
 def _check_rows(i: int, side: str, rows: Any, n: int) -> Rows:

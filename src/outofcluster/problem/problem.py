@@ -21,8 +21,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from outofcluster._base.arguments import AnyArray, Array, Codes, short, shown
+from outofcluster._base.arguments import AnyArray, Array, Codes, as_array, short, shown
 from outofcluster._base.exceptions import InputError, described
 from outofcluster._base.rows import check_records, check_same_order, n_rows, refuse_masked, take_rows
 from outofcluster.metrics.base import Metric
@@ -147,6 +148,42 @@ def _matrix(X: Any) -> NDArray[np.float64]:
     return np.ascontiguousarray(X.to_numpy() if hasattr(X, "to_numpy") else X, dtype=float)
 
 
+def identity_columns(X: Any, identity: Any) -> tuple[Any, Any]:
+    """Records, and what tells who is who: a table, an array, or names of columns of the records.
+
+    Columns that are named are no features any more.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from outofcluster.problem.problem import identity_columns
+    >>> frame = pd.DataFrame({"age": [31, 60], "born": [1990, 1961]})
+    >>> X, identity = identity_columns(frame, ["born"])
+    >>> list(X.columns), list(identity.columns)
+    (['age'], ['born'])
+    """
+    if identity is None:
+        return X, None
+    names = [identity] if isinstance(identity, str) else identity
+    if isinstance(names, list | tuple) and names and all(isinstance(name, str) for name in names):
+        for name in names:
+            _check_column("identity", name, X)
+        left = [name for name in X.columns if name not in names]
+        if not left:
+            raise InputError(f"X must have columns besides those of identity, got {shown(names)} alone.")
+        return X[left], X[list(names)]
+    refuse_masked("identity", identity)
+    if sparse.issparse(identity):
+        raise InputError("identity must be a table or an array, got a sparse matrix; use identity.toarray().")
+    table = identity if hasattr(identity, "columns") else as_array("identity must be a table or an array", identity)
+    n_records = n_rows("X", X)
+    if len(table.shape) not in (1, 2) or table.shape[0] != n_records or 0 in table.shape:
+        shape = " by ".join(map(str, table.shape)) or short(identity)
+        raise InputError(f"identity must have one row for each of the {n_records} records of X, got {shape}.")
+    check_same_order(X=X, identity=identity)
+    return X, table
+
+
 def named_columns(X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any]:
     """Records, targets and clusters, of which the last two may be given as names of columns of the records.
 
@@ -257,8 +294,7 @@ def _number(name: str, key: Any) -> float:
 def _check_nested(low: float, loose: AnyArray, high: float, tight: AnyArray) -> None:
     """Refuse two records that are together at the higher threshold and apart at the lower one."""
     outer, inner = label_codes(loose)[0], label_codes(tight)[0]
-    first = np.zeros(inner.max() + 1, dtype=np.int64)
-    first[inner[::-1]] = np.arange(len(inner))[::-1]  # The first record of each cluster, which is written last.
+    first = np.unique(inner, return_index=True)[1]  # The first record of each cluster.
     apart = np.flatnonzero(outer != outer[first[inner]])
     if len(apart):
         one, other = int(first[inner[apart[0]]]), int(apart[0])

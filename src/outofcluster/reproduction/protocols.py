@@ -53,9 +53,9 @@ __all__ = [
 Counts = NDArray[np.int64]
 
 _CHECK_LEVELS = (0.0, LEAKAGE, 1.0)
-_LEVELS, _LEVEL_SHARES = np.array([0.0, 0.03, 0.1, 0.25, 0.6]), (0.5, 0.2, 0.15, 0.1, 0.05)
-_SIZE_SHARES = (0.6, 0.15, 0.25)
-"""The levels that ``audit`` samples for its own curve, and which shares of the fits these and its three sizes get."""
+_LEVELS, _LEVEL_SHARES = np.array([0.0, 0.05, 0.2, 0.6]), (0.25,) * 4
+_SIZE_SHARES = (0.6, 0.4)
+"""The levels that ``audit`` samples for its own curve, and which shares of the fits these and its two sizes get."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def default_design(
     levels = _LEVELS * min(1.0, largest / _LEVELS[-1])
     if n < 4 * smallest:
         return levels, {n: _allocated(_LEVEL_SHARES, n_fits)}
-    sizes = (n, round(math.sqrt(n * smallest)), smallest)
+    sizes = (n, smallest)
     fits = _allocated(_SIZE_SHARES, n_fits)
     return levels, {size: _allocated(_LEVEL_SHARES, int(count)) for size, count in zip(sizes, fits, strict=True)}
 
@@ -133,7 +133,7 @@ def trials(source: Source, effort: Effort, root: int, e0: float) -> Iterator[Rep
     default_p = LEAKAGE + (1 - LEAKAGE) * injected
     for trial in range(effort.trials):
         seed, name = seed_for(root, study.name, "paper", trial), f"paper-{trial:02d}"
-        equidistant = source.losses(name, p, counts, seed=seed_for(seed, 0)).seen_by_user(LEAKAGE)
+        equidistant = source.losses(name, p, counts, seed=seed_for(seed, 0), apart=True).seen_by_user(LEAKAGE)
         iid = source.iid(f"{name}-iid", effort.iid_splits, seed=seed_for(seed, 2))
         default = tuple(
             source.losses(f"{name}-default-{size}", default_p, fits, seed=seed_for(seed, 1, size), n=size)

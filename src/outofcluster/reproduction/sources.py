@@ -110,8 +110,12 @@ class Source:
         replace: bool = False,
         n: int | None = None,
         rows: tuple[Any, Any] | None = None,
+        apart: bool = False,
     ) -> Means:
-        """Mean losses at injected fractions, with so many fits each; ``rows`` are the sides of another split."""
+        """Mean losses at injected fractions, with so many fits each; ``rows`` are the sides of another split.
+
+        Levels that are drawn ``apart`` share no random numbers, as in the paper.
+        """
         size, n_fits = self.study.n if n is None else n, int(np.sum(counts))
         if self.bunch is None:
             parameters = {"n": size, "injected": injected, "fits": counts, "seed": seed}
@@ -122,6 +126,15 @@ class Source:
             return Means(**arrays | {"size": size})
         split = (self.bunch.train_rows, self.bunch.validation_rows) if rows is None else rows
         levels, fits = np.asarray(injected, dtype=float), np.asarray(counts)
+        if apart:
+            each = zip(levels.tolist(), fits.tolist(), strict=True)
+            runs_apart = []
+            for i, (level, count) in enumerate(each):
+                name_of_level, own_seed = f"{name}-level-{i}", seed_for(seed, i)
+                runs_apart.append(
+                    self.losses(name_of_level, [level], [count], seed=own_seed, replace=replace, n=n, rows=rows)
+                )
+            return Means.joined(runs_apart)
         # A call spends equally many fits on all its levels, so that there is one for each number of fits.
         different = np.unique(fits)
         runs = [

@@ -13,11 +13,8 @@ What the fits of a fold leave behind has a *role* (`FoldSamples.runs`):
 "unmixed"
     the user's own training records without those that look leaked (negative injected fractions), and draws in which
     these count more;
-"second piece"
-    with and without a second piece of clusters of which one trains already;
-"without pieces"
-    without the likeliest pieces of held-out entities, and without as many other clusters; its size is the number of
-    scored records;
+"uncaught"
+    of imitated pieces, those alone that would not be caught;
 "exchanged", "exchanged, size 40"
     resamples that are scored on the records of T̂ that were not drawn, with the sides exchanged: the injected fraction
     is that of records drawn from T̂.
@@ -26,9 +23,8 @@ What the fits of a fold leave behind has a *role* (`FoldSamples.runs`):
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -38,16 +34,25 @@ from outofcluster._base.arguments import Array, Codes, short
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import data_frame
 from outofcluster.evidence.entities import EntitySuspects
+from outofcluster.evidence.likely import LikelyPieces, SeenPieces
+from outofcluster.evidence.looked_up import LookUps
 from outofcluster.evidence.sides import RateCheck
 from outofcluster.metrics.facts import MetricFacts
 from outofcluster.problem.folds import ClusterSizes
+from outofcluster.sampling.joined import joined_pieces, joined_seen, same_look_ups
 from outofcluster.sampling.samples import LossSamples, differing
 
-_KIND, _FORMAT = "audit samples", 3
+_KIND, _FORMAT = "audit samples", 5
 
 
-MAIN, UNMIXED, SECOND_PIECE, WITHOUT_PIECES = "main", "unmixed", "second piece", "without pieces"
+MAIN, UNMIXED, UNCAUGHT = "main", "unmixed", "uncaught"
+_PIECES = "fragments"
 _SMALLER, _EXCHANGED = "size ", "exchanged"
+
+
+def has_pieces(error_model: str) -> bool:
+    """Whether pieces of entities leak by the error model of this name, and not single records."""
+    return error_model == _PIECES
 
 
 def smaller(size: int) -> str:
@@ -58,6 +63,16 @@ def smaller(size: int) -> str:
 def exchanged(role: str) -> str:
     """The role of the same size with the sides exchanged."""
     return _EXCHANGED if role == MAIN else f"{_EXCHANGED}, {role}"
+
+
+def is_exchanged(role: str) -> bool:
+    """Whether models of this role are scored on training records."""
+    return role.startswith(_EXCHANGED)
+
+
+def base_role(role: str) -> str:
+    """The same role with the sides as they are."""
+    return (role.removeprefix(_EXCHANGED).removeprefix(", ") or MAIN) if is_exchanged(role) else role
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,6 +212,12 @@ class FoldSamples:
         How far T̂ and V̂ can be told apart by their records.
     entities : EntitySuspects or None
         Training clusters that may be pieces of held-out entities (fragments).
+    likely : LikelyPieces or None
+        Those that are likelier than not (fragments).
+    measured : dict of dict of array
+        Losses of the held-out records by models without some training clusters (fragments), each in the form of
+        ``own_losses`` ("own") and ``pseudo``: "seen" without the likely pieces, "control" without as many others,
+        "looked up" without the pieces that somebody looked up.
     """
 
     index: int
@@ -210,6 +231,8 @@ class FoldSamples:
     train_losses: TrainLosses | None = None
     sides: SideFacts | None = None
     entities: EntitySuspects | None = None
+    likely: LikelyPieces | None = None
+    measured: dict[str, dict[str, Array]] = field(default_factory=dict)
 
     @property
     def n_validation(self) -> int:
@@ -229,7 +252,8 @@ class FoldSamples:
     @property
     def n_fits(self) -> int:
         """Models fitted to resamples."""
-        return sum(run.n_fits for run in self.runs.values())
+        # The pieces that would not be caught are scored by the models of the main run.
+        return sum(run.n_fits for role, run in self.runs.items() if role != UNCAUGHT)
 
     def scored_units(self, units: str) -> Codes:
         """The unit of every held-out record: its cluster, or its row."""
@@ -237,35 +261,61 @@ class FoldSamples:
 
     def losses_by(self, units: str, of: Literal["fold", "parts", "pooled"] = "fold") -> Array:
         """Losses of the held-out records of the user's own model, or pseudo losses for a kind of units."""
-        fold = self.own_losses if units == "clusters" else self.pseudo.get(units, self.own_losses)
-        return fold if of == "fold" else self.pseudo.get(f"{of}_{units}", fold)
+        return _by_units(self.own_losses, self.pseudo, units, of)
+
+    def measured_by(self, name: str, units: str, of: Literal["fold", "pooled"] = "fold") -> Array:
+        """The same for a model without some training clusters; those of the user's own model where there is none."""
+        losses = self.measured.get(name, {})
+        if not len(losses.get("own", ())):
+            return self.losses_by(units, of)
+        return _by_units(losses["own"], losses, units, of)
 
     def without_sizes(self, roles: Sequence[str]) -> Self:
         """The same fold without some sizes of training sets."""
         return replace(self, runs={role: run for role, run in self.runs.items() if role not in roles})
 
-    def merge(self, other: Self) -> Self:
-        """One fold with the replicates of two runs of other seeds; losses of the user's own models are averaged."""
+    def merge(self, other: Self, counts: Sequence[int] = (1, 1)) -> Self:
+        """One fold with the replicates of two audits of other seeds; losses of models of all of T̂ are averaged.
+
+        So are those of models without some training clusters. Another seed may leave out others, and then the losses
+        are those of both ways to leave some out, and all likely pairs count. An audit that is itself made of several
+        counts as often, by ``counts``.
+        """
         names = differing(self.main.problem, other.main.problem)
         if names:
             raise InputError(
                 f"Audits of different problems cannot be merged: fold {self.index} differs in {', '.join(names)}."
             )
-        counts = [len(fold.main.seeds) for fold in (self, other)]
 
         def averaged(first: Array, second: Array) -> Array:
             return np.asarray(np.average([first, second], axis=0, weights=counts))
 
+        pseudo = {name: averaged(self.pseudo[name], other.pseudo[name]) for name in self.pseudo if name in other.pseudo}
         mine, theirs = self.train_losses, other.train_losses
         return replace(
             self,
             own_losses=averaged(self.own_losses, other.own_losses),
-            pseudo={
-                name: averaged(self.pseudo[name], other.pseudo[name]) for name in self.pseudo if name in other.pseudo
-            },
+            pseudo=pseudo,
             runs={role: run.merge(other.runs[role]) for role, run in self.runs.items() if role in other.runs},
             train_losses=mine and theirs and replace(mine, losses=averaged(mine.losses, theirs.losses)),
+            likely=self.likely and other.likely and joined_pieces(self.likely, other.likely, counts),
+            measured={
+                name: {key: averaged(self._measured(name, key), other._measured(name, key)) for key in ("own", *pseudo)}
+                for name in other.measured | self.measured
+            },
         )
+
+    def _measured(self, name: str, key: str) -> Array:
+        """Losses of a model without some training clusters; those of the user's own model where there is none."""
+        losses = self.measured.get(name, {})
+        if not len(losses.get("own", ())):
+            losses = {"own": self.own_losses, **self.pseudo}
+        return losses[key]
+
+
+def _by_units(losses: Array, pseudo: Mapping[str, Array], units: str, of: str) -> Array:
+    fold = losses if units == "clusters" else pseudo.get(units, losses)
+    return fold if of == "fold" else pseudo.get(f"{of}_{units}", fold)
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,9 +344,16 @@ class AuditSamples:
         Held-out records of every fold, also of those that could not be audited.
     cluster_names : tuple of str
         Names of the observed clusters, by their numbers.
-    training_share : float
-        What training clusters add to the variance between clusters, as a share of that of the evaluation, where the
-        resamples do not show it (fragments).
+    seen : SeenPieces or None
+        Pairs of clusters that may be one entity, and what they say about the leakage rate (fragments).
+    look_ups : LookUps or None
+        What somebody looked up (fragments).
+    n_baselines : int
+        Models that were fitted once, beside those that were fitted to resamples.
+    ended : {"", "time", "interrupt", "rounds"}
+        Why no further round of fits followed although the precision that was asked for had not been reached.
+    n_merged : int
+        Audits that these samples are merged of.
     """
 
     folds: tuple[FoldSamples, ...]
@@ -309,7 +366,16 @@ class AuditSamples:
     observed: ClusterSizes
     fold_sizes: tuple[int, ...]
     cluster_names: tuple[str, ...] = ()
-    training_share: float = 0.0
+    seen: SeenPieces | None = None
+    look_ups: LookUps | None = None
+    n_baselines: int = 0
+    ended: str = ""
+    n_merged: int = 1
+
+    @property
+    def n_fits(self) -> int:
+        """Models fitted in all."""
+        return self.n_baselines + sum(fold.n_fits for fold in self.folds)
 
     @property
     def loss(self) -> str:
@@ -340,11 +406,6 @@ class AuditSamples:
                 versions.setdefault(name, {})[version] = None
         return {name: ", ".join(several) for name, several in versions.items()}
 
-    @cached_property
-    def cluster_sizes(self) -> Codes:
-        """Records in each observed cluster of every fold's V̂."""
-        return np.concatenate([np.unique(fold.clusters, return_counts=True)[1] for fold in self.folds])
-
     def to_frame(self) -> Any:
         """All losses of resamples as a table: fold, role, size, injected fraction, replicate and loss."""
         rows = [
@@ -370,11 +431,24 @@ class AuditSamples:
             raise InputError(
                 f"Audits can be merged only if they have the same folds, got {indices[0]} and {indices[1]}."
             )
-        folds = tuple(mine.merge(theirs) for mine, theirs in zip(self.folds, other.folds, strict=True))
-        weights = [len(run.folds[0].main.seeds) for run in (self, other)]
+        if (self.seen is None) != (other.seen is None):
+            raise InputError("Audits can be merged only if both compared their clusters, or neither of them (unmix).")
+        if not same_look_ups(self.look_ups, other.look_ups):
+            raise InputError("Audits can be merged only if the same clusters were looked up, with the same answers.")
+        weights = [self.n_merged, other.n_merged]
+        folds = tuple(mine.merge(theirs, weights) for mine, theirs in zip(self.folds, other.folds, strict=True))
         random = [run.random_folds.losses[np.argsort(run.random_folds.rows)] for run in (self, other)]
         joined = RandomFolds(np.sort(self.random_folds.rows), np.average(random, axis=0, weights=weights))
-        return replace(self, folds=folds, random_folds=joined)
+        seen = self.seen and other.seen and joined_seen(self.seen, other.seen, weights)
+        return replace(
+            self,
+            folds=folds,
+            random_folds=joined,
+            seen=seen,
+            ended=self.ended or other.ended,
+            n_baselines=self.n_baselines + other.n_baselines,
+            n_merged=sum(weights),
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a file, a zip of arrays and JSON without pickles, which is complete or not there at all."""
@@ -384,3 +458,14 @@ class AuditSamples:
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a file that `save` wrote; nothing in it is unpickled."""
         return read_archive(path, _KIND, _FORMAT, cls)
+
+
+def joined_rounds(one: AuditSamples, other: AuditSamples) -> AuditSamples:
+    """The samples of several rounds of the same audit; what is known of the first round only stays as it is."""
+    further = {fold.index: fold for fold in other.folds}
+    folds = tuple(
+        replace(fold, runs=fold.runs | {role: run.merge(runs[role]) for role, run in fold.runs.items() if role in runs})
+        for fold in one.folds
+        if (runs := further[fold.index].runs if fold.index in further else None) is not None
+    )
+    return replace(one, folds=folds, left_out=one.left_out | other.left_out)

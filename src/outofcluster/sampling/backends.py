@@ -92,6 +92,11 @@ def _by_joblib(work: Work[T], shared: Any, items: Iterator[Any], n_jobs: int | N
     while True:
         parallel = Parallel(n_jobs=n_jobs, prefer=prefer)
         if not getattr(parallel._backend, "supports_return_generator", False):
+            warnings.warn(
+                f"The joblib backend {type(parallel._backend).__name__} hands back all results of a step together, so "
+                "that there is no progress within a step, and a checkpoint is written only at its end.",
+                stacklevel=2,
+            )
             with parallel:
                 yield from parallel(calls())
             return

@@ -9,59 +9,28 @@ metric of predictions that several models made.
 
 *Pooled by folds*, the random folds' losses are moved so that their mean over all records is the mean over the folds:
 with n records, n_f of them in one of K folds, and L̄ the mean of the folds' losses, ℓ becomes L̄ + (ℓ - L̄) n/(K n_f).
-
-*How much other training clusters would move the cross-validated loss* is a delete-a-group jackknife with few fits. With
-fragments T̂ trains as it is in every resample, so that resamples do not show what other training clusters would
-do. A cluster c moves the cross-validated loss through its own losses, by :math:`v_c` (its records' deviations from
-the mean, divided by their number), and through the models that it trains, by some :math:`τ_c`. The variance is
-:math:`\sum_c (v_c + τ_c)^2`, of which the evaluation alone gives :math:`\sum_c v_c^2`. The rest is :math:`\sum_c
-(τ_c^2 + 2 v_c τ_c)`: a cluster that contradicts its neighbours is wrong itself and makes them wrong, so that the
-second term is not small.
-
-All clusters are put in G groups at random, and every fold is fitted again without the training clusters of each
-group. With L the loss over all folds, :math:`τ_g = -(1-\frac1G)(L_{-g} - \bar L_{-·})`, and V_g the sum of v over the
-clusters of group g that train,
-
-.. math:: R = \frac{G}{G-1} \sum_g (τ_g^2 - ν_g + 2 V_g τ_g) ,
-
-where ν_g is the variance that τ_g has from the scored clusters alone. With so few groups R is noisy, and its standard
-error follows from the spread of the terms. What is reported is the share φ of :math:`\sum_c v_c^2`, taken to lie
-between 0 and 2. At one end training clusters do not matter. Towards the other one, of learners as local as nearest
-neighbours, c moves c' as much as c' moves c, and pieces of one entity, which count as units of their own here, err
-together. All shares in between being equally likely beforehand, φ is the mean of a normal distribution around
-:math:`R/\sum_c v_c^2` that is cut to that range. The variances between units of naive, corrected and optimism count
-1 + φ times. (Over data sets of 150 entities drawn anew, six metrics of 3 and 9 neighbours needed shares from 0.0 to
-1.2, 0.7 on average. With shares up to 1 alone, intervals of AUC and balanced accuracy covered too seldom.)
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from outofcluster._base.arguments import Array, Codes
-from outofcluster._base.exceptions import FitError, InputError
+from outofcluster._base.exceptions import FitError
 from outofcluster._base.rows import take_rows
 from outofcluster.metrics.base import Metric, NotDefinedError, Partition
 from outofcluster.metrics.predictions import Predictions, StoredPredictions
-from outofcluster.problem.folds import Fold, renumbered, some_records
+from outofcluster.problem.folds import Fold, renumbered
 from outofcluster.problem.problem import Task
 from outofcluster.sampling.audit_samples import RandomFolds
 from outofcluster.sampling.fitting import fit_clone, predict, run_calls
 
 # Parts in which T̂ is left out, for losses on training records.
 _PARTS_OF_TRAIN = 10
-# Groups of clusters; each costs one fit per fold.
-_GROUPS = 8
-# Models of every fold that the losses without some training clusters and those on training records take.
-MODELS_PER_FOLD = {"training": _GROUPS, "train": _PARTS_OF_TRAIN}
-# The largest share φ that is taken to be possible.
-_LARGEST_SHARE = 2.0
-# Records that are fitted again, of clusters that are drawn at random where there are more: both parts of the share
-# shrink alike when clusters become more.
-_MOST_RECORDS = 200_000
+# Models of every fold that further baselines take.
+MODELS_PER_FOLD = {"train": _PARTS_OF_TRAIN}
 
 # Losses of the records of a fold: "own" and, where these are pseudo losses, those that `FoldSamples.pseudo` holds.
 # "own" is empty where the metric is not defined for the fold.
@@ -102,10 +71,15 @@ def fold_losses(
     n_jobs: int | None = None,
     kind: str = "fold",
 ) -> list[list[Losses]]:
-    """Losses of the validation records of each fold, of a model fitted to all its training records."""
+    """Losses of the validation records of each fold, of a model fitted to all its training records.
+
+    The same seed gives the models of every fold the same random numbers, however often it is used.
+    """
     calls = [(fold, (parts or {}).get(fold.index)) for fold in folds]
     names, doing = [f"{kind} {fold.index}" for fold in folds], "the models of all folds were fitted"
-    results = run_calls(_score_fold, task, calls, names, seed=seed, doing=doing, n_jobs=n_jobs)
+    # A seed that numbers are drawn from remembers how many.
+    unused = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key)
+    results = run_calls(_score_fold, task, calls, names, seed=unused, doing=doing, n_jobs=n_jobs)
     by_metric = [[losses[i] for losses, _ in results] for i in range(len(task.metrics))]
     for metric, per_fold in zip(task.metrics, by_metric, strict=True):
         if metric.joins_folds:
@@ -206,83 +180,3 @@ def losses_by_units(
         partitions["clusters"] = Partition(codes, len(numbers))
     weight = None if task.score_weight is None else task.score_weight[rows]
     return metric.losses(predictions, weight, partitions)
-
-
-def training_shares(
-    task: Task,
-    folds: Sequence[Fold],
-    own: Sequence[Sequence[Mapping[str, Array]]],
-    *,
-    seed: np.random.SeedSequence,
-    n_jobs: int | None = None,
-) -> Array:
-    """φ for every metric: what training clusters add to the variance, as a share of that of the evaluation."""
-    assert task.clusters is not None
-    clusters = task.clusters
-    group_seed, fit_seed = seed.spawn(2)
-    rng = np.random.default_rng(group_seed.spawn(1)[0])
-    kept = some_records(np.arange(len(clusters)), clusters, _MOST_RECORDS, rng)
-    group = np.random.default_rng(group_seed).permutation(int(clusters.max()) + 1) % _GROUPS
-    try:
-        if len(kept) < len(clusters):
-            # Of very many records a part is fitted, with own models of the same size for comparison.
-            is_kept = np.zeros(len(clusters), dtype=bool)
-            is_kept[kept] = True
-            folds = [Fold(f.index, f.train[is_kept[f.train]], f.validation[is_kept[f.validation]]) for f in folds]
-            own = fold_losses(task, folds, seed=fit_seed, n_jobs=n_jobs)
-        without = [fold.without(group[clusters] == deleted) for deleted in range(_GROUPS) for fold in folds]
-        again = fold_losses(task, without, seed=fit_seed, n_jobs=n_jobs)
-    except (FitError, InputError):
-        return np.zeros(len(task.metrics))
-
-    def by_row(per_fold: Sequence[Mapping[str, Array]]) -> Array:
-        """Mean loss of every record over the folds that score it; NaN where none does."""
-        total, count = np.zeros(task.n_records), np.zeros(task.n_records)
-        for fold, losses in zip(folds, per_fold, strict=True):
-            if len(losses["own"]):
-                total[fold.validation] += losses["own"]
-                count[fold.validation] += 1
-        return np.asarray(np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0))
-
-    starts = range(0, len(without), len(folds))
-    return np.array(
-        [
-            _share(clusters, group, folds, by_row(as_it_is), [by_row(left[i : i + len(folds)]) for i in starts])
-            for as_it_is, left in zip(own, again, strict=True)
-        ]
-    )
-
-
-def _share(clusters: Codes, group: Codes, folds: Sequence[Fold], losses: Array, without: Sequence[Array]) -> float:
-    """φ from the loss of every record, as it is and without each group."""
-    known = np.isfinite(losses) & np.isfinite(without).all(axis=0)
-    scored, codes = renumbered(clusters[known])
-    K, G = len(scored), len(without)
-    if K < 2:
-        return 0.0
-    n = int(known.sum())
-    v = np.bincount(codes, losses[known] - losses[known].mean(), K) / n
-    evaluation = K / (K - 1) * float((v**2).sum())
-    if evaluation <= 0:
-        return 0.0
-    moved = np.stack([np.bincount(codes, left[known] - losses[known], K) / n for left in without])
-    moved -= moved.mean(axis=0)
-    tau = -(1 - 1 / G) * moved.sum(axis=1)
-    spread = moved - moved.mean(axis=1, keepdims=True)
-    noise = (1 - 1 / G) ** 2 * K / (K - 1) * (spread**2).sum(axis=1)
-    trains = np.zeros(int(clusters.max()) + 1, dtype=bool)
-    for fold in folds:
-        trains[clusters[fold.train]] = True
-    V = np.bincount(group[scored], np.where(trains[scored], v, 0.0), G)
-    terms = G / (G - 1) * (tau**2 - noise + 2 * V * tau)
-    return _mean_within_range(float(terms.sum()) / evaluation, math.sqrt(G) * float(terms.std(ddof=1)) / evaluation)
-
-
-def _mean_within_range(centre: float, deviation: float) -> float:
-    """Mean of a normal distribution that is cut to lie between 0 and the largest share."""
-    if deviation < 1e-6:
-        return min(max(centre, 0.0), _LARGEST_SHARE)
-    grid = _LARGEST_SHARE * (np.arange(1000) + 0.5) / 1000
-    log_density = -0.5 * ((grid - centre) / deviation) ** 2
-    density = np.exp(log_density - log_density.max())
-    return float(grid @ density / density.sum())

@@ -64,7 +64,7 @@ from numpy.typing import NDArray
 
 from outofcluster._base.arguments import Array, Codes
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.rows import in_increasing_order, order_of_codes, take_rows
+from outofcluster._base.rows import order_of_codes, take_rows
 from outofcluster.metrics.base import NotDefinedError
 from outofcluster.problem.folds import Fold, some_records
 from outofcluster.problem.problem import Task
@@ -75,7 +75,7 @@ from outofcluster.sampling.fitting import MAX_DRAWS, fit_clone, predict, run_cal
 Folds = tuple[Fold, ...]
 
 # Pairs of models.
-_DRAWINGS = 30
+_DRAWINGS = 10
 # Effective number of held-out clusters from which on clusters are the units.
 _FEW = 10.0
 # Records that each arm, or each fold, must train on and have scored.
@@ -216,7 +216,7 @@ def _draw(design: _Design, rng: np.random.Generator) -> _Drawing:
     sides = [rng.permutation(shuffled[in_training & (arms == side)]) for side in (1, 2)]
     count = min(map(len, sides))
     first, second = (np.concatenate([side[:count], design.common]) for side in sides)
-    scored = in_increasing_order(shuffled[~in_training & (arms > 0)])
+    scored = np.sort(shuffled[~in_training & (arms > 0)])
     return _Drawing((first, second), scored, arm[clusters[scored]] == 1)
 
 

@@ -30,19 +30,18 @@ from outofcluster.sampling.fitting import (
     BlockLosses,
     Failure,
     Workload,
-    add_sums,
-    is_nothing,
+    add_effects,
     lost_workers,
     run_timed,
 )
 from outofcluster.sampling.levels import Plan
 from outofcluster.sampling.progress import Progress
-from outofcluster.sampling.samples import LossSamples, UnitSums
+from outofcluster.sampling.samples import LossSamples, UnitEffects
 from outofcluster.sampling.store import Batch, Checkpoint
 
 _BATCH_SECONDS = 0.25
 _FLUSH_SECONDS = 1.0
-# Replicates in a block. They fix the bits of the jackknife's sums, so they must not depend on the machine.
+# Replicates in a block. They fix the bits of the summed effects, so they must not depend on the machine.
 _COMPILED_BLOCK, _FITTED_BLOCK = 64, 4
 
 
@@ -55,13 +54,13 @@ class Identity:
     problem : dict
         What is sampled.
     unit_numbers : dict
-        For every kind of units that sums are kept for, the numbers of T̂'s and of V̂'s units.
+        For every kind of units whose effects are kept, their numbers.
     seed : int
         Entropy of the run.
     """
 
     problem: dict[str, Any]
-    unit_numbers: dict[str, tuple[Codes, Codes]]
+    unit_numbers: dict[str, Codes]
     seed: int
 
 
@@ -74,12 +73,11 @@ def package_versions() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Level:
-    """What has come in at one level: losses in parts, one row per metric in each, redraws, and sums over all of it."""
+    """What has come in at one level: losses in parts, one row per metric in each, redraws, and summed effects."""
 
     parts: tuple[Array, ...]
     redraws: int
-    train_sums: tuple[Array, ...]
-    validation_sums: tuple[Array, ...]
+    effects: tuple[Array, ...]
 
     @property
     def count(self) -> int:
@@ -90,12 +88,12 @@ class _Level:
 class _Store:
     """The levels in memory and, where there is a checkpoint, on disk: batches of one level, about one per second.
 
-    A level is replaced as a whole: a run that is stopped in between must not keep sums without their losses.
+    A level is replaced as a whole: a run that is stopped in between must not keep effects without their losses.
     """
 
     def __init__(self, workload: Workload, n_levels: int, checkpoint: Checkpoint | None) -> None:
         self._no_losses = np.zeros((len(workload.task.metrics), 0))
-        self.levels = [_Level((), 0, *workload.no_sums())] * n_levels
+        self.levels = [_Level((), 0, workload.no_effects())] * n_levels
         # What the checkpoint holds of each level.
         self._stored = list(self.levels)
         self._checkpoint = checkpoint
@@ -112,9 +110,9 @@ class _Store:
                 break
             self._checkpoint.take()
             level = self.levels[batch.level]
-            # The sums of a batch are those up to and including it.
+            # The effects of a batch are those up to and including it.
             self.levels[batch.level] = self._stored[batch.level] = _Level(
-                (*level.parts, batch.losses), level.redraws + batch.redraws, batch.train_sums, batch.validation_sums
+                (*level.parts, batch.losses), level.redraws + batch.redraws, batch.effects
             )
             done += count
         return blocks[done:]
@@ -127,8 +125,7 @@ class _Store:
         self.levels[index] = _Level(
             (*level.parts, result.losses),
             level.redraws + result.redraws,
-            add_sums(level.train_sums, result.train_sums),
-            add_sums(level.validation_sums, result.validation_sums),
+            add_effects(level.effects, result.effects),
         )
         if time.monotonic() - self._flushed > _FLUSH_SECONDS:
             self.flush()
@@ -139,9 +136,7 @@ class _Store:
         if self._checkpoint is not None and level is not stored:
             losses = np.concatenate(level.parts[len(stored.parts) :], axis=1)
             redraws = level.redraws - stored.redraws
-            self._checkpoint.add(
-                Batch(self._level, stored.count, losses, redraws, level.train_sums, level.validation_sums)
-            )
+            self._checkpoint.add(Batch(self._level, stored.count, losses, redraws, level.effects))
             self._stored[self._level] = level
         self._flushed = time.monotonic()
 
@@ -216,15 +211,9 @@ def _samples(workload: Workload, plan: Plan, identity: Identity, store: _Store) 
     weighting = workload.resampler.weighting(plan.injected[sampled])
     kinds = len(identity.unit_numbers)
 
-    def unit_sums(metric: int) -> dict[str, UnitSums]:
+    def effects(metric: int) -> dict[str, UnitEffects]:
         return {
-            kind: UnitSums(
-                *numbers,
-                workload.train_units[k].sizes,
-                workload.validation_units[k].sizes,
-                _stacked([level.train_sums[metric * kinds + k] for level in levels]),
-                _stacked([level.validation_sums[metric * kinds + k] for level in levels]),
-            )
+            kind: UnitEffects(numbers, np.array([level.effects[metric * kinds + k] for level in levels]))
             for k, (kind, numbers) in enumerate(identity.unit_numbers.items())
         }
 
@@ -234,7 +223,7 @@ def _samples(workload: Workload, plan: Plan, identity: Identity, store: _Store) 
             losses=tuple(level[index] for level in losses),
             redraws=np.array([level.redraws for level in levels]),
             size=workload.resampler.size,
-            sums=unit_sums(index),
+            effects=effects(index),
             effective=weighting.effective,
             kept=weighting.kept,
             strata=weighting.strata,
@@ -244,13 +233,6 @@ def _samples(workload: Workload, plan: Plan, identity: Identity, store: _Store) 
         ).shifted(metric.shift)
         for index, metric in enumerate(workload.task.metrics)
     )
-
-
-def _stacked(by_level: list[Array]) -> Array:
-    """The sums of all levels that were sampled; those that are 0 everywhere take no memory."""
-    if by_level and all(is_nothing(sums) for sums in by_level):
-        return np.broadcast_to(np.zeros(1), (len(by_level), *by_level[0].shape))
-    return np.array(by_level)
 
 
 def _blocks(workload: Workload, injected: Array, start: Any, stop: Any) -> list[Block]:

@@ -1,16 +1,24 @@
-"""Draw, fit, score: one block of replicates of one level, by scikit-learn or by a compiled kernel.
+r"""Draw, fit, score: one block of replicates of one level, by scikit-learn or by a compiled kernel.
 
-Replicate r of level i has its own stream of random numbers, numpy's Philox with a key from the run's seed and
-the counter (0, 0, i, r), so it comes out the same whoever computes it, in whatever order. Blocks have a fixed
-length, so the jackknife's sums are added in the same order as well, and everything is the same to the bit for
-any number of workers and any size of batch.
+Replicate r has its own stream of random numbers, numpy's Philox with a key from the run's seed and the counter
+(0, 0, 0, r), so it comes out the same whoever computes it, in whatever order. All levels share it: replicate r draws
+the same records of T̂ at every level, and puts more and more records of V̂ in the place of some of them, so that the
+differences between levels have little noise. Blocks have a fixed length, so the effects of units are added in the same
+order as well, and everything is the same to the bit for any number of workers and any size of batch.
+
+*Less noise.* A replicate is scored on those records of V̂ that it did not draw, and these may be easier or harder than
+the rest. With L_v the loss of the user's own model on record v, the loss of a replicate is
+
+.. math:: t_b = \operatorname{mean}_{v ∈ V'_b} (ℓ_{bv} - L_v) + \operatorname{mean}_{v ∈ V̂} L_v ,
+
+whose expectation is the same, since V'_b is a random part of V̂, and from which most of that noise is gone.
 
 A resample with a single class, or with nothing left to score, is drawn again from the same stream, at most 100
 times, and counted. So is one whose scored records have a single class, where a metric such as AUC is not defined then,
 and one whose predictions leave a metric such as the calibration slope without a value.
 
-Several metrics are scored from the same fits, and share what the model predicts. The sums of the first metric come
-first, then those of the second, and so on. Of a metric that takes long to compute without each unit, one replicate of a
+Several metrics are scored from the same fits, and share what the model predicts. The effects by the first metric come
+first, then those by the second, and so on. Of a metric that takes long to compute without each unit, one replicate of a
 block, picked by the block's number, gives the effects E and stands for all of the block.
 
 *Models that fail* say what went wrong and where, and never show another package's traceback. A worker returns a
@@ -40,9 +48,8 @@ from outofcluster.metrics.base import NotDefinedError, Partition, shared_predict
 from outofcluster.metrics.predictions import Predictions
 from outofcluster.problem.problem import Task
 from outofcluster.sampling.backends import in_order
-from outofcluster.sampling.kernels.kernel import Kernel, Units
+from outofcluster.sampling.kernels.kernel import Kernel
 from outofcluster.sampling.resamplers import Draw, DrawRecords, Resampler, WeighRecords
-from outofcluster.sampling.samples import TRAIN_SUMS, VALIDATION_SUMS
 
 # Attempts to draw a replicate.
 MAX_DRAWS = 100
@@ -52,12 +59,11 @@ _LARGE = 16 * 2**20
 
 @dataclass(frozen=True)
 class Compiled:
-    """What a kernel works on: dense numbers, labels as 0 and 1, and a start that depends on the problem only."""
+    """What a kernel works on: dense numbers, and labels as 0 and 1."""
 
     kernel: Kernel
     X: NDArray[np.float64]
     y: NDArray[np.float64]
-    start: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -74,10 +80,13 @@ class Workload:
         How they are resampled.
     key : array of int
         Key of the streams of random numbers.
-    train_units, validation_units : tuple of Units
-        Partitions of T̂ and of V̂ that the jackknife's sums are kept for: none, one or two.
+    units : tuple of Partition
+        Partitions of V̂ that effects are kept for: none, one or two.
     compiled : Compiled or None
         The kernel, where there is one; it knows a single metric.
+    own : tuple of array
+        For every metric the loss of the user's own model on each record of V̂, less its mean; empty where that is not
+        known.
     """
 
     task: Task
@@ -85,22 +94,21 @@ class Workload:
     validation: Codes
     resampler: Resampler
     key: NDArray[np.uint64]
-    train_units: tuple[Units, ...]
-    validation_units: tuple[Units, ...]
+    units: tuple[Partition, ...]
     compiled: Compiled | None
+    own: tuple[Array, ...] = ()
 
-    def stream(self, level: int, replicate: int) -> np.random.Generator:
-        """The random numbers of a replicate."""
-        return np.random.Generator(np.random.Philox(key=self.key, counter=[0, 0, level, replicate]))
+    def stream(self, replicate: int) -> np.random.Generator:
+        """The random numbers of a replicate, the same at every level."""
+        return np.random.Generator(np.random.Philox(key=self.key, counter=[0, 0, 0, replicate]))
 
-    def no_sums(self) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-        """Sums of no replicates, of T̂ and of V̂, for every metric and partition, in the memory of one number."""
+    def no_effects(self) -> tuple[Array, ...]:
+        """The effects of no replicates, for every metric and partition."""
+        return tuple(np.zeros(units.count) for _ in self.task.metrics for units in self.units)
 
-        def nothing(partitions: tuple[Units, ...], columns: int) -> tuple[Array, ...]:
-            sums = tuple(np.broadcast_to(np.zeros(1), (units.count, columns)) for units in partitions)
-            return sums * len(self.task.metrics)
-
-        return nothing(self.train_units, TRAIN_SUMS), nothing(self.validation_units, VALIDATION_SUMS)
+    def harder(self, metric: int, scored: Codes) -> float:
+        """By how much some records of V̂ are harder than all of them, for the user's own model."""
+        return float(self.own[metric][scored].mean()) if self.own else 0.0
 
 
 @dataclass(frozen=True)
@@ -115,15 +123,14 @@ class Block:
 
 @dataclass(frozen=True)
 class BlockLosses:
-    """What a block gives: losses, redraws, and its part of the jackknife's sums.
+    """What a block gives: losses, redraws, and the summed effects of units.
 
-    There is one row of losses per metric, and one array of sums for each metric and partition.
+    There is one row of losses per metric, and one array of effects for each metric and partition.
     """
 
     losses: Array
     redraws: int
-    train_sums: tuple[Array, ...]
-    validation_sums: tuple[Array, ...]
+    effects: tuple[Array, ...]
 
 
 @dataclass(frozen=True)
@@ -163,8 +170,7 @@ def _run_kernel(problem: Workload, block: Block) -> BlockLosses | Failure:
     """The replicates of a block by the kernel; what it cannot do (a singular design, say) scikit-learn does."""
     compiled = problem.compiled
     assert compiled is not None
-    losses, redraws = np.empty((1, block.count)), 0
-    train_sums, validation_sums = problem.no_sums()
+    losses, redraws, effects = np.empty((1, block.count)), 0, problem.no_effects()
     for part, drawing, plain in _kernel_parts(problem, block):
         result = compiled.kernel.run_block(
             compiled.X,
@@ -175,28 +181,23 @@ def _run_kernel(problem: Workload, block: Block) -> BlockLosses | Failure:
             n_train=drawing.n_train,
             replace=drawing.replace,
             key=problem.key,
-            level=plain.level,
             first_replicate=plain.first,
             count=plain.count,
-            train_units=part.train_units,
-            validation_units=part.validation_units,
-            start=compiled.start,
+            offset=np.asarray(part.own[0], dtype=np.float64) if part.own else None,
+            units=part.units,
         )
         start = plain.first - block.first
         losses[0, start : start + plain.count] = result.losses
         redraws += int(result.redraws.sum())
-        if part.train_units:
-            train_sums = add_sums(train_sums, result.train_sums)
-        validation_sums = add_sums(validation_sums, result.validation_sums)
+        effects = add_effects(effects, result.effects)
         for i in np.flatnonzero(~result.handled):
             one = _fit_block(problem, replace(block, first=plain.first + int(i), count=1))
             if isinstance(one, Failure):
                 return one
             losses[:, start + i] = one.losses[:, 0]
             redraws += one.redraws - int(result.redraws[i])
-            train_sums = add_sums(train_sums, one.train_sums)
-            validation_sums = add_sums(validation_sums, one.validation_sums)
-    return BlockLosses(losses, redraws, train_sums, validation_sums)
+            effects = add_effects(effects, one.effects)
+    return BlockLosses(losses, redraws, effects)
 
 
 def _kernel_parts(problem: Workload, block: Block) -> Iterator[tuple[Workload, DrawRecords, Block]]:
@@ -211,83 +212,50 @@ def _kernel_parts(problem: Workload, block: Block) -> Iterator[tuple[Workload, D
         yield problem, drawing, block
         return
     for replicate in range(block.first, block.first + block.count):
-        rng = problem.stream(block.level, replicate)
-        listed, scored, drawing = resampler.pools(rng, block.injected, replicate)
+        listed, scored, drawing = resampler.pools(block.injected, replicate)
         part = replace(
             problem,
             train=problem.train[listed],
             validation=problem.validation[scored],
-            train_units=(),
-            validation_units=tuple(Units(units.of[scored], units.sizes) for units in problem.validation_units),
+            units=tuple(units.of_rows(scored) for units in problem.units),
+            own=tuple(losses[scored] for losses in problem.own),
         )
         yield part, drawing, Block(block.level, 0.0, replicate, 1)
 
 
-def add_sums(one: tuple[Array, ...], other: tuple[Array, ...]) -> tuple[Array, ...]:
-    """The sums of two sets of replicates together, partition by partition."""
-    return tuple(
-        left if is_nothing(right) else right if is_nothing(left) else left + right
-        for left, right in zip(one, other, strict=True)
-    )
-
-
-def is_nothing(sums: Array) -> bool:
-    """Whether sums are those of no replicates."""
-    return sums.strides == (0, 0)
+def add_effects(one: tuple[Array, ...], other: tuple[Array, ...]) -> tuple[Array, ...]:
+    """The effects of two sets of replicates together, partition by partition."""
+    return tuple(left + right for left, right in zip(one, other, strict=True))
 
 
 def _fit_block(problem: Workload, block: Block) -> BlockLosses | Failure:
     metrics = problem.task.metrics
-    losses = np.empty((len(metrics), block.count))
-    redraws = 0
-    train_sums, nothing = problem.no_sums()
-    validation_sums = tuple(np.zeros(sums.shape) for sums in nothing)
+    losses, redraws, effects = np.empty((len(metrics), block.count)), 0, problem.no_effects()
     # The replicate that stands for the block: scattered, so that all parts of V̂ have their turn.
     stands_for_all = ((block.first * 2654435761) >> 12) % block.count
     for k in range(block.count):
         replicate = block.first + k
         try:
-            draw, scores, again = _draw_and_score(problem, block, replicate, k == stands_for_all)
+            scores, again = _draw_and_score(problem, block, replicate, k == stands_for_all)
         except Exception as error:
             return Failure(portable(error), replicate)
         redraws += again
         losses[:, k] = [loss for loss, _ in scores]
-        if not draw.weighted:
-            assert draw.from_train is not None
-            train_sums = tuple(np.zeros(sums.shape) if is_nothing(sums) else sums for sums in train_sums)
-            _add_draws(train_sums, problem.train_units, draw.from_train, losses[:, k])
-        counts = _add_draws(validation_sums, problem.validation_units, draw.from_validation, losses[:, k])
-        M = len(draw.from_validation)
-        for m, (t, effects) in enumerate(scores):
+        for m, (_, of_units) in enumerate(scores):
             stands_for = block.count if metrics[m].costly else 1
-            for sums, N, E in zip(validation_sums[m * len(counts) :], counts, effects, strict=False):
-                NE = N * E
-                sums[:, TRAIN_SUMS:] += stands_for * np.stack([E, E**2, NE, NE * t, M * E, M * E * t], axis=1)
-    return BlockLosses(losses, redraws, train_sums, validation_sums)
+            for summed, E in zip(effects[m * len(problem.units) :], of_units, strict=False):
+                summed += stands_for * E
+    return BlockLosses(losses, redraws, effects)
 
 
-def _add_draws(sums: tuple[Array, ...], partitions: tuple[Units, ...], drawn: Codes, losses: Array) -> list[Array]:
-    """Add the draws of a pool to the sums of every metric and partition, and give N for every partition."""
-    counts, M = list[Array](), len(drawn)
-    for index, units in enumerate(partitions):
-        N = np.bincount(units.of[drawn], minlength=units.count).astype(float)
-        counts.append(N)
-        # Columns N, Nt, N², N²t, N²t², NM, NMt, NMt²; those without t are the same for all metrics.
-        columns = np.empty((TRAIN_SUMS, units.count))
-        columns[0], columns[2], columns[5] = N, N * N, N * M
-        for of_metric, t in zip(sums[index :: len(partitions)], losses, strict=True):
-            for base, target in ((0, 1), (2, 3), (3, 4), (5, 6), (6, 7)):
-                np.multiply(columns[base], t, out=columns[target])
-            of_metric[:, :TRAIN_SUMS] += columns.T
-    return counts
-
-
-def _draw(problem: Workload, rng: np.random.Generator, injected: float, replicate: int) -> tuple[Draw, int]:
+def _draw(
+    problem: Workload, rng: np.random.Generator, injected: float, replicate: int, attempt: int
+) -> tuple[Draw, int]:
     """A resample of several classes with something to score, and the number of draws before it."""
     task = problem.task
     labels = np.asarray(task.y) if task.classifier else None
     for again in range(MAX_DRAWS):
-        draw = problem.resampler.draw(rng, injected, replicate)
+        draw = problem.resampler.draw(rng, injected, replicate, attempt + again)
         rows, scored = _rows(problem, draw), problem.validation[draw.scored]
         if len(rows) == 0 or len(scored) == 0:
             continue
@@ -301,20 +269,19 @@ def _draw(problem: Workload, rng: np.random.Generator, injected: float, replicat
 
 def _rows(problem: Workload, draw: Draw) -> Codes:
     """The rows that train."""
-    from_train = problem.train if draw.from_train is None else problem.train[draw.from_train]
-    return np.concatenate([from_train, problem.validation[draw.from_validation]])
+    return np.concatenate([problem.train[draw.from_train], problem.validation[draw.from_validation]])
 
 
 def _draw_and_score(
     problem: Workload, block: Block, replicate: int, stands_for_all: bool
-) -> tuple[Draw, list[tuple[float, list[Array]]], int]:
-    """A draw whose predictions define every metric, its scores, and the number of draws before it."""
-    rng, redraws = problem.stream(block.level, replicate), 0
+) -> tuple[list[tuple[float, list[Array]]], int]:
+    """The scores of a draw whose predictions define every metric, and the number of draws before it."""
+    rng, redraws = problem.stream(replicate), 0
     for _ in range(MAX_DRAWS):
-        draw, again = _draw(problem, rng, block.injected, replicate)
+        draw, again = _draw(problem, rng, block.injected, replicate, redraws)
         redraws += again
         try:
-            return draw, _fit_and_score(problem, rng, draw, replicate, stands_for_all), redraws
+            return _fit_and_score(problem, rng, draw, replicate, stands_for_all), redraws
         except NotDefinedError as error:
             why, redraws = str(error), redraws + 1
     raise RuntimeError(f"the metric was not defined for {MAX_DRAWS} resamples in a row, since {why}")
@@ -327,11 +294,12 @@ def _fit_and_score(
     task, scored = problem.task, problem.validation[draw.scored]
     predictions = predict(task, fit_clone(task, _rows(problem, draw), rng), scored, salt=replicate)
     weight = None if task.score_weight is None else task.score_weight[scored]
-    partitions = [Partition(units.of[draw.scored], units.count) for units in problem.validation_units]
-    return [
+    partitions = [units.of_rows(draw.scored) for units in problem.units]
+    scores = [
         metric.score(predictions, weight, partitions if stands_for_all or not metric.costly else ())
         for metric in task.metrics
     ]
+    return [(loss - problem.harder(m, draw.scored), of_units) for m, (loss, of_units) in enumerate(scores)]
 
 
 def fit_clone(task: Task, rows: Codes, rng: np.random.Generator) -> Any:

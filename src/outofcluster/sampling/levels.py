@@ -17,20 +17,21 @@ widest gaps between the angles. At first all gaps are equal, and the one nearest
 degree s+1 shows most. Each check level gets 5 % of the fits. Every level gets at least two fits, so that its noise can
 be estimated.
 
-*For the automatic curve* most fits are at the lowest level, whose noise counts most, and the other levels are close to
-it. How fast the loss falls just above the lowest level shows the shape of a learning curve, and a level at which most
-of the fall is over shows its floor. At still higher levels nearly all training records come from V̂, and the losses say
-more about V̂'s own learning curve. The same levels are sampled once more with smaller training sets, many of which are
-free of leaked records (:mod:`outofcluster.curves.auto`): with the smallest size that still teaches something, and with
-one in between.
+*For the automatic curve* all levels have the same draws, so that their common noise cancels, and as many fits. How fast
+the loss falls just above the lowest level shows the shape of a learning curve, and a level at which most of the fall is
+over shows its floor. At still higher levels nearly all training records come from V̂, and the losses say more about
+V̂'s own learning curve. The same levels are sampled once more with smaller training sets, many of which are free of
+leaked records (:mod:`outofcluster.curves.auto`): with the smallest size that still teaches something. Where the records
+of the two sides of a split can be told apart, levels below the leakage rate say more, and take their place.
 
 *Below the leakage rate* mass is removed (:mod:`outofcluster.curves.unmixing`). A ladder of masses serves every rate,
 and losses between two of them are interpolated. Where the two sides of a split can be told apart, the loss rises up to
-the mass of the leaked records and then hardly any more, so that a ladder alone would cut that corner: the records
-themselves show where it is (:mod:`outofcluster.leakage.data`), and a few masses lie just there. One level adds mass
-instead of removing it (remixing), to tell whether removing it works. Where the probability of every record is known,
-so is what each mass leaves of the leaked records. Then a few masses do, up to the one that leaves next to nothing, and
-the level that adds mass is replaced by a control, in which the largest mass is removed from all records alike.
+the mass of the leaked records and then hardly any more, so that a ladder would cut that corner: the records themselves
+show where it is (:mod:`outofcluster.leakage.data`), and two masses lie just above it in the place of a ladder. One
+level adds mass instead of removing it (remixing), to tell whether removing it works. Where the probability of every
+record is known, so is what each mass leaves of the leaked records. Then a few masses do, up to the one that leaves next
+to nothing, and the level that adds mass is replaced by a control, in which the largest mass is removed from all records
+alike.
 
 *The plan of a run.* Levels that the caller sets have their shares of the budget. Otherwise the levels are those of the
 optimal design for a cubic, with check levels; a pilot of a tenth of the budget measures the noise at each, and the rest
@@ -252,25 +253,24 @@ def _lagrange(nodes: Array, x: float) -> Array:
     return np.asarray(factors.prod(axis=1))
 
 
-_LEVELS = np.array([0.0, 0.03, 0.1, 0.25, 0.6])
-_SHARES = np.array([0.5, 0.2, 0.15, 0.1, 0.05])
+_LEVELS = np.array([0.0, 0.05, 0.2, 0.6])
 _LEAST_SIZE = 8
 _LEAST_OF_A_CLASS = 2
-_SIZE_SHARES = np.array([0.6, 0.15, 0.25])
+_SIZE_SHARES = np.array([0.6, 0.4])
 
 
-def placed_levels(largest: float) -> tuple[Array, Array]:
-    """Injected fractions up to a largest one, and the share of the fits that each of them gets.
+def placed_levels(largest: float) -> Array:
+    """Injected fractions up to a largest one, for the automatic curve.
 
     Examples
     --------
     >>> from outofcluster.sampling.levels import placed_levels
-    >>> placed_levels(1.0)[0].tolist()
-    [0.0, 0.03, 0.1, 0.25, 0.6]
-    >>> placed_levels(0.3)[0].round(3).tolist()
-    [0.0, 0.015, 0.05, 0.125, 0.3]
+    >>> placed_levels(1.0).tolist()
+    [0.0, 0.05, 0.2, 0.6]
+    >>> placed_levels(0.3).round(3).tolist()
+    [0.0, 0.025, 0.1, 0.3]
     """
-    return _LEVELS * min(1.0, largest / _LEVELS[-1]), _SHARES.copy()
+    return np.asarray(_LEVELS * min(1.0, largest / _LEVELS[-1]))
 
 
 def placed_sizes(n: int, least: int = _LEAST_SIZE) -> tuple[tuple[int, ...], Array]:
@@ -280,11 +280,11 @@ def placed_sizes(n: int, least: int = _LEAST_SIZE) -> tuple[tuple[int, ...], Arr
     --------
     >>> from outofcluster.sampling.levels import placed_sizes
     >>> placed_sizes(800)[0], placed_sizes(20)[0]
-    ((800, 80, 8), (20,))
+    ((800, 8), (20,))
     """
     if n < 4 * least:
         return (n,), np.ones(1)
-    return (n, round(math.sqrt(n * least)), least), _SIZE_SHARES.copy()
+    return (n, least), _SIZE_SHARES.copy()
 
 
 def least_size(y: ArrayLike | None = None) -> int:
@@ -304,47 +304,34 @@ def least_size(y: ArrayLike | None = None) -> int:
     return max(_LEAST_SIZE, math.ceil(_LEAST_OF_A_CLASS * float(counts.sum() / counts.min())))
 
 
-_LADDER = np.array([0.03, 0.06, 0.1, 0.15, 0.22, 0.32, 0.45, 0.6])
-# Multiples of the planned rate.
-_AROUND = np.array([1.0, 1.1, 1.25, 1.45])
-# Steps of the ladder that are nearer than this to a planned mass, relatively, are left out.
-_APART = 0.12
+_LADDER = np.array([0.03, 0.1, 0.25])
+# Multiples of the planned rate: just above it, where all leaked records are gone, and where it is underestimated.
+_AROUND = np.array([1.1, 1.8])
 _ADDED = 0.15
-_PLANNED_FROM, _PLANNED_TO = 0.01, 0.45
+_PLANNED_FROM, _PLANNED_TO = 0.01, 0.4
 # Masses by multiples of the mean probability that a record leaked.
 _OF_THE_RATE = np.array([0.5, 1.0, 1.5, 2.0, 3.0])
 # Share of the leaked records that need not be removed.
 _NEXT_TO_NOTHING = 0.02
 
 
-def unmixed_fractions(allowed: Callable[[float], bool], most: int = 12, planned: float | None = None) -> Array:
+def unmixed_fractions(allowed: Callable[[float], bool], planned: float | None = None) -> Array:
     """Injected fractions, increasing: those that are allowed, and the one that adds mass.
 
     Examples
     --------
     >>> from outofcluster.sampling.levels import unmixed_fractions
     >>> unmixed_fractions(lambda fraction: fraction > -0.12).round(3).tolist()
-    [-0.111, -0.064, -0.031, 0.13]
-    >>> unmixed_fractions(lambda fraction: True, 3, planned=0.1).round(3).tolist()
-    [-0.818, -0.124, -0.064, 0.13]
+    [-0.111, -0.031, 0.13]
+    >>> unmixed_fractions(lambda fraction: True, planned=0.1).round(3).tolist()
+    [-0.22, -0.124, 0.13]
     """
-    masses = _masses(most, planned)
+    masses = _LADDER
+    if planned is not None and planned <= _PLANNED_TO:
+        # Where hardly anything seems to have leaked, two steps of the ladder serve the rates that are possible.
+        masses = planned * _AROUND if planned >= _PLANNED_FROM else _LADDER[:2]
     possible = list(takewhile(allowed, (-masses / (1 - masses)).tolist()))
     return np.array([*reversed(possible), _ADDED / (1 + _ADDED)]) if possible else np.zeros(0)
-
-
-def _masses(most: int, planned: float | None) -> Array:
-    """Removed masses, increasing."""
-    around = np.zeros(0)
-    if planned is not None and _PLANNED_FROM <= planned <= _PLANNED_TO:
-        # With few fits one mass around the planned rate has to do: the one at which most of the answer is read off.
-        around = planned * (_AROUND if most >= 8 else _AROUND[1:2])
-    ladder = _LADDER[[not (np.abs(around / step - 1) < _APART).any() for step in _LADDER]]
-    room = max(most - len(around), 2)
-    if room < len(ladder):
-        # A shorter ladder covers the same rates with wider steps.
-        ladder = ladder[np.unique(np.linspace(1, len(ladder) - 2, room).round().astype(int))]
-    return np.sort(np.concatenate([ladder, around]))
 
 
 def rated_fractions(rate: float, allowed: Callable[[float], bool], kept: Callable[[float], float]) -> Array:

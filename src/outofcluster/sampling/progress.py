@@ -38,6 +38,17 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
 
+    def expect(self, count: int) -> None:
+        """Announce further fits."""
+        self.total += count
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], total=self.total)
+
+    def say(self, words: str) -> None:
+        """Show the estimate as it stands."""
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], description=words)
+
     def skip(self, count: int) -> None:
         """Report fits that a checkpoint already holds: they do not count for the rate."""
         self.done += count
@@ -76,10 +87,11 @@ def _rich_bar(total: int, stream: TextIO) -> rich_progress.Progress:
         Rate(),
         rich_progress.TimeRemainingColumn(),
         rich_progress.TextColumn("left"),
+        rich_progress.TextColumn("{task.description}"),
         # A notebook gets what a terminal gets: rich's own way would need ipywidgets.
         console=Console(file=stream, force_terminal=True, force_jupyter=False),
         # What a script prints goes to its own standard output, not to the stream of the bar.
         redirect_stdout=False,
     )
-    bar.add_task("fits", total=total)
+    bar.add_task("", total=total)
     return bar

@@ -7,15 +7,6 @@ know about it.
 *Records are drawn* (`DrawRecords`, the paper's Algorithm 1): each of n draws comes from V̂ with probability a, else from
 T̂, uniformly; what was not drawn of V̂ is scored.
 
-*Pieces are cut* (`CutPieces`): record linkage splits entities, and a whole piece of one lands in T̂. Each cluster of V̂
-with at least two records is cut in two (the size of the first piece by the law that audited entities show, else by two
-assumed laws in turn, :mod:`outofcluster.evidence.laws`; its members uniform). The second piece is always scored, the
-first joins T̂ with probability a. Clusters that do not leak are cut as well, so that all levels score the same kind of
-records; clusters of one record cannot be cut and are left out. Where large audited entities are cut more often, small
-clusters take part in fewer draws. T̂ trains as it is, or a bootstrap of it where ``n_train`` says so. *Second pieces*:
-the same for clusters of which a piece trains already. A first piece always joins T̂, and what is left of the cluster is
-cut as above. How much a further piece lowers the loss is what clusters that leaked before the audit gain from one.
-
 *Records are weighed* (`WeighRecords`): negative injected fractions, draws of T̂ that leave out what looks like V̂. They
 need a density ratio, never p0. With r = dP_V/dT̂ at the records of T̂ (:mod:`outofcluster.evidence.sides`), a draw with
 the weights
@@ -28,7 +19,11 @@ setting s by the mass repairs.) A negative mass adds V̂-like mass instead, weig
 
 V̂ is cut in parts. For each part the ratio was taught without it, and models that train with its weights are scored on
 this part alone, or the weights would remove what resembles the scored records. Replicate number b scores part
-b modulo the number of parts.
+b modulo the number of parts, so that as many replicates as there are parts make a *turn* in which all of V̂ is scored.
+Within a turn of k replicates the draws of a record are spread evenly: with U_j uniform, replicate b of the turn keeps
+record j where the fractional part of :math:`U_j + b/k` is below its weight, so that of five replicates a record of
+weight ⅘ is left out of one, whichever that is. Most of the noise of one replicate is then taken back by the others, and
+turns are independent of each other.
 
 *Per-record rates.* Where q_j is known, the probability that record j leaked, r_j = q_j/q̄ takes the place of the ratio
 (given for every part of V̂ too, since it may have learned from V̂). Of the leaked records the share
@@ -36,44 +31,26 @@ b modulo the number of parts.
 A positive fraction stands for a *control*: the same mass is removed from all records alike, which shows what fewer
 records do. A weighted draw is a uniform draw from a list in which each position of T̂ stands as often as its weight
 says. That is how the compiled kernels draw by weights as they are.
-
-*Clusters are left out* (`WithoutClusters`): where record linkage split an entity, a pair classifier can tell which
-training clusters are likelier than not pieces of held-out entities (:mod:`outofcluster.evidence.entities`). There are
-two levels. At -1 these clusters do not train; what is left of leaked pieces is 1 - η, with η the share of imitated
-pieces that the classifier finds. At 0 as many other training clusters of the same sizes do not train, drawn anew in
-every replicate, so that both levels have equally many records to learn from. Both levels score only the held-out
-clusters that the left-out clusters probably belong with. The difference of their losses is what such a cluster gains
-from a piece of it that trains. It needs no leakage rate, and no cut is imitated.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from outofcluster._base.arguments import Array, Codes, check_integer
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.plain import plain
-from outofcluster._base.rows import in_increasing_order, order_of_codes
 from outofcluster._base.threads import one_thread
 from outofcluster.curves.unmixing import mass_of_injected
-from outofcluster.evidence.entities import LikelyPieces
-from outofcluster.evidence.laws import KINDS, AssumedCuts, Law, PieceLaw
 from outofcluster.evidence.sides import Sides, tell_sides_apart
-from outofcluster.problem.folds import Fold, renumbered
+from outofcluster.problem.folds import Fold
 from outofcluster.problem.problem import Task, digest
 from outofcluster.sampling.kernels.kernel import draw_records
 from outofcluster.sampling.levels import allocate, extrapolation_design, largest_level
 
-# Members per size of clusters from which a sort for each size is faster than one sort of all.
-_MEMBERS_PER_SORT = 500
-# Where whole pieces leak the curve is close to a line.
-_PIECE_LEVELS = 4
 # Length of the list that stands for weights: at least so many entries, and so many for each record.
 _LIST, _LIST_PER_RECORD = 1 << 15, 8
 # Effective records that must be left: a number, and a share of T̂.
@@ -83,17 +60,11 @@ _LARGEST_MASS = 0.75
 
 @dataclass(frozen=True)
 class Draw:
-    """One resample, in positions within T̂ and V̂.
+    """One resample, in positions within T̂ and V̂."""
 
-    ``from_train`` is None where all of T̂ trains.
-    """
-
-    from_train: Codes | None
+    from_train: Codes
     from_validation: Codes
     scored: Codes
-    # Whether T̂'s records were drawn by weights, or not at all, so that the jackknife's sums of uniform draws do not
-    # hold and are not kept.
-    weighted: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,8 +91,6 @@ class Resampler(ABC):
 
     # Records of T̂.
     n_train_pool: int
-    # Whether a compiled kernel can draw like this.
-    compilable: ClassVar[bool] = False
     # Whether fits may be spread over its own levels by the noise that a first round shows.
     adaptive: ClassVar[bool] = False
     # The least fraction that can be drawn, whatever the data.
@@ -147,8 +116,8 @@ class Resampler(ABC):
         return allocate(shares, budget, least=2 if budget >= 2 * len(shares) else 1)
 
     @abstractmethod
-    def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
-        """One resample."""
+    def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0, attempt: int = 0) -> Draw:
+        """One resample; ``attempt`` counts those of this replicate that could not be used."""
 
     def weighting(self, levels: Array) -> Weighting:
         """What the weights of each level leave."""
@@ -173,7 +142,6 @@ class DrawRecords(Resampler):
     n_validation_pool: int
     replace: bool = True
 
-    compilable: ClassVar[bool] = True
     # Its levels are those of the optimal extrapolation design.
     adaptive: ClassVar[bool] = True
 
@@ -197,7 +165,7 @@ class DrawRecords(Resampler):
         highest = largest_level(self.n_train, self.n_validation_pool, self.replace) if largest is None else largest
         return extrapolation_design(3, 1000, highest).injected
 
-    def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
+    def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0, attempt: int = 0) -> Draw:
         """Algorithm 1's resample."""
         from_train, from_validation = draw_records(
             rng, injected, self.n_train, self.n_train_pool, self.n_validation_pool, self.replace
@@ -374,14 +342,16 @@ class WeighRecords(Resampler):
         Whether positive fractions are drawn by weights as well (remixing).
     thin : bool
         Whether negative fractions keep each record of T̂ with the probability of its weight, instead of drawing n.
+    seed : int
+        Seed of the turns of thinned draws.
     """
 
     plain: DrawRecords
     weights: RatioWeights
     always: bool = False
     thin: bool = False
+    seed: int = 0
 
-    compilable: ClassVar[bool] = True
     least: ClassVar[float] = -np.inf
 
     @property
@@ -401,7 +371,7 @@ class WeighRecords(Resampler):
     def spread(self, levels: Array, shares: Array, budget: int) -> Codes:
         """Every part of V̂ is scored by as many replicates of a weighted level."""
         fits, parts = super().spread(levels, shares, budget), self.weighting(levels).strata
-        in_turn = np.maximum(np.rint(fits / parts), 2).astype(np.int64) * parts
+        in_turn = np.maximum(np.rint(fits / parts), 1).astype(np.int64) * parts
         return np.where(parts > 1, in_turn, fits)
 
     def is_weighted(self, injected: float) -> bool:
@@ -412,13 +382,23 @@ class WeighRecords(Resampler):
         """Whether a level keeps records with the probability of their weight."""
         return self.thin and (injected < 0 or self.weights.has_controls)
 
-    def pools(self, rng: np.random.Generator, injected: float, replicate: int) -> tuple[Codes, Codes, DrawRecords]:
-        """Positions of T̂ to draw from (where thinned: to train on), those of V̂ to score, and how records are drawn."""
-        part = replicate % self.weights.n_parts
+    def pools(
+        self, injected: float, replicate: int, rng: np.random.Generator | None = None
+    ) -> tuple[Codes, Codes, DrawRecords]:
+        """Positions of T̂ to draw from (where thinned: to train on), those of V̂ to score, and how records are drawn.
+
+        A thinned draw has its turn, or where that could not be used other random numbers.
+        """
+        turn, part = divmod(replicate, self.weights.n_parts)
         scored = np.flatnonzero(self.weights.part == part)
         if self.is_thinned(injected):
             weights = self.weights.weights(injected, part)
-            listed = np.flatnonzero(rng.random(len(weights)) < weights)
+            if rng is None:
+                shared = np.random.default_rng([self.seed, turn]).random(len(weights))
+                uniform = (shared + part / self.weights.n_parts) % 1
+            else:
+                uniform = rng.random(len(weights))
+            listed = np.flatnonzero(uniform < weights)
             return listed, scored, replace(self.plain, n_train=len(listed), replace=False)
         return self.weights.drawn_from(injected, part), scored, self.plain
 
@@ -431,14 +411,14 @@ class WeighRecords(Resampler):
             weighting.strata[i] = self.weights.n_parts
         return weighting
 
-    def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
+    def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0, attempt: int = 0) -> Draw:
         """A weighted resample that a part of V̂ scores, or a plain one."""
         if not self.is_weighted(injected):
-            return self.plain.draw(rng, injected, replicate)
-        listed, scored, _ = self.pools(rng, injected, replicate)
+            return self.plain.draw(rng, injected, replicate, attempt)
+        listed, scored, _ = self.pools(injected, replicate, rng if attempt else None)
         if not self.is_thinned(injected):
             listed = listed[draw_records(rng, 0.0, self.plain.n_train, len(listed), 1, True)[0]]
-        return Draw(listed, np.zeros(0, dtype=np.int64), scored, weighted=True)
+        return Draw(listed, np.zeros(0, dtype=np.int64), scored)
 
     def describe(self) -> dict[str, Any]:
         """Size and way of drawing, and where the weights come from."""
@@ -447,215 +427,6 @@ class WeighRecords(Resampler):
     def details(self) -> dict[str, Any]:
         """The weights."""
         return {"ratios": digest(self.weights.train)}
-
-
-@dataclass(frozen=True)
-class CutPieces(Resampler):
-    """Pieces of whole clusters leak: what record linkage does when it splits an entity.
-
-    Attributes
-    ----------
-    members : array of int
-        Positions in V̂ of the records that can be cut, cluster by cluster.
-    sizes : array of int
-        Records of each of these clusters.
-    n_train_pool : int
-        Records of T̂.
-    n_train : int or None
-        Size of a bootstrap of T̂, which trains as it is by default.
-    law : PieceLaw or AssumedCuts
-        How large the pieces are.
-    second : bool
-        Whether a piece of every cluster trains already.
-    """
-
-    members: Codes
-    sizes: Codes
-    n_train_pool: int
-    n_train: int | None
-    law: Law
-    second: bool = False
-
-    @classmethod
-    def of(
-        cls, fold: Fold, clusters: Codes | None, n_train: Any, law: PieceLaw | None = None, *, second: bool = False
-    ) -> CutPieces:
-        """The strategy for a split; refuses one without clusters that can be cut."""
-        least, name = (3, "second-fragments") if second else (2, "fragments")
-        if clusters is None:
-            raise InputError(
-                f"groups must be given for error_model={name!r}, which cuts the clusters of the validation rows."
-            )
-        labels = clusters[fold.validation]
-        sizes = np.bincount(labels)
-        members = np.flatnonzero(sizes[labels] >= least)
-        members = members[order_of_codes(labels[members])]
-        cuttable = sizes[sizes >= least]
-        if len(cuttable) < 2:
-            raise InputError(
-                f"error_model={name!r} needs at least 2 validation clusters with {least} or more records, "
-                f"got {len(cuttable)}; use error_model='records'."
-            )
-        size = None if n_train is None else check_integer("n_train", n_train, least=2)
-        return cls(members, cuttable, fold.n_train, size, AssumedCuts() if law is None else law, second)
-
-    @property
-    def size(self) -> int:
-        """Number of clusters that can be cut."""
-        return len(self.sizes)
-
-    def levels(self, largest: float | None) -> Array:
-        """A few levels for a line."""
-        return np.linspace(0, 1, _PIECE_LEVELS)
-
-    def spread(self, levels: Array, shares: Array, budget: int) -> Codes:
-        """Every level has equally many replicates of laws that take turns, but for an odd fit."""
-        if not isinstance(self.law, AssumedCuts) or budget < 2 * len(levels):
-            return super().spread(levels, shares, budget)
-        fits = 2 * allocate(shares, budget // 2, least=1)
-        fits[-1] += budget % 2
-        return fits
-
-    def weighting(self, levels: Array) -> Weighting:
-        """All of it, in as many parts as there are laws that take turns."""
-        turns = len(KINDS) if self.law == AssumedCuts() else 1
-        return replace(super().weighting(levels), strata=np.full(len(levels), turns))
-
-    def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
-        """Cut every cluster that takes part, and let the first piece of some join training."""
-        law = self.law.of_replicate(replicate) if isinstance(self.law, AssumedCuts) else self.law
-        takes_part = self._taking_part(rng)
-        order = self._shuffled(rng)
-        first = law.draw_many(rng, self.sizes) if self.second else np.zeros_like(self.sizes)
-        left = self.sizes - first
-        cut = first + law.draw_many(rng, left)
-        leaks = rng.random(len(self.sizes)) < injected
-        # What is left of a cluster may be a single record, which is neither cut nor scored.
-        joining = np.where(takes_part, np.where(leaks & (left > 1), cut, first), 0)
-        cut = np.where(takes_part & (left > 1), cut, self.sizes)
-        position, cluster = self._positions
-        joined, scored = order[position < joining[cluster]], order[position >= cut[cluster]]
-        # Where all of T̂ trains in every replicate, its units have no influence: S = N - M|c|/n is 0.
-        from_train = None if self.n_train is None else rng.integers(self.n_train_pool, size=self.n_train)
-        return Draw(from_train, joined, in_increasing_order(scored), weighted=from_train is None)
-
-    @cached_property
-    def _chances(self) -> Array:
-        """How often each cluster takes part."""
-        return self.law.cut_chances(self.sizes) if isinstance(self.law, PieceLaw) else np.ones(len(self.sizes))
-
-    def _taking_part(self, rng: np.random.Generator) -> NDArray[np.bool_]:
-        """Clusters by the chance that an entity of their size is cut; all of them where none was chosen."""
-        certain = self._chances == 1
-        chosen = certain if certain.all() else rng.random(len(self.sizes)) < self._chances
-        return chosen if chosen.any() else ~chosen
-
-    @cached_property
-    def _positions(self) -> tuple[Codes, Codes]:
-        """For each of the members, its position within its cluster, and the number of the cluster."""
-        starts = np.cumsum(self.sizes) - self.sizes
-        positions = np.arange(len(self.members)) - np.repeat(starts, self.sizes)
-        return positions, np.repeat(np.arange(len(self.sizes)), self.sizes)
-
-    @cached_property
-    def _of_equal_size(self) -> list[Codes]:
-        """For each size of a cluster, one row per cluster with the positions of its members; empty for few members."""
-        different = np.flatnonzero(np.bincount(self.sizes))
-        if len(self.members) < _MEMBERS_PER_SORT * len(different):
-            return []
-        starts = np.cumsum(self.sizes) - self.sizes
-        return [starts[self.sizes == size][:, None] + np.arange(size) for size in different]
-
-    def _shuffled(self, rng: np.random.Generator) -> Codes:
-        """The members, cluster by cluster, in random order within each, by a sort of random numbers.
-
-        Many members are sorted as tables of clusters of equal size, which is much faster than one sort of them all.
-        """
-        bits = 62 - len(self.sizes).bit_length()
-        keys = rng.integers(1 << bits, size=len(self.members))
-        if not self._of_equal_size:
-            return np.take(self.members, np.argsort(keys + (self._positions[1] << bits)))
-        shuffled = np.empty_like(self.members)
-        for positions in self._of_equal_size:
-            order = np.argsort(keys[positions], axis=1)
-            shuffled[positions] = self.members[np.take_along_axis(positions, order, axis=1)]
-        return shuffled
-
-    def describe(self) -> dict[str, Any]:
-        """Number of clusters, the size of the bootstrap, and the law of the pieces."""
-        name = "second-fragments" if self.second else "fragments"
-        return {"error_model": name, "n_train": self.n_train, "clusters": self.size, "law": plain(self.law)}
-
-
-@dataclass(frozen=True)
-class WithoutClusters(Resampler):
-    """T̂ without the likeliest pieces of held-out entities, or without as many other clusters.
-
-    Attributes
-    ----------
-    cluster : array of int
-        Number of the cluster of every record of T̂.
-    left_out : array of int
-        Numbers of the clusters that are likely pieces.
-    scored : array of int
-        Positions in V̂ of the records that lose a piece.
-    pieces : LikelyPieces
-        Where this comes from.
-    """
-
-    cluster: Codes
-    left_out: Codes
-    scored: Codes
-    pieces: LikelyPieces
-
-    @classmethod
-    def of(cls, pieces: LikelyPieces, clusters: Codes, fold: Fold) -> WithoutClusters:
-        """The strategy for a split."""
-        numbers, cluster = renumbered(clusters[fold.train])
-        scored = np.flatnonzero(np.isin(clusters[fold.validation], pieces.held_out_clusters))
-        return cls(cluster, np.searchsorted(numbers, pieces.train_clusters), scored, pieces)
-
-    @property
-    def size(self) -> int:
-        """Number of scored records."""
-        return len(self.scored)
-
-    def levels(self, largest: float | None) -> Array:
-        """The level without the pieces, and the one without other clusters."""
-        return np.array([-1.0, 0.0])
-
-    def draw(self, rng: np.random.Generator, injected: float, replicate: int = 0) -> Draw:
-        """All of T̂ but the pieces, or all but other clusters of the same sizes."""
-        left_out = self.left_out if injected < 0 else self._others(rng)
-        trains = np.flatnonzero(~np.isin(self.cluster, left_out))
-        return Draw(trains, np.zeros(0, dtype=np.int64), self.scored, weighted=True)
-
-    def _others(self, rng: np.random.Generator) -> Codes:
-        """As many other clusters of T̂, of the same sizes or else of the nearest ones."""
-        sizes = np.bincount(self.cluster)
-        free = np.ones(len(sizes), dtype=bool)
-        free[self.left_out] = False
-        chosen = [np.zeros(0, dtype=np.int64)]
-        for size, count in zip(*np.unique(sizes[self.left_out], return_counts=True), strict=True):
-            others = rng.permutation(np.flatnonzero(free))
-            nearest = others[np.argsort(np.abs(sizes[others] - size), kind="stable")][:count]
-            free[nearest] = False
-            chosen.append(nearest)
-        return np.concatenate(chosen)
-
-    def weighting(self, levels: Array) -> Weighting:
-        """What is left of T̂'s records, and of imitated pieces."""
-        left = float(len(self.cluster) - np.isin(self.cluster, self.left_out).sum())
-        kept = np.where(levels < 0, 1 - self.pieces.caught, 1.0)
-        return Weighting(np.full(len(levels), left), kept, np.ones(len(levels), dtype=np.int64))
-
-    def describe(self) -> dict[str, Any]:
-        """The name alone: which clusters are left out depends on the seed, and runs of other seeds can be merged."""
-        return {"error_model": "without-pieces"}
-
-    def details(self) -> dict[str, Any]:
-        """The clusters that are left out."""
-        return {"pieces": digest(vars(self.pieces))}
 
 
 def sides_of(task: Task, fold: Fold, *, seed: np.random.SeedSequence, classifier: Any = None) -> Sides:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,19 +21,20 @@ from outofcluster._base.arguments import (
     short,
 )
 from outofcluster._base.exceptions import InputError, MissingExtraError
+from outofcluster.metrics.base import Partition
 from outofcluster.problem.folds import Fold, renumbered
 from outofcluster.problem.problem import Task, digest
 from outofcluster.sampling.engine import Identity, package_versions, run_plan
 from outofcluster.sampling.fitting import Compiled, Workload
-from outofcluster.sampling.kernels.kernel import Units, find_kernel, worth_compiling
+from outofcluster.sampling.kernels.kernel import find_kernel, worth_compiling
 from outofcluster.sampling.levels import Plan
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.resamplers import Resampler
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.store import Checkpoint
 
-# Levels times units up to which units='auto' keeps the jackknife's sums (176 MB).
-_MAX_SUMS = 1_000_000
+# Levels times units up to which units='auto' keeps effects (80 MB).
+_MOST_EFFECTS = 10_000_000
 # Records times columns up to which kernel='auto' uses a kernel. It works on copies that take several times the memory
 # of the records, and saves little where one fit takes long.
 _MOST_COMPILED = 5_000_000
@@ -76,6 +78,15 @@ class Run:
     largest: float | None = None
     required: bool = True
 
+    def at(self, levels: Array) -> Run:
+        """The same run at some of its levels alone, with as many fits at each."""
+        if self.injected is None:
+            return self
+        own = np.asarray(self.injected, dtype=float)
+        kept = np.isin(own, levels)
+        shares = None if self.shares is None else self.shares[kept]
+        return replace(self, injected=own[kept], shares=shares, n_fits=self.n_fits * int(kept.sum()) // len(own))
+
     def plan(self, standard_error: float | None = None) -> Plan:
         """The levels and the number of fits at each; refuses what cannot be sampled."""
         budget = check_integer("n_fits", self.n_fits, least=1)
@@ -107,7 +118,7 @@ class RunSettings:
     Attributes
     ----------
     units : tuple of {"clusters", "records"}, or "auto"
-        The kinds of units that the jackknife's sums are kept for.
+        The kinds of units whose effects are kept.
     kernel : bool or "auto"
         Whether a compiled kernel is used.
     fits_in_all : int, optional
@@ -122,6 +133,33 @@ class RunSettings:
     standard_error: float | None = None
 
 
+class Runnable(Protocol):
+    """Something that has been checked and can start: resamples of a split, or imitated cuts of it."""
+
+    @property
+    def role(self) -> str:
+        """What the losses are for."""
+
+    @property
+    def identity(self) -> Any:
+        """What it is known by in a checkpoint."""
+
+    @property
+    def required(self) -> bool:
+        """Whether a fold is left out where this run fails."""
+
+    @property
+    def budget(self) -> int:
+        """Number of fits."""
+
+    @property
+    def compiled_fits(self) -> int:
+        """Number of fits by a compiled kernel."""
+
+    def start(self, progress: Progress, *, n_jobs: int | None) -> dict[str, tuple[LossSamples, ...]]:
+        """Fit the models, and give the samples of every metric by their role."""
+
+
 @dataclass(frozen=True)
 class PreparedRun:
     """A run that has been checked and can start."""
@@ -132,16 +170,37 @@ class PreparedRun:
     identity: Identity
     checkpoint: Checkpoint | None
 
+    def knowing(self, own: Sequence[Array]) -> PreparedRun:
+        """The same run, whose losses are compared with those of the user's own models, one array per metric."""
+        centred = tuple(losses - losses.mean() for losses in own)
+        return replace(self, workload=replace(self.workload, own=centred))
+
+    @property
+    def role(self) -> str:
+        """What the losses are for."""
+        return self.run.role
+
+    @property
+    def required(self) -> bool:
+        """Whether a fold is left out where this run fails."""
+        return self.run.required
+
+    @property
+    def budget(self) -> int:
+        """Number of fits."""
+        return self.plan.budget
+
     @property
     def compiled_fits(self) -> int:
         """Number of fits by a compiled kernel."""
         return 0 if self.workload.compiled is None else self.plan.budget
 
-    def start(self, progress: Progress, *, n_jobs: int | None) -> tuple[LossSamples, ...]:
-        """Fit the models, and give the samples of every metric."""
-        return run_plan(
+    def start(self, progress: Progress, *, n_jobs: int | None) -> dict[str, tuple[LossSamples, ...]]:
+        """Fit the models, and give the samples of every metric by their role."""
+        samples = run_plan(
             self.workload, self.plan, self.identity, checkpoint=self.checkpoint, n_jobs=n_jobs, progress=progress
         )
+        return {self.role: samples}
 
 
 def check_split(task: Task, fold: Fold) -> None:
@@ -175,13 +234,13 @@ def prepare(task: Task, run: Run, settings: RunSettings, *, checkpoint: Checkpoi
     fold, resampler, train = run.fold, run.resampler, _train(run.fold)
     plan = run.plan(settings.standard_error)
     kinds = _unit_kinds(settings.units, task, fold, len(plan.injected))
-    sides = [[_shared_units(kind, task, fold, side) for kind in kinds] for side in ("train", "validation")]
+    units = {kind: _shared_units(kind, task, fold) for kind in kinds}
     entropy = np.random.SeedSequence().entropy if run.seed is None else run.seed
     assert isinstance(entropy, int)
     digests = fold.shared("digests", lambda: {"train": digest(train), "validation": digest(fold.validation)})
     about = task.description | digests | resampler.describe()
     compiled = None
-    if settings.kernel and not task.params and resampler.compilable:
+    if settings.kernel and not task.params:
         fits = (settings.fits_in_all or run.n_fits) if settings.kernel == "auto" else None
         compiled = _compiled(task, train, fold.validation, resampler.size, fits)
     if checkpoint is not None:
@@ -199,18 +258,17 @@ def prepare(task: Task, run: Run, settings: RunSettings, *, checkpoint: Checkpoi
         }
         checkpoint.begin(about | further | resampler.details())
     key = np.random.SeedSequence(entropy).generate_state(2, np.uint64).astype(np.uint64)
-    train_units, validation_units = (tuple(units for _, units in side) for side in sides)
-    workload = Workload(task, train, fold.validation, resampler, key, train_units, validation_units, compiled)
-    numbers = {str(kind): (sides[0][k][0], sides[1][k][0]) for k, kind in enumerate(kinds)}
+    partitions = tuple(partition for _, partition in units.values())
+    workload = Workload(task, train, fold.validation, resampler, key, partitions, compiled)
+    numbers = {str(kind): numbers for kind, (numbers, _) in units.items()}
     return PreparedRun(run, workload, plan, Identity(about, numbers, entropy), checkpoint)
 
 
 def _unit_kinds(units: Any, task: Task, fold: Fold, n_levels: int) -> tuple[UnitKind, ...]:
-    """The kinds of units that the jackknife's sums are kept for."""
+    """The kinds of units whose effects are kept."""
     if units == "auto":
         kind: UnitKind = "records" if task.clusters is None else "clusters"
-        count = sum(_shared_units(kind, task, fold, side)[1].count for side in ("train", "validation"))
-        return (kind,) if n_levels * count <= _MAX_SUMS else ()
+        return (kind,) if n_levels * _shared_units(kind, task, fold)[1].count <= _MOST_EFFECTS else ()
     for each in units:
         check_choice("units", each, ("clusters", "records"))
     if "clusters" in units and task.clusters is None:
@@ -218,24 +276,24 @@ def _unit_kinds(units: Any, task: Task, fold: Fold, n_levels: int) -> tuple[Unit
     return tuple(units)
 
 
-def _shared_units(kind: str, task: Task, fold: Fold, side: str) -> tuple[Codes, Units]:
-    """The numbers of a pool's units, and which of them each record belongs to."""
-    rows = _train(fold) if side == "train" else fold.validation
+def _shared_units(kind: str, task: Task, fold: Fold) -> tuple[Codes, Partition]:
+    """The numbers of V̂'s units, and which of them each record belongs to."""
+    rows = fold.validation
 
-    def units() -> tuple[Codes, Units]:
+    def units() -> tuple[Codes, Partition]:
         if kind != "clusters":
-            return rows, Units(np.arange(len(rows)), np.ones(len(rows), dtype=np.int64))
+            return rows, Partition(np.arange(len(rows)), len(rows))
         assert task.clusters is not None
         numbers, codes = renumbered(task.clusters[rows])
-        return numbers, Units(codes, np.bincount(codes))
+        return numbers, Partition(codes, len(numbers))
 
-    return fold.shared(f"{side} {kind}", units)
+    return fold.shared(kind, units)
 
 
 def _compiled(task: Task, train: Codes, validation: Codes, n_train: int, fits: int | None) -> Compiled | None:
     """The kernel and its input, where the estimator, the loss and the data allow one and so many fits are worth it."""
     metric, target = task.metrics[0], np.asarray(task.y)
-    kernel = find_kernel(task.estimator, metric.name, classifier=task.classifier)
+    kernel = find_kernel(task.estimator, metric.name)
     if kernel is None or len(task.metrics) > 1 or not metric.is_mean or target.ndim != 1 or not task.is_matrix:
         return None
     # These come first: a kernel needs the records as numbers of double precision, which may be a second copy of them.
@@ -254,4 +312,4 @@ def _compiled(task: Task, train: Codes, validation: Codes, n_train: int, fits: i
         numbers = np.ascontiguousarray(target, dtype=float)
     if not kernel.usable:
         return None
-    return Compiled(kernel, task.dense, numbers, kernel.start(task.dense, numbers, train))
+    return Compiled(kernel, task.dense, numbers)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outofcluster._base.arguments import check_choice, check_flag, check_vector, short
+from outofcluster._base.arguments import check_choice, check_flag, check_integer, check_vector, short
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import refuse_masked
 from outofcluster._base.seeds import RandomState, seed_of
+from outofcluster.evidence.laws import AssumedCuts, Cuts
 from outofcluster.problem.folds import Fold
 from outofcluster.problem.problem import Task, check_n_jobs
+from outofcluster.sampling.halves import HalvesRun
 from outofcluster.sampling.progress import Progress
-from outofcluster.sampling.resamplers import CutPieces, DrawRecords, RatioWeights, Resampler, WeighRecords, sides_of
-from outofcluster.sampling.run import Run, RunSettings, check_kernel, check_split, prepare
+from outofcluster.sampling.resamplers import DrawRecords, RatioWeights, Resampler, WeighRecords, sides_of
+from outofcluster.sampling.run import Run, Runnable, RunSettings, check_kernel, check_split, prepare
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.store import Checkpoint
 
@@ -29,7 +32,7 @@ def sample_losses(
     *,
     train: ArrayLike,
     validation: ArrayLike,
-    error_model: Literal["records", "fragments", "second-fragments"] = "records",
+    error_model: Literal["records", "fragments"] = "records",
     groups: Any = None,
     injected: ArrayLike | None = None,
     discriminator: Any = "auto",
@@ -59,11 +62,11 @@ def sample_losses(
         Records and targets.
     train, validation : array of int
         Row numbers of T̂ and of V̂.
-    error_model : {"records", "fragments", "second-fragments"}
-        How clustering errors happen: single records leak, pieces of clusters, or pieces of clusters of which
-        another piece trains already.
+    error_model : {"records", "fragments"}
+        How clustering errors happen: single records leak, or pieces of clusters. Pieces are imitated without an
+        injection (fraction 0) and with one (fraction 1), two fits at a time (:mod:`outofcluster.sampling.halves`).
     groups : array, optional
-        Cluster of every record of X; needed for fragments, and used as the jackknife's units.
+        Cluster of every record of X; needed for fragments, and used as the units whose effects are kept.
     injected : array, optional
         Injected fractions of at most 1; by default those of the optimal extrapolation design. Negative fractions are
         drawn with weights that leave out what looks like V̂ (:mod:`outofcluster.sampling.resamplers`), as far as enough
@@ -87,7 +90,7 @@ def sample_losses(
     params : dict, optional
         Parameters of ``fit``; those with one entry per record are indexed along with the records.
     units : {"auto", "clusters", "records", "both", "none"}
-        The kinds of units that the jackknife's sums are kept for. "auto": the clusters where ``groups`` is given,
+        The kinds of units whose effects on the losses are kept. "auto": the clusters where ``groups`` is given,
         else the records, and none where that would be too much.
     standard_error : float, optional
         Stop early, once the Monte-Carlo standard error of e_0 is below this; ``n_fits`` is then the most that
@@ -135,27 +138,44 @@ def sample_losses(
     if len(shared):
         raise InputError(f"validation must not share rows with train, got row {shared.min()} in both.")
     seed = seed_of(random_state)
-    check_choice("error_model", error_model, tuple(_RESAMPLERS))
+    check_choice("error_model", error_model, ("records", "fragments"))
     check_split(task, fold)
     check_flag("replace", replace)
     check_kernel(kernel)
-    resampler = _RESAMPLERS[error_model](task, fold, n_train, replace)
-    if isinstance(resampler, DrawRecords) and injected is not None and check_vector("injected", injected).min() < 0:
-        resampler = WeighRecords(resampler, _weights(task, fold, discriminator, seed))
-    run = Run("main", fold, resampler, n_fits, seed, injected, largest=largest)
-    settings = RunSettings(kinds, kernel, standard_error=standard_error)
     kept = None if checkpoint is None else Checkpoint(checkpoint)
-    prepared = prepare(task, run, settings, checkpoint=kept)
-    with Progress(prepared.plan.budget, show=bool(progress)) as bar:
-        return prepared.start(bar, n_jobs=n_jobs)[0]
+    prepared: Runnable
+    if error_model == "fragments":
+        refused = {"injected": injected, "largest": largest, "n_train": n_train, "checkpoint": checkpoint}
+        prepared = _cut_halves(task, fold, n_fits, seed, units, {**refused, "standard_error": standard_error})
+    else:
+        drawn = DrawRecords.of(fold, n_train, replace=replace)
+        resampler: Resampler = drawn
+        if injected is not None and check_vector("injected", injected).min() < 0:
+            resampler = WeighRecords(drawn, _weights(task, fold, discriminator, seed))
+        run = Run("main", fold, resampler, n_fits, seed, injected, largest=largest)
+        prepared = prepare(task, run, RunSettings(kinds, kernel, standard_error=standard_error), checkpoint=kept)
+    with Progress(prepared.budget, show=bool(progress)) as bar:
+        samples = prepared.start(bar, n_jobs=n_jobs)[prepared.role][0]
+    return samples if units != "none" else dataclasses.replace(samples, effects={})
 
 
-# What ``error_model=`` stands for.
-_RESAMPLERS: dict[str, Callable[[Task, Fold, Any, bool], Resampler]] = {
-    "records": lambda task, fold, n_train, replace: DrawRecords.of(fold, n_train, replace=replace),
-    "fragments": lambda task, fold, n_train, replace: CutPieces.of(fold, task.clusters, n_train),
-    "second-fragments": lambda task, fold, n_train, replace: CutPieces.of(fold, task.clusters, n_train, second=True),
-}
+def _cut_halves(
+    task: Task, fold: Fold, n_fits: Any, seed: int | None, units: str, refused: Mapping[str, Any]
+) -> HalvesRun:
+    """Imitated pieces of the validation clusters, by assumed cuts."""
+    if task.clusters is None:
+        raise InputError(
+            "groups must be given for error_model='fragments', which cuts the clusters of the validation rows."
+        )
+    for name, value in refused.items():
+        if value is not None:
+            raise InputError(f"{name} must be left out for error_model='fragments', got {short(value)}.")
+    numbers = np.random.SeedSequence(seed)
+    n_cuts = check_integer("n_fits", n_fits, least=2) // 2
+    cuts = Cuts.draw(task.clusters, n_cuts, AssumedCuts(), np.random.default_rng(numbers.spawn(1)[0]))
+    kinds = {"both": ("clusters", "records"), "none": ("clusters",), "auto": ("clusters",)}.get(units, (units,))
+    own_seed = int(numbers.generate_state(1, np.uint64)[0])
+    return HalvesRun(task, fold, cuts, np.ones(len(cuts.chance)), None, own_seed, kinds)
 
 
 def _weights(task: Task, fold: Fold, discriminator: Any, seed: int | None) -> RatioWeights:

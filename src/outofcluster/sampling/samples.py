@@ -1,18 +1,13 @@
 r"""LossSamples: what the fits of one split and one size of training sets leave behind.
 
-For every level these are the losses t_b of the replicates, and the sums that the infinitesimal jackknife needs. With
-N_bc the number of draws of unit c (a cluster, or a record) in replicate b, M_b all draws from its pool, |c| the number
-of records of the unit and n_P that of the pool,
+For every level these are the losses t_b of the replicates, and how much every unit of V̂ (a cluster, or a record) moves
+them by being scored,
 
-.. math:: S_{bc} = N_{bc} - M_b |c|/n_P, \qquad Z_{bc} = S_{bc}(t_b - \bar t) + E_{bc},
+.. math:: E_{bc} = \sum_{v ∈ c, v ∉ T'_b} (ℓ_{bv} - t_b)/|V'_b| ,
 
-where for validation units :math:`E_{bc} = \sum_{v ∈ c, v ∉ T'_b} (ℓ_{bv} - t_b)/|V'_b|` is the effect of c on
-the evaluation, 0 for training units. The jackknife needs mean and variance of Z over b. S is dense in c but N
-is sparse, so the sums that are stored are those of N, Nt, N², N²t, N²t², NM, NMt, NMt² and, for validation, E,
-E², NE, NEt, ME, MEt; since the units of a pool make up all of it, ΣM, ΣMt, ΣM², … are sums of these over c, and
-the moments of Z follow.
+summed over b. Every fit scores all units that it did not draw, so that few fits give these means.
 
-Sums can be kept for two kinds of units at once, clusters and records, so that the same fits give an interval for new
+Effects can be kept for two kinds of units at once, clusters and records, so that the same fits give an interval for new
 clusters and one for these clusters.
 """
 
@@ -26,56 +21,27 @@ from typing import Any, Self
 import numpy as np
 
 from outofcluster._base.archive import read_archive, write_archive
-from outofcluster._base.arguments import Array, Codes, short
+from outofcluster._base.arguments import Array, Codes, short, turns
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import data_frame
 
-_KIND, _FORMAT = "loss samples", 3
-# Columns of the jackknife's sums, in the order of the module's head.
-TRAIN_SUMS, VALIDATION_SUMS = 8, 14
+_KIND, _FORMAT = "loss samples", 4
 
 
 @dataclass(frozen=True, eq=False)
-class UnitSums:
-    """The jackknife's sums for one kind of units.
+class UnitEffects:
+    """What one kind of units adds to the losses by being scored.
 
     Attributes
     ----------
-    train_units, validation_units : array of int
-        Number of every unit of T̂ and of V̂ among all units of the data: of its cluster, or its row.
-    train_sizes, validation_sizes : array of int
-        Records in each of these units.
-    train, validation : array of shape (levels, units, columns)
-        The sums.
+    units : array of int
+        Number of every unit of V̂ among all units of the data: of its cluster, or its row.
+    sums : array of shape (levels, units)
+        Sum of E over the replicates of each level.
     """
 
-    train_units: Codes
-    validation_units: Codes
-    train_sizes: Codes
-    validation_sizes: Codes
-    train: Array
-    validation: Array
-
-
-@dataclass(frozen=True)
-class PoolJackknife:
-    """Mean and variance over replicates of Z, one row per level and one column per unit, and the units' sizes."""
-
-    sizes: Codes
-    mean: Array
-    variance: Array
-
-
-@dataclass(frozen=True)
-class Jackknife:
-    """The infinitesimal jackknife's ingredients for both pools.
-
-    ``evaluation`` is E alone: what a unit of V̂ changes by being scored, without what it changes by training.
-    """
-
-    train: PoolJackknife
-    validation: PoolJackknife
-    evaluation: PoolJackknife
+    units: Codes
+    sums: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,15 +59,14 @@ class LossSamples:
         left the metric without a value.
     size : int
         n of the binomial operator: training records, or clusters that can be cut.
-    sums : dict of UnitSums
-        The jackknife's sums, by the kind of units that they are kept for: "clusters", "records", both or none.
+    effects : dict of UnitEffects
+        What units add by being scored, by the kind of units: "clusters", "records", both or none.
     effective : array of shape (levels,)
         Effective number of training records to draw from; below their number where a level is drawn by weights.
     kept : array of shape (levels,)
         What the weights of a level leave of a leaked record; 1 for plain levels.
     strata : array of int of shape (levels,)
-        Number of parts of the validation records that replicates score in turn, or of laws by which they cut clusters
-        in turn; 1 for plain levels.
+        Number of parts of the validation records that replicates score in turn; 1 for plain levels.
     problem : dict
         What was sampled: digests of data and rows, estimator, loss, error model. Runs merge only if these are the same.
     seeds : tuple of int
@@ -114,7 +79,7 @@ class LossSamples:
     losses: tuple[Array, ...]
     redraws: Array
     size: int
-    sums: Mapping[str, UnitSums]
+    effects: Mapping[str, UnitEffects]
     effective: Array
     kept: Array
     strata: Codes
@@ -124,8 +89,8 @@ class LossSamples:
 
     @property
     def units(self) -> tuple[str, ...]:
-        """The kinds of units that the jackknife's sums are kept for."""
-        return tuple(self.sums)
+        """The kinds of units whose effects are kept."""
+        return tuple(self.effects)
 
     @property
     def n_fits(self) -> int:
@@ -146,7 +111,7 @@ class LossSamples:
     def standard_errors(self) -> Array:
         """Monte-Carlo standard error of each mean; NaN for a single replicate.
 
-        Of a level whose replicates take turns (see ``strata``), only the spread within each turn counts.
+        Of a level whose replicates take turns (see ``strata``), turns stand for them where there are two.
         """
         return np.array(
             [_standard_error(level, int(strata)) for level, strata in zip(self.losses, self.strata, strict=True)]
@@ -199,54 +164,27 @@ class LossSamples:
 
         return LossSamplesDisplay.from_samples(self).plot(ax)
 
-    def jackknife(self, units: str | None = None) -> Jackknife:
-        """Mean and variance of the jackknife's Z for every unit.
+    def influences(self, units: str | None = None) -> Array:
+        """How much every unit of V̂ moves the mean loss of every level by being scored.
 
         Parameters
         ----------
         units : {"clusters", "records"}, optional
-            Kind of units; by default the first kind that sums were kept for.
+            Kind of units; by default the first kind whose effects were kept.
 
         Returns
         -------
-        Jackknife
-            For the units of T̂ and of V̂.
+        array of shape (levels, units)
+            Means of E over replicates, for the units of ``effects[units].units``.
         """
-        if not self.sums:
-            raise InputError("These samples were drawn without the jackknife's sums (units='none').")
+        if not self.effects:
+            raise InputError("These samples were drawn without the effects of units (units='none').")
         kind = self.units[0] if units is None else units
-        if kind not in self.sums:
+        if kind not in self.effects:
             raise InputError(
-                f"units must be {' or '.join(map(repr, self.sums))} for these samples, got {short(units)}."
+                f"units must be {' or '.join(map(repr, self.effects))} for these samples, got {short(units)}."
             )
-        sums = self.sums[kind]
-        E, EE = np.moveaxis(sums.validation[:, :, TRAIN_SUMS : TRAIN_SUMS + 2], 2, 0)
-        return Jackknife(
-            self._pool(sums.train_sizes, sums.train),
-            self._pool(sums.validation_sizes, sums.validation),
-            _moments(sums.validation_sizes, E, EE, self.counts[:, None]),
-        )
-
-    def _pool(self, sizes: Codes, sums: Array) -> PoolJackknife:
-        count, t = self.counts[:, None], self.means[:, None]
-        share = sizes / max(int(sizes.sum()), 1)
-        N, Nt, NN, NNt, NNtt, NM, NMt, NMtt = np.moveaxis(sums[:, :, :TRAIN_SUMS], 2, 0)
-
-        def total(column: Array) -> Array:
-            return np.asarray(column.sum(axis=1, keepdims=True))
-
-        S, St = N - share * total(N), Nt - share * total(Nt)
-        SS, SSt, SStt = (
-            square - 2 * share * both + share**2 * total(both) for square, both in ((NN, NM), (NNt, NMt), (NNtt, NMtt))
-        )
-        first = St - t * S
-        second = SStt - 2 * t * SSt + t**2 * SS
-        if sums.shape[2] == VALIDATION_SUMS:
-            E, EE, NE, NEt, ME, MEt = np.moveaxis(sums[:, :, TRAIN_SUMS:], 2, 0)
-            SE, SEt = NE - share * ME, NEt - share * MEt
-            first = first + E
-            second = second + EE + 2 * (SEt - t * SE)
-        return _moments(sizes, first, second, count)
+        return np.asarray(self.effects[kind].sums / self.counts[:, None])
 
     def shifted(self, by: float) -> Self:
         """The same samples of losses that are all larger by a number.
@@ -260,23 +198,7 @@ class LossSamples:
         -------
         LossSamples
         """
-        if not by or not self.losses:  # The first fit may fail, and then no level has been sampled.
-            return self
-
-        def moved(sums: Array) -> Array:
-            N, Nt, NN, NNt, NNtt, NM, NMt, NMtt = np.moveaxis(sums[:, :, :TRAIN_SUMS], 2, 0)
-            columns = [N, Nt + by * N, NN, NNt + by * NN, NNtt + 2 * by * NNt + by**2 * NN]
-            columns += [NM, NMt + by * NM, NMtt + 2 * by * NMt + by**2 * NM]
-            if sums.shape[2] == VALIDATION_SUMS:
-                E, EE, NE, NEt, ME, MEt = np.moveaxis(sums[:, :, TRAIN_SUMS:], 2, 0)
-                columns += [E, EE, NE, NEt + by * NE, ME, MEt + by * ME]
-            return np.stack(columns, axis=2)
-
-        sums = {
-            kind: replace(unit_sums, train=moved(unit_sums.train), validation=moved(unit_sums.validation))
-            for kind, unit_sums in self.sums.items()
-        }
-        return replace(self, losses=tuple(level + by for level in self.losses), sums=sums)
+        return replace(self, losses=tuple(level + by for level in self.losses)) if by else self
 
     def merge(self, other: Self) -> Self:
         """One larger run from two runs of the same problem with different seeds.
@@ -311,8 +233,8 @@ class LossSamples:
             values = [[getattr(run, name)[i] for run, i in part] for part in parts]
             return np.array([np.average(of, weights=by) for of, by in zip(values, counts, strict=True)])
 
-        def added(kind: str, side: str) -> Array:
-            return np.stack([sum(getattr(run.sums[kind], side)[i] for run, i in part) for part in parts])
+        def added(kind: str) -> Array:
+            return np.stack([sum(run.effects[kind].sums[i] for run, i in part) for part in parts])
 
         return replace(
             self,
@@ -323,10 +245,7 @@ class LossSamples:
             effective=averaged("effective"),
             kept=averaged("kept"),
             strata=np.array([_joined_strata(part) for part in parts]),
-            sums={
-                kind: replace(sums, train=added(kind, "train"), validation=added(kind, "validation"))
-                for kind, sums in self.sums.items()
-            },
+            effects={kind: replace(each, sums=added(kind)) for kind, each in self.effects.items()},
             seeds=self.seeds + other.seeds,
         )
 
@@ -364,21 +283,10 @@ def _joined_strata(runs: Sequence[tuple[LossSamples, int]]) -> int:
 
 
 def _standard_error(losses: Array, strata: int) -> float:
-    if len(losses) < 2:
-        return np.nan
-    if strata == 1 or len(losses) < 2 * strata:
-        return float(losses.std(ddof=1) / np.sqrt(len(losses)))
-    within = np.mean([losses[part::strata].var(ddof=1) for part in range(strata)])
-    return float(np.sqrt(within / len(losses)))
+    values = turns(losses, strata)
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.nan
 
 
 def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """Names of the entries in which two descriptions differ, in alphabetical order."""
     return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
-
-
-def _moments(sizes: Codes, first: Array, second: Array, count: Codes) -> PoolJackknife:
-    """Mean and variance from the sums of a quantity and of its square."""
-    mean = first / count
-    variance = np.maximum(second / count - mean**2, 0) * count / np.maximum(count - 1, 1)
-    return PoolJackknife(sizes, mean, variance)

@@ -2,7 +2,7 @@
 
 The file starts with a line that says what it is. A sequence of records follows; each has its length, a digest, and
 JSON and arrays in an npz without pickles. The first holds the problem, each of the others a batch of replicates of one
-level: the number of its first replicate, its losses, and the level's jackknife sums *up to and including this batch*.
+level: the number of its first replicate, its losses, and the summed effects of units *up to and including this batch*.
 The digest is the SHA-256 of the record and of the digest before it, so a record that was cut short, altered, repeated,
 moved, or copied from another run does not match, and is dropped with all that follows. Whoever goes on from the file
 takes a batch only if it holds the very replicates that come next (:mod:`outofcluster.sampling.engine`), and computes
@@ -44,7 +44,7 @@ from outofcluster._base.seeds import RandomState, seed_of
 from outofcluster.sampling.samples import differing
 
 _FAMILY = b"outofcluster checkpoint "
-_MAGIC = _FAMILY + b"5\n"
+_MAGIC = _FAMILY + b"6\n"
 _HEAD = struct.Struct("<Q32s")
 
 Content = TypeVar("Content")
@@ -52,17 +52,16 @@ Content = TypeVar("Content")
 
 @dataclass(frozen=True)
 class Batch:
-    """Consecutive replicates of one level, and the level's sums after them.
+    """Consecutive replicates of one level, and the summed effects of units after them.
 
-    There is one row of losses per metric, and one array of sums for each metric and kind of units.
+    There is one row of losses per metric, and one array of effects for each metric and kind of units.
     """
 
     level: int
     first: int
     losses: Array
     redraws: int
-    train_sums: tuple[Array, ...]
-    validation_sums: tuple[Array, ...]
+    effects: tuple[Array, ...]
 
 
 def _packed(value: Any) -> dict[str, Any]:

@@ -15,10 +15,12 @@ from typing import Any, get_args
 
 from outofcluster._base.arguments import short
 from outofcluster._base.exceptions import InputError
-from outofcluster.auditing.checks import estimate, samples
+from outofcluster.auditing.checks import estimate, pieces, samples
 from outofcluster.auditing.findings import Check, Context, Finding, Severity
 
-CHECKS = tuple(each for module in (samples, estimate) for each in vars(module).values() if isinstance(each, Check))
+CHECKS = tuple(
+    each for module in (samples, estimate, pieces) for each in vars(module).values() if isinstance(each, Check)
+)
 # Every code, with what it stands for.
 CODES = {each.code: each.look.__doc__ or "" for each in CHECKS}
 

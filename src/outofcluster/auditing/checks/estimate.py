@@ -38,8 +38,8 @@ def sides_alike(context: Context) -> Iterator[Remark]:
     if entities and not any(each.identified for each in entities):
         yield info(
             f"These features cannot tell entities apart (AUC {float(np.mean([each.auc for each in entities])):.2f}), "
-            "so that no pieces of held-out entities are suspected, and no models are fitted without them.",
-            "The correction rests on imitated cuts alone.",
+            "so that no training cluster looks like a piece of a held-out entity.",
+            "Give identity=, what tells who is who and no model sees, or look up some clusters: review_list().",
         )
     elif (bound := _bound_by_records(context)) and bound[2] < TOLD_APART:
         by_data, upper, auc = bound
@@ -96,6 +96,9 @@ def per_record_rates(context: Context) -> Iterator[Remark]:
 @check("rate-is-a-lower-bound")
 def rate_is_a_lower_bound(context: Context) -> Iterator[Remark]:
     """The leakage rate is a lower bound, so that the correction may be too small."""
+    # Where no rate was given, what is missed is the subject of another finding.
+    if context.without_rate:
+        return
     if bounds := [leak.rate for leak in context.leakage if leak.at_least]:
         yield warning(
             f"The leakage rate of {max(bounds):.1%} is a lower bound, since part of the leakage could not be seen: the "
@@ -123,10 +126,37 @@ def rate_counts_whole_entities(context: Context) -> Iterator[Remark]:
 
 # --- the corrected value ----------------------------------------------------------------------------------
 
+# What a constant prediction has by metrics for which that does not depend on the targets.
+_CONSTANT = dict.fromkeys(("roc_auc", "roc_auc_ovr", "roc_auc_ovr_weighted", "roc_auc_ovo", "concordance"), 0.5)
+_CONSTANT |= dict.fromkeys(("r2", "explained_variance", "d2_absolute_error_score", "d2_log_loss_score"), 0.0)
+_CONSTANT |= dict.fromkeys(("d2_brier_score", "matthews_corrcoef"), 0.0)
+# Scores of scikit-learn that are means of losses of this package.
+_LOSSES = {
+    "neg_brier_score": "brier",
+    "neg_log_loss": "log_loss",
+    "neg_mean_squared_error": "squared_error",
+    "neg_mean_absolute_error": "absolute_error",
+}
+
+
+def _of_constant(context: Context) -> float | None:
+    """The value of the metric for the best constant prediction; None where it is not known."""
+    name, losses = context.metric.name, context.table.constant
+    if name == "accuracy" and "zero_one" in losses:
+        return 1 - losses["zero_one"]
+    if name == "neg_root_mean_squared_error" and "squared_error" in losses:
+        return float(np.sqrt(losses["squared_error"]))
+    if name == "balanced_accuracy" and context.table.n_classes:
+        return 1 / context.table.n_classes
+    return _CONSTANT.get(name, losses.get(_LOSSES.get(name, name)))
+
 
 @check("far-extrapolation", needs_rate=True)
 def far_extrapolation(context: Context) -> Iterator[Remark]:
     """The leakage rate is so large that noise is multiplied."""
+    # Without a rate that is known there is nothing to extrapolate from.
+    if context.without_rate or context.solution.nothing_seen:
+        return
     multiplier, assumed = context.solution.correction.multiplier, context.largest_rate
     if multiplier > _FAR or assumed > Records.largest_rate:
         large = f" from a leakage rate of {assumed:.0%}{context.fold_of_largest_rate}"
@@ -148,30 +178,23 @@ def out_of_range(context: Context) -> Iterator[Remark]:
         )
 
 
-@check("data-variance", needs_rate=True)
-def data_variance(context: Context) -> Iterator[Remark]:
-    """Too few fits to tell the data's variance from 0."""
-    if not context.solution.uncertainty.reliable:
-        yield warning(
-            "The fits are too few to tell the data's variance from 0; the interval is wider than need be.",
-            "Raise n_fits.",
-        )
-
-
-@check("assumed-cuts", needs_rate=True)
-def assumed_cuts(context: Context) -> Iterator[Remark]:
-    """No audited entities show how the linkage cuts, and the answer depends on what is assumed."""
-    optimism, metric, corrected = context.solution.correction, context.metric, context.corrected
-    by_cuts = optimism.facts.get("by_cuts")
-    if by_cuts:
-        single, uniform = (by_cuts[kind] - optimism.value for kind in ("single", "uniform"))
-        ends = [corrected.value + metric.shown(moved) for moved in (single, uniform)]
+@check("worse-than-guessing", needs_rate=True)
+def worse_than_guessing(context: Context) -> Iterator[Remark]:
+    """The corrected value is worse than that of a constant prediction."""
+    metric, guess = context.metric, _of_constant(context)
+    if guess is None:
+        return
+    # As losses, of which a larger one is worse.
+    naive, corrected, at_most = context.solution.naive.value, metric.shown(context.corrected.value), metric.shown(guess)
+    if corrected > at_most + 1e-9 * max(abs(at_most), 1.0):
+        already = naive > at_most
         yield Remark(
-            "warning" if abs(uniform - single) > 2 * corrected.se_data else "info",
-            "How the linkage cuts entities is assumed: in half of the imitated cuts a single record comes off, in the "
-            f"other half a piece of any size. The corrected {metric.noun} would be {ends[0]:.4g} if single records "
-            f"alone came off, and {ends[1]:.4g} if pieces of all sizes were equally likely.",
-            "Look up the mates of some records, and give Leakage.from_true_groups, which learns how entities are cut.",
+            "info" if already else "warning",
+            f"The corrected {metric.noun}, {context.corrected.value:.4g}, is worse than that of a constant prediction, "
+            f"{guess:.4g}" + (", and so is the cross-validated one." if already else "."),
+            "The model tells nothing about these targets."
+            if already
+            else "Either the model does no more than to recognise clusters, or the correction is too large.",
         )
 
 
@@ -197,16 +220,8 @@ def lack_of_fit(context: Context) -> Iterator[Remark]:
 @check("curve-and-unmixing", needs_rate=True)
 def curve_and_unmixing(context: Context) -> Iterator[Remark]:
     """The curve above the leakage rate and the losses below it disagree."""
-    error, pieces = context.corrected.se_data, context.solution.correction.facts.get("readings")
-    below = getattr(context.curve, "unmixing_", None)
-    if pieces is not None and abs(pieces.by_pieces - pieces.by_curve) > error:
-        yield info(
-            f"Models without the likeliest pieces of held-out entities put the optimism at "
-            f"{pieces.by_pieces:.3g}, the curve of imitated cuts at {pieces.by_curve:.3g}; the first counts "
-            f"{pieces.weight:.0%}.",
-            "Entities may be cut in other ways than the imitation does; look at suspects() for the pieces.",
-        )
-    elif below is not None and abs(below.optimism - below.optimism_above) > error:
+    error, below = context.corrected.se_data, getattr(context.curve, "unmixing_", None)
+    if below is not None and abs(below.optimism - below.optimism_above) > error:
         yield info(
             f"The losses below the leakage rate put the optimism at {below.optimism:.3g}, the curve above it at "
             f"{below.optimism_above:.3g}; the first counts {below.mass_probability:.0%}.",
@@ -217,14 +232,14 @@ def curve_and_unmixing(context: Context) -> Iterator[Remark]:
 @check("exact-rate")
 def exact_rate(context: Context) -> Iterator[Remark]:
     """The leakage rate was given without an uncertainty."""
-    if any(leak.rate > 0 and leak.std is None for leak in context.leakage):
+    if not context.without_rate and any(leak.rate > 0 and leak.std is None for leak in context.leakage):
         yield info(
             "The leakage rate is taken to be exact; the interval does not include that it may be wrong.",
             "Give Leakage(rate, std=…), or look at sensitivity().",
         )
 
 
-@check("leaked-like-the-rest")
+@check("leaked-like-the-rest", only="records")
 def leaked_like_the_rest(context: Context) -> Iterator[Remark]:
     """Leaked records are taken to be like the rest of their clusters."""
     if any(leak.rate > 0 for leak in context.leakage):

@@ -11,6 +11,7 @@ from outofcluster.auditing.findings import Context, Remark, check, info, severe,
 from outofcluster.curves.shape import ShapeCheck, ShapeDiagnosis, diagnose_points
 from outofcluster.metrics.facts import MetricFacts
 from outofcluster.problem.folds import count_clusters, looks_linked
+from outofcluster.sampling.audit_samples import has_pieces
 
 # How many times the records of the smallest fold the largest one holds, where folds count as unbalanced.
 _UNBALANCED = 4
@@ -33,7 +34,24 @@ def fragments_likely(context: Context) -> Iterator[Remark]:
         yield warning(
             "Errors are taken to be those of single records, but the validation clusters are many and small: where "
             "linkage splits an entity, whole pieces leak, and the records model corrects too much.",
-            "Use error_model='fragments' with the rate as a share of the validation records.",
+            "Use error_model='fragments', which needs no rate.",
+        )
+
+
+@check("stopped-early")
+def stopped_early(context: Context) -> Iterator[Remark]:
+    """Fits ended before the precision that was asked for was reached."""
+    why = {
+        "time": "since the time limit had passed",
+        "interrupt": "since it was interrupted",
+        "rounds": "after as many rounds as there may be",
+    }.get(context.samples.ended)
+    if why:
+        share = context.solution.imprecision
+        so_far = f"is {share:.0%} of the standard error" if np.isfinite(share) else "is not known yet"
+        yield warning(
+            f"The fits ended {why}, before the precision was reached: their own error {so_far} of the optimism.",
+            "Audit again with more time, from a checkpoint or with a lower precision.",
         )
 
 
@@ -125,9 +143,24 @@ def small_validation(context: Context) -> Iterator[Remark]:
 
 @check("no-rate")
 def no_rate(context: Context) -> Iterator[Remark]:
-    """No leakage rate was given, so there is no corrected loss."""
-    if not context.leakage:
-        yield info(f"Without a leakage rate there is no corrected {context.metric.noun}.", "Look at sensitivity().")
+    """There is no corrected loss, since none was asked for or none can come from the records."""
+    if context.leakage:
+        return
+    without = f"there is no corrected {context.metric.noun}."
+    if not context.from_data:
+        yield info(f"Without a leakage rate {without}", "Look at sensitivity(), or let leakage='data' go by the data.")
+    elif has_pieces(context.samples.error_model):
+        yield info(
+            f"Clusters were not compared with each other (unmix=False), so that no pieces can be seen, and {without}",
+            "Leave out unmix=False, or give a leakage rate.",
+        )
+    else:
+        fewest = min(min(fold.n_train, fold.n_validation) for fold in context.samples.folds)
+        yield info(
+            f"The two sides of the splits are too small to be told apart ({fewest} records on one of them), so that "
+            f"the records do not show how much leaks, and {without}",
+            "Use fewer folds or more records, or look at sensitivity().",
+        )
 
 
 @check("fold-left-out")

@@ -223,17 +223,9 @@ class PolynomialSolution(LinearSolution):
 
 
 def _chebyshev(p: Array, interval: tuple[float, float], degree: int) -> Array:
-    """The Chebyshev polynomials of an interval at levels, also outside of it: one column per degree.
-
-    The recurrence is written out because ``chebvander`` of numpy takes as long as the least-squares fit itself.
-    """
+    """The Chebyshev polynomials of an interval at levels, also outside of it: one column per degree."""
     low, high = interval
-    x = (2 * p - (low + high)) / (high - low)
-    basis = np.ones((len(x), degree + 1))
-    basis[:, 1:2] = x[:, None]
-    for k in range(1, degree):
-        basis[:, k + 1] = 2 * x * basis[:, k] - basis[:, k - 1]
-    return basis
+    return np.ascontiguousarray(np.polynomial.chebyshev.chebvander((2 * p - (low + high)) / (high - low), degree))
 
 
 @dataclass(eq=False)

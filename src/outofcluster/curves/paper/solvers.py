@@ -246,20 +246,17 @@ def minimise_norms_conic(
     width = A.shape[1]
     if scale == 0:
         return np.zeros(width)
-    blocks = [Z, -C, None, -A, None, -penalty * E]
-    heights = [1 if block is None else block.shape[0] for block in blocks]
-    starts = np.concatenate([[0], np.cumsum(heights)])
-    entries = [(start, block.tocoo()) for start, block in zip(starts, blocks, strict=False) if block is not None]
-    rows = np.concatenate([block.row + start for start, block in entries] + [starts[[2, 4]]])
-    columns = np.concatenate([block.col for _, block in entries] + [[width, width + 1]])
-    values = np.concatenate([block.data for _, block in entries] + [[-1.0, -1.0]])
-    constraints = sparse.csc_matrix((values, (rows, columns)), shape=(starts[-1], width + 2))
-    right = np.zeros(starts[-1])
-    right[starts[3] : starts[4]] = -b / scale
+    # The unknowns are x, t₁ and t₂; each norm starts with a row of its own.
+    first, second = sparse.coo_matrix([[-1.0, 0.0]]), sparse.coo_matrix([[0.0, -1.0]])
+    blocks = [[Z, None], [-C, None], [None, first], [-A, None], [None, second], [-penalty * E, None]]
+    constraints = sparse.bmat(blocks, format="csc")
+    right = np.zeros(constraints.shape[0])
+    start = Z.shape[0] + C.shape[0] + 1
+    right[start : start + len(b)] = -b / scale
     objective = np.zeros(width + 2)
     objective[-2:] = 1
-    norms = [clarabel.SecondOrderConeT(1 + heights[i]) for i in (3, 5)]
-    cones = [clarabel.ZeroConeT(heights[0]), clarabel.NonnegativeConeT(heights[1]), *norms]
+    norms = [clarabel.SecondOrderConeT(1 + matrix.shape[0]) for matrix in (A, E)]
+    cones = [clarabel.ZeroConeT(Z.shape[0]), clarabel.NonnegativeConeT(C.shape[0]), *norms]
     quadratic = sparse.csc_matrix((width + 2, width + 2))
     settings = clarabel.DefaultSettings()
     settings.verbose = False
@@ -480,16 +477,13 @@ def _chained(representation: Representation, b: Array, penalty: float, shape: Sh
 
     none = sparse.csr_matrix((0, width))
     rows = sparse.vstack([none, *shape.rows(lambda i: place(i, sparse.identity(sizes[i])).tocsr())])
-    # The equations that tie each derivative to the differences of the one before are written entry by entry: putting
-    # sparse blocks together would take longer than the solver does, and intervals need hundreds of solutions.
-    steps = representation.steps
-    left = np.concatenate([start + np.arange(len(step)) for start, step in zip(starts, steps, strict=False)])
-    # Each block has one unknown more than there are differences of it, and the next block is that of the differences.
-    derivative = np.arange(len(left)) + sizes[0]
-    balance = np.full(len(left), np.sqrt(representation.size))
-    values = np.concatenate([-balance, balance, balance * (-unit * np.concatenate(steps))])
-    indices = np.tile(np.arange(len(left)), 3), np.concatenate([left, left + 1, derivative])
-    ties = sparse.coo_matrix((values, indices), (len(left), width))
+    balance = np.sqrt(representation.size)
+    ties = sparse.vstack(
+        [
+            balance * (place(i, differences(sizes[i])) - place(i + 1, sparse.diags(unit * step)))
+            for i, step in enumerate(representation.steps)
+        ]
+    )
     root = place(order, representation.root * unit**order)
     unknowns = minimise_norms_conic(place(0, representation.design), b, root, penalty, rows, ties)
     return unknowns[: sizes[0]]

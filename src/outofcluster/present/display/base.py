@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from outofcluster._base.exceptions import MissingExtraError
+from outofcluster._base.exceptions import needing
 from outofcluster._base.plain import data_frame
 from outofcluster.inference.estimates import Estimate, between, decimals, fixed
 from outofcluster.metrics.facts import known_facts
@@ -111,10 +111,8 @@ class Display:
 
 
 def _new_axes(height: float) -> Any:
-    try:
+    with needing("plot() needs matplotlib", "plot"):
         from matplotlib import pyplot
-    except ImportError:
-        raise MissingExtraError("plot() needs matplotlib: pip install 'outofcluster[plot]'.") from None
     return pyplot.subplots(figsize=(6.6, height), layout="constrained")[1]
 
 

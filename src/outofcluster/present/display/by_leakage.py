@@ -19,14 +19,14 @@ not, since they are losses of the user's own training records.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
-from outofcluster._base.arguments import Array, check_number
+from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import InputError
+from outofcluster.auditing.tipping import TippingPoint
 from outofcluster.inference.estimates import Estimate, Sensitivity, percent
 from outofcluster.metrics.facts import SOME_LOSS, MetricFacts
 from outofcluster.present.display.base import (
@@ -48,6 +48,7 @@ from outofcluster.present.display.base import (
     percent_axis,
     percentage,
 )
+from outofcluster.sampling.audit_samples import has_pieces
 
 _SHADE = {"color": "#F1F1F1", "zorder": 0, "linewidth": 0}
 _DASHED = (0, (4, 2))
@@ -200,12 +201,8 @@ class LossCurveDisplay(Display):
             standard_errors=np.array(summary.standard_errors),
             curve_levels=np.array([] if curve is None else curve.p),
             curve_losses=np.array([] if curve is None else curve.loss),
-            naive=summary.naive,
-            corrected=summary.corrected,
-            rate=summary.rate,
-            error_model=summary.error_model,
-            metric=summary.metric,
             unmixed=curve is not None and bool(curve.extrapolated),
+            **{name: getattr(summary, name) for name in ("naive", "corrected", "rate", "error_model", "metric")},
         )
 
     @property
@@ -231,12 +228,15 @@ class LossCurveDisplay(Display):
 
     @property
     def _title(self) -> str:
+        if has_pieces(self.error_model):
+            return f"{capitalized(self.metric.noun)} without and with a piece in training"
         how = "down to none" if self.unmixed else "extrapolated to none"
         return f"{capitalized(self.metric.noun)} by leakage{' added' if self.corrected is None else f', {how}'}"
 
     def _draw(self, ax: Any) -> None:
         shown, level = self.losses + self.shift, self.naive.confidence_level
-        look = {"fmt": "o", "color": BLUE, "markersize": 5, "label": "measured, with more leakage added"}
+        added = "imitated pieces" if has_pieces(self.error_model) else "more leakage added"
+        look = {"fmt": "o", "color": BLUE, "markersize": 5, "label": f"measured, with {added}"}
         draw_measured(ax, self.levels, shown, self.standard_errors, level, **look)
         axis = SHARE_OF[self.error_model]
         if self.corrected is None or self.rate is None:
@@ -251,9 +251,11 @@ class LossCurveDisplay(Display):
     def _draw_curve(self, ax: Any, corrected: Estimate, rate: float) -> None:
         ax.axvspan(0, float(self.levels.min()), **_SHADE)
         extrapolated, seen = self.curve_parts()
-        ax.plot(*seen, color=BLUE, linewidth=1.8, label="fitted curve")
+        pieces = has_pieces(self.error_model)
+        ax.plot(*seen, color=BLUE, linewidth=1.8, label="line between these" if pieces else "fitted curve")
         label = "by models without look-alikes" if self.unmixed else "extrapolated"
-        ax.plot(*extrapolated, color=ORANGE, linewidth=1.8, linestyle=_DASHED, label=label)
+        # Losses without a piece are measured, so that hardly anything is left to extrapolate.
+        ax.plot(*extrapolated, color=ORANGE, linewidth=1.8, linestyle=_DASHED, label=None if pieces else label)
         ax.plot([0, rate], [self.naive.value] * 2, color=GREY, linewidth=1, linestyle=":")
         draw_naive(ax, rate, self.naive, corrected)
         draw_corrected(ax, 0, corrected, f"on new clusters: {in_words(corrected, self.naive)}", clip_on=False)
@@ -360,7 +362,8 @@ class UnmixingDisplay(Display):
         reach = 0.3 if not self.clean else max(2.2 * abs(self.clean), 0.15)
         lowest, highest = min(-reach, self.clean or 0.0), max(1.5 * reach, 0.3)
         inside = (self.fractions >= lowest - 1e-12) & (self.fractions <= highest + 1e-12)
-        return replace(self, **{name: numbers[inside] for name, numbers in self._measured.items()})
+        losses, errors = self.losses[inside], self.standard_errors[inside]
+        return replace(self, fractions=self.fractions[inside], losses=losses, standard_errors=errors)
 
     def curve_parts(self, points: int) -> list[tuple[Array, Array]]:
         """The curve above the leakage rate, by fractions and losses: up to 0, and from 0 on; none without a rate."""
@@ -374,12 +377,8 @@ class UnmixingDisplay(Display):
         """The smallest and the largest fraction, of those measured and the one without leakage."""
         return min(float(self.fractions.min()), self.clean or 0.0), float(self.fractions.max())
 
-    @property
-    def _measured(self) -> dict[str, Any]:
-        return {"fractions": self.fractions, "losses": self.losses, "standard_errors": self.standard_errors}
-
     def _columns(self) -> dict[str, Any]:
-        return dict(zip(("fraction", "loss", "standard_error"), self._measured.values(), strict=True))
+        return {"fraction": self.fractions, "loss": self.losses, "standard_error": self.standard_errors}
 
     @property
     def _title(self) -> str:
@@ -431,16 +430,16 @@ class SensitivityDisplay(Display):
         The value as it is, and on new clusters at the assumed rate, where they are known.
     rate : float or None
         The assumed rate.
-    threshold, tipping_point : float or None
-        A value to compare with, and the smallest rate at which the corrected one reaches it.
+    tipping_point : TippingPoint or None
+        The smallest rate at which the corrected value reaches a threshold, with its interval.
     error_model : str
         The error model.
     metric : MetricFacts
         What is measured.
     confidence_level : float
         Confidence level of the intervals.
-    largest_rate : float or None
-        The largest rate at which the threshold was looked for, by default the largest one that is drawn.
+    from_data : bool
+        Whether the rate is what the records show, and not an assumed one.
     ax_, figure_
         Where it was drawn.
 
@@ -465,14 +464,13 @@ class SensitivityDisplay(Display):
     naive: Estimate | None = None
     corrected: Estimate | None = None
     rate: float | None = None
-    threshold: float | None = None
-    tipping_point: float | None = None
+    tipping_point: TippingPoint | None = None
     error_model: str = "records"
     metric: MetricFacts = SOME_LOSS
     confidence_level: float = 0.95
-    largest_rate: float | None = None
+    from_data: bool = False
 
-    _legend = ("cross-validated", "corrected", "at the")
+    _legend = ("cross-validated", "corrected", "at the", "by what")
 
     @classmethod
     def from_audit(cls, audit: Any, *, threshold: float | None = None, rates: Any = None) -> Self:
@@ -491,15 +489,11 @@ class SensitivityDisplay(Display):
         -------
         SensitivityDisplay
         """
-        level = None if threshold is None else check_number("threshold", threshold, least=-math.inf)
         return replace(
             cls.from_sensitivity(audit.sensitivity(rates)),
-            naive=audit.naive,
-            corrected=audit.corrected,
             rate=audit.summary.rate,
-            threshold=level,
-            tipping_point=None if level is None else audit.tipping_point(level),
-            largest_rate=float(audit.rate_grid[-1]),
+            tipping_point=None if threshold is None else audit.tipping_point(threshold),
+            **{name: getattr(audit, name) for name in ("naive", "corrected", "from_data")},
         )
 
     @classmethod
@@ -534,21 +528,31 @@ class SensitivityDisplay(Display):
         if self.naive is not None:
             ax.axhline(self.naive.value, color=GREY, linewidth=1.2, linestyle=":", label=naive_label(self.naive))
         if self.corrected is not None and self.rate is not None:
-            label = f"at the assumed {100 * self.rate:.3g} %: {in_words(self.corrected)}"
+            where = "by what the records show" if self.from_data else f"at the assumed {100 * self.rate:.3g} %"
+            label = f"{where}: {in_words(self.corrected)}"
             draw_corrected(ax, self.rate, self.corrected, label, zorder=4)
-        if self.threshold is not None:
-            self._draw_threshold(ax, self.threshold, self.tipping_point)
+        if self.tipping_point is not None:
+            self._draw_threshold(ax, self.tipping_point)
         percent_axis(ax.xaxis)
         ax.margins(x=0.01)
         name_axes(ax, f"leakage rate: share of {SHARE_OF[self.error_model]}", self.metric.label)
 
-    def _draw_threshold(self, ax: Any, threshold: float, rate: float | None) -> None:
-        """The threshold, and the rate at which the corrected value reaches it."""
-        most = percentage(self.largest_rate or float(self.rates.max()))
-        reached = f"not reached up to {most}" if rate is None else f"reached at {100 * rate:.3g} %"
-        label = f"threshold {threshold:.4g}: {reached}"
+    def _draw_threshold(self, ax: Any, tipping: TippingPoint) -> None:
+        """The threshold, the rate at which the corrected value reaches it, and the interval of that rate."""
+        rate, threshold, drawn = tipping.rate, tipping.threshold, float(self.rates.max())
+        reached = f"reached at {100 * rate:.3g} %" if rate is not None else ""
+        label = f"threshold {threshold:.4g}: {reached or f'not reached up to {percentage(tipping.largest_rate)}'}"
         ax.axhline(threshold, color=GREEN, linewidth=1.4, linestyle=(0, (6, 2)), label=label)
-        if rate is not None and rate <= self.rates.max():
+        low, high = tipping.interval
+        if low is not None and low <= drawn:
+            ax.plot(
+                [low, drawn if high is None else min(high, drawn)],
+                [threshold] * 2,
+                color=GREEN,
+                linewidth=4,
+                alpha=0.35,
+            )
+        if rate is not None and rate <= drawn:
             ax.plot(rate, threshold, "o", color=GREEN, markersize=8, markeredgecolor="white", zorder=5)
             lowest = min(np.nanmin(self.low), threshold, np.inf if self.naive is None else self.naive.value)
             ax.plot([rate] * 2, [lowest, threshold], color=GREEN, linewidth=1, linestyle=":", zorder=1)

@@ -133,7 +133,7 @@ class ComparisonDisplay(Display):
         look = {"across": True, "markersize": 7, "elinewidth": 1.6, "capsize": 2.5}
         _draw_both(ax, y, self.naive, self.corrected, 0.14, **look)
         intervals = f"with {percent(self.naive[0].confidence_level)} intervals"
-        name_axes(ax, f"{self.metric.label} ({_better(self.metric)} is better), {intervals}")
+        name_axes(ax, f"{self.metric.label} ({self.metric.better} is better), {intervals}")
 
 
 @dataclass(eq=False)
@@ -327,7 +327,7 @@ class SweepDisplay(Display):
         look = {"linestyle": "-", "linewidth": 1.2, "elinewidth": 1.6, "markersize": 8, "capsize": 3}
         _draw_both(ax, x, self.naive, self.corrected, 0.07, **look)
         self._draw_shares(below, x)
-        name_axes(ax, y=f"{self.metric.label}\n({_better(self.metric)} is better)")
+        name_axes(ax, y=f"{self.metric.label}\n({self.metric.better} is better)")
         name_axes(below, "linkage threshold: looser clusters to the left", "share of records")
         ax.tick_params(labelbottom=False)
         ax.set_xlim(-0.5, len(x) - 0.5)
@@ -439,10 +439,6 @@ def _name_rows(ax: Any, names: Any) -> Array:
     ax.set_yticks(y, names, parse_math=False)
     ax.set_ylim(len(names) - 0.5, -0.5)
     return y
-
-
-def _better(metric: MetricFacts) -> str:
-    return "greater" if metric.greater_is_better else "smaller"
 
 
 def _divide(ax: Any) -> Any:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import ndtri
@@ -242,22 +242,12 @@ def sensitivity_chart(summary: Summary) -> list[SensitivityChart]:
 # --- intervals --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Span:
-    """An interval and its value, in hundredths of the width that all rows share, and the ends of that width."""
-
-    value: float
-    low: float
-    high: float
-    ends: tuple[float, float] = field(kw_only=True)
-
-
-def interval_chart(estimates: Sequence[Estimate]) -> list[Span | None]:
-    """Values with their intervals on one axis; None where an interval is not known."""
+def interval_chart(estimates: Sequence[Estimate]) -> list[dict[str, Any] | None]:
+    """Values with their intervals in hundredths of one axis, and its ends; None where an interval is not known."""
     rows = [(estimate.value, *estimate.interval) for estimate in estimates]
-    low, high = ends = _padded([number for row in rows for number in row])
-
-    def hundredths(number: float) -> float:
-        return round(100 * (number - low) / (high - low), 2)
-
-    return [Span(*map(hundredths, row), ends=ends) if math.isfinite(sum(row)) else None for row in rows]
+    low, high = _padded([number for row in rows for number in row])
+    placed = np.round(100 * (np.array(rows) - low) / (high - low), 2).tolist()
+    return [
+        {"value": value, "low": left, "high": right, "ends": (low, high)} if math.isfinite(left + right) else None
+        for value, left, right in placed
+    ]

@@ -11,10 +11,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from outofcluster._base.exceptions import InputError, MissingExtraError
+from outofcluster._base.exceptions import InputError, MissingExtraError, needing
 from outofcluster._base.files import check_destination, write_whole
 from outofcluster._base.text import printable
-from outofcluster.auditing.summary import Summary, counted
+from outofcluster.auditing.summary import Summary
+from outofcluster.auditing.summary_parts import counted
 from outofcluster.inference.estimates import between, fixed
 from outofcluster.present.display.base import percentage
 from outofcluster.present.report.view import view
@@ -48,11 +49,9 @@ def render_html(
     summary = getattr(result, "summary", result)
     if not isinstance(summary, Summary):
         raise InputError(f"result must be an Audit or a Summary, got {type(result).__name__}.")
-    try:
+    with needing("the report needs jinja2", "report"):
         import jinja2
         from markupsafe import Markup
-    except ImportError:
-        raise MissingExtraError("the report needs jinja2: pip install 'outofcluster[report]'.") from None
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_read),
         autoescape=True,
@@ -102,8 +101,10 @@ def write_html(result: Any, path: str | os.PathLike[str], **options: Any) -> Pat
 
 def _suspects(result: Any) -> Any:
     """The suspects of an audit that compared the sides of its splits; None without, and without pandas."""
-    if hasattr(result, "suspects") and result.summary.auc is not None:
-        with suppress(MissingExtraError):
+    compared = hasattr(result, "suspects") and (result.summary.auc is not None or result.summary.seen is not None)
+    if compared:
+        # Features that tell no entities apart leave no suspects.
+        with suppress(MissingExtraError, InputError):
             return result.suspects()
     return None
 

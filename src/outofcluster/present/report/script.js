@@ -24,6 +24,12 @@
     return low + share * (high - low);
   }
 
+  // How bad a value is: its distance from the target where the metric has one, else its loss.
+  function badness(value) {
+    if (data.target !== null) return Math.abs(value - data.target);
+    return data.greater ? -value : value;
+  }
+
   function move(rate, value, low, high) {
     for (const chart of charts) {
       const d = chart.dataset;
@@ -39,7 +45,9 @@
   }
 
   function show(rate) {
-    const value = between(data.values, rate), low = between(data.low, rate), high = between(data.high, rate);
+    // Where the answer needs no rate, it is not on the curve of rates.
+    const told = rate === data.start && data.answer;
+    const [value, low, high] = told || [data.values, data.low, data.high].map((list) => between(list, rate));
     const number = (value) => value.toFixed(data.digits).replace("-", "\u2212");
     const percent = (100 * rate).toFixed(1) + " %";
     find("rate-shown").textContent = percent;
@@ -80,7 +88,7 @@
       for (const name of ["x1", "x2"]) dot.setAttribute(name, place(value));
     }
     if (!optimism) return;
-    set(optimism, ".value", number(data.greater ? data.naive - value : value - data.naive));
+    set(optimism, ".value", number(badness(value) - badness(data.naive)));
     set(optimism, ".interval", "for the assumed rate only");
   }
 

@@ -10,7 +10,9 @@ import numpy as np
 
 from outofcluster._base.plain import plain
 from outofcluster._base.text import printable_data
-from outofcluster.auditing.summary import Summary, counted
+from outofcluster.auditing.summary import Summary
+from outofcluster.auditing.summary_parts import counted, share_in_words
+from outofcluster.auditing.summary_pieces import SOURCES_HEADER
 from outofcluster.inference.estimates import Estimate, between, decimals, fixed, percent
 from outofcluster.present.display import LossCurveDisplay
 from outofcluster.present.display.base import ADDED, SHARE_OF, capitalized, percentage
@@ -26,19 +28,20 @@ def view(summary: Summary, about: Mapping[str, str], suspects: Sequence[Mapping[
     severe = sum(finding.severity == "severe" for finding in summary.findings)
     return {
         "summary": summary,
-        "metric": summary.metric,
-        "noun": summary.metric.noun,
         "Noun": capitalized(summary.metric.noun),
         "caution": f"{counted(severe, 'severe finding')} below: read that first." if severe else "",
         "confidence": percent(summary.confidence_level),
         "digits": digits,
         "estimates": _estimates(summary),
         "sentences": [*([] if summary.optimism is not None else [summary.verdict]), *summary.answers_but_test],
-        "curve": _curve(summary, digits),
+        "parts_header": SOURCES_HEADER,
+        "curve": None if summary.of_pieces else _curve(summary, digits),
+        "pieces": _pieces(summary, digits) if summary.of_pieces else None,
         "unmixing": _unmixing(summary, digits),
         "suspects": suspects,
         "sensitivity": _sensitivity(summary, digits),
         "data": _data(summary),
+        "rates_by_fold": summary.leakage is not None and not summary.without_rate,
         "folds": list(zip(summary.by_fold, summary.leakage or (None,) * len(summary.by_fold), strict=True)),
         "provenance": _provenance(summary, about),
         "machine": _machine(summary),
@@ -96,6 +99,21 @@ def _curve(summary: Summary, digits: int) -> dict[str, Any]:
     }
 
 
+def _pieces(summary: Summary, digits: int) -> dict[str, Any]:
+    """What a piece in training does to the value of the records that are left."""
+    without, with_piece = summary.losses[0], summary.losses[-1]
+    gain = with_piece - without if summary.metric.greater_is_better else without - with_piece
+    return {
+        "rows": [
+            ("without the piece in training", fixed(without, digits)),
+            ("with the piece in training", fixed(with_piece, digits)),
+            ("what a piece gains", fixed(gain, digits)),
+        ],
+        "seen": summary.seen,
+        "looked_up": summary.looked_up,
+    }
+
+
 def _unmixing(summary: Summary, digits: int) -> dict[str, Any] | None:
     below = summary.unmixed
     if below is None:
@@ -121,9 +139,15 @@ def _sensitivity(summary: Summary, digits: int) -> dict[str, Any] | None:
     if over is None:
         return None
     end, start = slider_end(summary), summary.rate or 0.0
+    corrected = summary.corrected if summary.without_rate else None
     shown = over.rates <= end + 1e-9
     leaks = summary.leakage or ()
     notes = ["Each rate is taken as exactly known."]
+    if corrected is not None:
+        notes.append(
+            f"At {share_in_words(start)}, which is what the records show, the answer is the one above, which needs no "
+            "rate. At other rates imitated pieces count as well."
+        )
     if any(leak.std for leak in leaks):
         notes.append("The interval in the table above also allows for an uncertain rate.")
     if len({leak.rate for leak in leaks}) > 1:
@@ -150,10 +174,12 @@ def _sensitivity(summary: Summary, digits: int) -> dict[str, Any] | None:
                 **numbers,
                 "naive": summary.naive.value,
                 "start": start,
+                "answer": None if corrected is None else [corrected.value, *corrected.interval],
                 "confidence": percent(summary.confidence_level),
                 "digits": digits,
                 "noun": summary.metric.noun,
                 "greater": summary.metric.greater_is_better,
+                "target": summary.metric.target,
             }
         ),
     }
@@ -168,15 +194,20 @@ def _provenance(summary: Summary, about: Mapping[str, str]) -> list[tuple[str, s
         ("metric", label if summary.loss == label else f"{summary.loss} ({label})"),
         ("error model", f"{summary.error_model} (what leaks)"),
         ("units", f"{summary.units}: intervals are for {summary.estimand}"),
-        ("curve", summary.curve_method),
+        ("curve", "" if summary.of_pieces else summary.curve_method),
+        ("answer from", "" if summary.from_data is False else "the records themselves"),
     ]
-    if summary.leakage is not None:
+    if summary.without_rate and summary.seen is not None:
+        rate, upper = (share_in_words(share) for share in (summary.seen.rate, summary.seen.upper))
+        rows.append(("leakage", f"not assumed; seen in {rate} of the held-out records, at most in {upper}"))
+    elif summary.leakage is not None:
         rates = {(leak.rate, leak.std) for leak in summary.leakage}
         words = [f"{rate:g}" if std is None else f"{rate:g} ± {std:g}" for rate, std in sorted(rates, key=str)]
         least = "at least " if any(leak.at_least for leak in summary.leakage) else ""
         rows.append(("leakage", least + ", ".join(words) + f", of the {_SIDES[summary.leakage[0].of]} records"))
     rows += [
         ("fits", f"{summary.fits:,} over {counted(len(summary.by_fold), 'fold')}"),
+        ("fits without some training clusters", str(sum(f.fits_without for f in summary.by_fold) or "")),
         ("levels", ", ".join(f"{level:.4g}" for level in summary.levels)),
         ("training sets", ", ".join(f"{size:,} records" for size in summary.sizes)),
     ]

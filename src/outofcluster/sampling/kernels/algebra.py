@@ -5,16 +5,8 @@ products with a vector go through a copy by columns. Rows are padded with zeros 
 them are added at once, so that the target is loaded and stored less often. A symmetric matrix is held in the rows of
 its upper triangle, each from the start of the block of columns on that has the diagonal.
 
-The innermost loop of a sum of outer products is written for the vector registers,
-
-.. math:: H_{a+r, b+s} \mathrel{+}= \sum_{k} B_{k, a+r} Z_{i_k, b+s}, \qquad r < 4,\ s < 8 .
-
-The tile stays in registers while k runs, which the compiler does not arrange by itself. Every entry is summed in the
-order of k with one rounding for the product and one for the sum, so that the width of the registers does not matter.
-It is written out for the compiler because it earns more than a third. The best plain loop that gives the same bits adds
-four records to two rows of H at a time. A whole replicate then takes 1.38 times as long with logistic regression
-(n = 100, 12 columns), 1.20 times with ridge regression, and 1.18, 1.24 and 1.15 times with the squared hinge (n = 100
-with 12 and 26 columns, n = 1000 with 114).
+Every entry of a sum of outer products is summed in the order of the records, with one rounding for the product and one
+for the sum, so that the width of the registers does not matter.
 """
 
 from __future__ import annotations
@@ -22,71 +14,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils as untyped_tools
-from numba.core import types
-from numba.extending import intrinsic
 
 from outofcluster.sampling.kernels.compile import called
 
-TILE_ROWS, TILE_COLUMNS = 4, 8
-
+# Columns that rows are padded to a multiple of.
+BLOCK = 8
 # Spare places that a list of rows to add needs at its end.
 PADDING = 4
-# Numbers in the rows that are added to all tiles in turn: with their weighted copies they fit the nearest cache.
-_NEAR = 2048
-
-cgutils: Any = untyped_tools
-_Int = ir.IntType(64)
-_Vector = ir.VectorType(ir.DoubleType(), TILE_COLUMNS)
-_ONE_LANE = ir.Constant(ir.VectorType(ir.IntType(32), TILE_COLUMNS), [0] * TILE_COLUMNS)
 
 
 def padded(width: int) -> int:
-    """The least whole number of tiles that holds a width."""
-    return (width + TILE_COLUMNS - 1) // TILE_COLUMNS * TILE_COLUMNS
-
-
-def _tile_code(context: Any, H: Any, a: Any, b: Any, B: Any, Z: Any, picked: Any, count: Any) -> Any:
-    """Add to the tile of H at (a, b); all arrays are contiguous, and H, B and Z have rows of the same length."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        H_array, B_array, Z_array, list_array = (
-            context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, 3, 4, 5)
-        )
-        row, column, count = args[1], args[2], args[6]
-        width = cgutils.unpack_tuple(builder, H_array.shape)[1]
-
-        def at(array: Any, i: Any, j: Any) -> Any:
-            return builder.gep(array.data, [builder.add(builder.mul(i, width), j)])
-
-        def vector_at(array: Any, i: Any, j: Any) -> Any:
-            return builder.bitcast(at(array, i, j), _Vector.as_pointer())
-
-        rows = [builder.add(row, ir.Constant(_Int, r)) for r in range(TILE_ROWS)]
-        tile = [cgutils.alloca_once(builder, _Vector) for _ in rows]
-        for r, held in zip(rows, tile, strict=True):
-            builder.store(builder.load(vector_at(H_array, r, column), align=8), held)
-        with cgutils.for_range(builder, count) as loop:
-            record = builder.load(builder.gep(list_array.data, [loop.index]))
-            z = builder.load(vector_at(Z_array, record, column), align=8)
-            for r, held in zip(rows, tile, strict=True):
-                single = builder.insert_element(
-                    ir.Constant(_Vector, ir.Undefined),
-                    builder.load(at(B_array, loop.index, r)),
-                    ir.Constant(ir.IntType(32), 0),
-                )
-                factor = builder.shuffle_vector(single, ir.Constant(_Vector, ir.Undefined), _ONE_LANE)
-                builder.store(builder.fadd(builder.load(held), builder.fmul(factor, z)), held)
-        for r, held in zip(rows, tile, strict=True):
-            builder.store(builder.load(held), vector_at(H_array, r, column), align=8)
-        return context.get_dummy_value()
-
-    return types.void(H, types.intp, types.intp, B, Z, picked, types.intp), generate
-
-
-_intrinsic: Any = intrinsic
-_add_tile: Any = _intrinsic(_tile_code)
+    """The least multiple of a block that holds a width."""
+    return (width + BLOCK - 1) // BLOCK * BLOCK
 
 
 @called
@@ -105,33 +44,36 @@ def set_diagonal(H: Any, q: int, value: float) -> None:
 
 
 @called
-def add_outer(H: Any, q: int, Z: Any, picked: Any, weights: Any, count: int, weighted: Any) -> None:
-    """H += Σ weights[k] z zᵀ over the rows z = Z[picked[k]]; ``weighted`` is room for rows times their weights."""
-    p = Z.shape[1]
-    chunk = max(16, _NEAR // p)
-    for first in range(0, count, chunk):
-        rows = picked[first : min(first + chunk, count)]
-        for k in range(rows.size):
-            z, w, product = Z[rows[k]], weights[first + k], weighted[k]
-            for b in range(p):
-                product[b] = w * z[b]
-        for a in range(0, q, TILE_ROWS):
-            for b in range(a // TILE_COLUMNS * TILE_COLUMNS, p, TILE_COLUMNS):
-                _add_tile(H, a, b, weighted, Z, rows, rows.size)
+def add_outer(H: Any, q: int, Z: Any, picked: Any, weights: Any, count: int) -> None:
+    """H += Σ weights[k] z zᵀ over the rows z = Z[picked[k]]; overwrites the spare places of the lists."""
+    _fill_spare(picked, weights, count)
+    for k in range(0, count, 4):
+        z0, z1, z2, z3 = Z[picked[k]], Z[picked[k + 1]], Z[picked[k + 2]], Z[picked[k + 3]]
+        for a in range(q):
+            low = a // BLOCK * BLOCK
+            row, t0, t1, t2, t3 = H[a, low:], z0[low:], z1[low:], z2[low:], z3[low:]
+            w0, w1, w2, w3 = weights[k] * z0[a], weights[k + 1] * z1[a], weights[k + 2] * z2[a], weights[k + 3] * z3[a]
+            for b in range(row.size):
+                row[b] = row[b] + w0 * t0[b] + w1 * t1[b] + w2 * t2[b] + w3 * t3[b]
 
 
 @called
 def add_rows(out: Any, Z: Any, picked: Any, weights: Any, count: int) -> None:
     """The sum out += Σ weights[k] Z[picked[k]]; overwrites the spare places of the lists."""
-    # Rows of weight 0 make their number a multiple of four.
-    for k in range(count, (count + 3) // 4 * 4):
-        picked[k] = picked[0]
-        weights[k] = 0.0
+    _fill_spare(picked, weights, count)
     for k in range(0, count, 4):
         z0, z1, z2, z3 = Z[picked[k]], Z[picked[k + 1]], Z[picked[k + 2]], Z[picked[k + 3]]
         w0, w1, w2, w3 = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
         for b in range(out.size):
             out[b] += (w0 * z0[b] + w1 * z1[b]) + (w2 * z2[b] + w3 * z3[b])
+
+
+@called
+def _fill_spare(picked: Any, weights: Any, count: int) -> None:
+    """Rows of weight 0 make their number a multiple of four."""
+    for k in range(count, (count + 3) // 4 * 4):
+        picked[k] = picked[0]
+        weights[k] = 0.0
 
 
 @called
@@ -178,7 +120,7 @@ def factor(H: Any, q: int, U: Any, inverse: Any, own: float, largest: float) -> 
         inverse[k] = r
         for i in range(k + 1, q):
             c = U[k, i] * r
-            low = i // TILE_COLUMNS * TILE_COLUMNS
+            low = i // BLOCK * BLOCK
             u, v = U[k, low:], U[i, low:]
             for b in range(v.size):
                 v[b] -= c * u[b]

@@ -19,8 +19,8 @@ The second derivative of the logarithm changes by a factor of at most e^δ when 
 p = -H⁻¹g that changes no margin by more than δ leaves one of about δ² to go. Where the previous step was small, its H
 serves again, and leaves about the product of the two.
 
-*Least squares* (ridge regression, linear regression and the ridge classifier), from the normal equations with the
-columns and the targets centred where an intercept is fitted,
+*Least squares* (ridge regression and linear regression), from the normal equations with the columns and the targets
+centred where an intercept is fitted,
 
 .. math:: (X^⊤X + αI) w = X^⊤y .
 
@@ -47,7 +47,7 @@ from outofcluster.sampling.kernels.algebra import (
     solve,
 )
 from outofcluster.sampling.kernels.compile import called, compiled, inlined
-from outofcluster.sampling.kernels.replicate import gather_rows, gather_validation, score
+from outofcluster.sampling.kernels.replicate import gather_rows, score
 
 
 class Solver(NamedTuple):
@@ -67,8 +67,6 @@ class Solver(NamedTuple):
     weights: Any
     # The drawn rows by columns.
     columns: Any
-    # The rows to add, times their weights.
-    weighted: Any
     active: Any
 
 
@@ -77,13 +75,13 @@ def make_solver(n: int, d: int) -> Solver:
     p = padded(d + 1)
     matrices, vectors, margins = np.zeros((2, p, p)), np.zeros((5, p)), np.zeros((2, n))
     lists = np.zeros(n + PADDING, np.int64), np.zeros(n + PADDING)
-    rows = np.zeros((d + 1, n)), np.zeros((n, p)), np.zeros(n, np.bool_)
+    rows = np.zeros((d + 1, n)), np.zeros(n, np.bool_)
     return Solver._make([*matrices, *vectors, *margins, *lists, *rows])
 
 
 @called
-def _sign_rows(rows: Any, targets: Any, q: int, d: int, constant: float, start: Any, solver: Any) -> None:
-    """Turn rows into their z, also by columns, and put the coefficients at the start."""
+def _sign_rows(rows: Any, targets: Any, q: int, d: int, constant: float, solver: Any) -> None:
+    """Turn rows into their z, also by columns, and put the coefficients at 0."""
     n = targets.size
     for i in range(n):
         if q > d:
@@ -94,8 +92,6 @@ def _sign_rows(rows: Any, targets: Any, q: int, d: int, constant: float, start: 
         solver.picked[i] = i
     by_columns(rows, n, q, solver.columns)
     solver.w[:] = 0.0
-    for j in range(q):
-        solver.w[j] = start[j]
 
 
 _HINGE_STEPS = 40
@@ -110,20 +106,19 @@ _SINGULAR = 1e-15
 
 
 @compiled
-def run_squared_hinge(problem: Any, settings: Any, start: Any, first: int, work: Any, solver: Any, out: Any) -> None:
+def run_squared_hinge(problem: Any, settings: Any, first: int, work: Any, solver: Any, out: Any) -> None:
     """Replicates of a block, by the squared hinge."""
-    gather_validation(problem, work)
     for k in range(out.losses.size):
         m = gather_rows(problem, settings, work, first + k, k, out)
-        if m >= 0 and _fit_squared_hinge(work.rows, work.targets, work.mean.size, settings, start, solver):
-            score(problem, settings, work, solver.w, m, k, out)
+        if m >= 0 and _fit_squared_hinge(work.rows, work.targets, work.mean.size, settings, solver):
+            score(problem, settings, work, solver.w, k, out)
 
 
 @inlined
-def _fit_squared_hinge(rows: Any, targets: Any, d: int, settings: Any, start: Any, solver: Any) -> bool:
+def _fit_squared_hinge(rows: Any, targets: Any, d: int, settings: Any, solver: Any) -> bool:
     """Leave the coefficients in ``solver.w``; the rows are overwritten by their z. False if it does not converge."""
     n, q = targets.size, d + 1 if settings.intercept else d
-    _sign_rows(rows, targets, q, d, settings.intercept_scaling, start, solver)
+    _sign_rows(rows, targets, q, d, settings.intercept_scaling, solver)
     c = 2 * settings.strength
     if _hinge_newton(rows, n, q, c, solver):
         return True
@@ -146,58 +141,48 @@ def _hinge_newton(Z: Any, n: int, q: int, c: float, solver: Any) -> bool:
         solve(solver.U, q, solver.inverse, solver.right, v)
         products(solver.columns, q, v, 0.0, change)
         largest, same = 0.0, True
-        slope0, slope1 = 0.0, 0.0
         for i in range(n):
-            end = change[i]
-            same &= (end < 1.0) == solver.active[i]
-            step = end - m[i]
-            change[i] = step
-            largest = max(largest, abs(step))
-            slope0 -= max(0.0, 1.0 - m[i]) * step
-            slope1 -= max(0.0, 1.0 - end) * step
+            same &= (change[i] < 1.0) == solver.active[i]
+            change[i] -= m[i]
+            largest = max(largest, abs(change[i]))
         if same or largest <= _HINGE_SETTLED:
             copy(v, w)
             return True
         if not largest < 1e300:
             return False
-        linear, square = 0.0, 0.0
         for j in range(q):
-            step = v[j] - w[j]
-            linear += w[j] * step
-            square += step * step
-        slope0 = linear + c * slope0
-        slope1 = linear + square + c * slope1
-        if slope1 <= -_STEEP * slope0:
-            for i in range(n):
-                m[i] += change[i]
-            copy(v, w)
-        else:
-            t = _hinge_search(m, change, n, c, linear, square, slope0, slope1)
-            for i in range(n):
-                m[i] += t * change[i]
-            for j in range(q):
-                w[j] += t * (v[j] - w[j])
+            v[j] -= w[j]
+        t = _step_length(m, change, w, v, q, c, True)
+        for i in range(n):
+            m[i] += t * change[i]
+        for j in range(q):
+            w[j] += t * v[j]
     return False
 
 
 @called
-def _hinge_search(
-    m: Any, change: Any, n: int, c: float, linear: float, square: float, low: float, high: float
-) -> float:
-    """Where along the step f is nearly level: its slope is increasing and piecewise linear, and has opposite signs."""
-    target = -0.1 * low
-    left, right = 0.0, 1.0
+def _step_length(m: Any, change: Any, w: Any, p: Any, penalised: int, c: float, hinge: bool) -> float:
+    """The whole step, unless f rises steeply at its end: then where along it f is nearly level, by bisection."""
+    linear, square = 0.0, 0.0
+    for j in range(penalised):
+        linear += w[j] * p[j]
+        square += p[j] * p[j]
+    left, right, t, start = 0.0, 1.0, 0.0, 0.0
     for k in range(60):
-        t = left - low * (right - left) / (high - low) if k % 2 == 0 else (left + right) / 2
         slope = linear + t * square
-        for i in range(n):
-            slope -= c * max(0.0, 1.0 - m[i] - t * change[i]) * change[i]
-        if abs(slope) <= target:
+        for i in range(m.size):
+            margin = m[i] + t * change[i]
+            slope -= c * change[i] * (max(0.0, 1.0 - margin) if hinge else 1.0 / (1.0 + np.exp(margin)))
+        if k == 0:
+            start, t = slope, 1.0
+            continue
+        if abs(slope) <= -_STEEP * start or (t == 1.0 and slope <= 0):
             break
         if slope < 0:
-            left, low = t, slope
+            left = t
         else:
-            right, high = t, slope
+            right = t
+        t = (left + right) / 2
     return t
 
 
@@ -223,7 +208,7 @@ def _change_active_set(Z: Any, n: int, q: int, c: float, m: Any, solver: Any) ->
                 picked[changed] = i
                 weights[changed] = c
                 changed += 1
-    add_outer(solver.H, q, Z, picked, weights, changed, solver.weighted)
+    add_outer(solver.H, q, Z, picked, weights, changed)
     add_rows(solver.right, Z, picked, weights, changed)
 
 
@@ -235,23 +220,19 @@ _SMALL = 3e-3
 
 
 @compiled
-def run_logistic(problem: Any, settings: Any, start: Any, first: int, work: Any, solver: Any, out: Any) -> None:
+def run_logistic(problem: Any, settings: Any, first: int, work: Any, solver: Any, out: Any) -> None:
     """Replicates of a block, by logistic regression."""
-    gather_validation(problem, work)
     for k in range(out.losses.size):
         m = gather_rows(problem, settings, work, first + k, k, out)
-        if m >= 0 and _fit_logistic(work.rows, work.targets, work.mean.size, settings, start, solver):
-            score(problem, settings, work, solver.w, m, k, out)
+        if m >= 0 and _fit_logistic(work.rows, work.targets, work.mean.size, settings, solver):
+            score(problem, settings, work, solver.w, k, out)
 
 
 @inlined
-def _fit_logistic(rows: Any, targets: Any, d: int, settings: Any, start: Any, solver: Any) -> bool:
+def _fit_logistic(rows: Any, targets: Any, d: int, settings: Any, solver: Any) -> bool:
     """Leave the coefficients in ``solver.w``; the rows are overwritten by their z. False if it does not converge."""
     n, q = targets.size, d + 1 if settings.intercept else d
-    _sign_rows(rows, targets, q, d, settings.intercept_scaling, start, solver)
-    if _logistic_newton(rows, n, d, q, settings.strength, solver):
-        return True
-    solver.w[:] = 0.0
+    _sign_rows(rows, targets, q, d, settings.intercept_scaling, solver)
     return _logistic_newton(rows, n, d, q, settings.strength, solver)
 
 
@@ -273,7 +254,7 @@ def _logistic_newton(Z: Any, n: int, d: int, q: int, c: float, solver: Any) -> b
                 r = solver.weights[i]
                 solver.weights[i] = r * (1.0 - r / c)
             set_diagonal(solver.H, d, 1.0)
-            add_outer(solver.H, q, Z, solver.picked, solver.weights, n, solver.weighted)
+            add_outer(solver.H, q, Z, solver.picked, solver.weights, n)
             if not factor(solver.H, q, solver.U, solver.inverse, _SINGULAR, 0.0):
                 return False
         solve(solver.U, q, solver.inverse, g, p)
@@ -286,7 +267,7 @@ def _logistic_newton(Z: Any, n: int, d: int, q: int, c: float, solver: Any) -> b
         left = largest * (largest if previous > _SMALL else max(previous, largest))
         t = 1.0
         if largest > 0.1:
-            t = _logistic_search(m, change, n, c, w, p, d, g, q)
+            t = _step_length(m, change, w, p, d, c, False)
         for i in range(n):
             m[i] += t * change[i]
         for j in range(q):
@@ -297,30 +278,6 @@ def _logistic_newton(Z: Any, n: int, d: int, q: int, c: float, solver: Any) -> b
     return False
 
 
-@called
-def _logistic_search(m: Any, change: Any, n: int, c: float, w: Any, p: Any, d: int, g: Any, q: int) -> float:
-    """The whole step, unless f rises steeply at its end: then where along it f is nearly level, by bisection."""
-    start, linear, square = 0.0, 0.0, 0.0
-    for j in range(q):
-        start += g[j] * p[j]
-    for j in range(d):
-        linear += w[j] * p[j]
-        square += p[j] * p[j]
-    left, right, t = 0.0, 1.0, 1.0
-    for _ in range(60):
-        slope = linear + t * square
-        for i in range(n):
-            slope -= c * change[i] / (1.0 + np.exp(m[i] + t * change[i]))
-        if abs(slope) <= _STEEP * start or (t == 1.0 and slope <= 0):
-            break
-        if slope < 0:
-            left = t
-        else:
-            right = t
-        t = (left + right) / 2
-    return t
-
-
 # Least pivot, relative to its diagonal entry.
 _NEAR_SINGULAR = 1e-11
 # Least pivot, relative to the largest diagonal entry, without a penalty: scikit-learn then drops singular values below
@@ -329,23 +286,19 @@ _RANK = 1e-9
 
 
 @compiled
-def run_least_squares(problem: Any, settings: Any, start: Any, first: int, work: Any, solver: Any, out: Any) -> None:
+def run_least_squares(problem: Any, settings: Any, first: int, work: Any, solver: Any, out: Any) -> None:
     """Replicates of a block, by least squares."""
-    gather_validation(problem, work)
     for k in range(out.losses.size):
         m = gather_rows(problem, settings, work, first + k, k, out)
-        if m >= 0 and _fit_least_squares(work.rows, work.targets, work.mean.size, settings, start, solver):
-            score(problem, settings, work, solver.w, m, k, out)
+        if m >= 0 and _fit_least_squares(work.rows, work.targets, work.mean.size, settings, solver):
+            score(problem, settings, work, solver.w, k, out)
 
 
 @inlined
-def _fit_least_squares(rows: Any, targets: Any, d: int, settings: Any, start: Any, solver: Any) -> bool:
+def _fit_least_squares(rows: Any, targets: Any, d: int, settings: Any, solver: Any) -> bool:
     """Leave the coefficients in ``solver.w``, the intercept last; rows and targets are overwritten."""
     n = targets.size
     w, centre, g = solver.w, solver.step, solver.right
-    if settings.classifier:
-        for i in range(n):
-            targets[i] = 1.0 if targets[i] > 0 else -1.0
     centre[:] = 0.0
     middle = 0.0
     if settings.intercept:
@@ -364,8 +317,8 @@ def _fit_least_squares(rows: Any, targets: Any, d: int, settings: Any, start: An
         solver.picked[i] = i
         solver.weights[i] = 1.0
     set_diagonal(solver.H, d, settings.strength)
-    add_outer(solver.H, d, rows, solver.picked, solver.weights, n, solver.weighted)
-    if not factor(solver.H, d, solver.U, solver.inverse, _NEAR_SINGULAR, _RANK if settings.exact else 0.0):
+    add_outer(solver.H, d, rows, solver.picked, solver.weights, n)
+    if not factor(solver.H, d, solver.U, solver.inverse, _NEAR_SINGULAR, 0.0 if settings.strength > 0 else _RANK):
         return False
     g[:] = 0.0
     for i in range(n):

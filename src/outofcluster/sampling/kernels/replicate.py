@@ -7,17 +7,13 @@ counter :math:`c` and a key :math:`k` to four words by ten rounds of
           (hi(M_1 c_2) ⊕ c_1 ⊕ k_0,\ lo(M_1 c_2),\ hi(M_0 c_0) ⊕ c_3 ⊕ k_1,\ lo(M_0 c_0)),
 
 after each of which :math:`k` grows by (W_0, W_1). numpy increments the counter before each block of four words, and
-turns a word x into the uniform (x >> 11) 2⁻⁵³. So uniform number j of a stream whose counter starts at (0, 0, i, r) is
-word j mod 4 of the block at (⌊j/4⌋ + 1, 0, i, r), and no state has to be carried.
+turns a word x into the uniform (x >> 11) 2⁻⁵³. So uniform number j of a stream whose counter starts at (0, 0, 0, r) is
+word j mod 4 of the block at (⌊j/4⌋ + 1, 0, 0, r), and no state has to be carried.
 
 *Draws* are those that ``draw_records`` of the module ``kernel`` makes of the same uniforms.
 
-*Sums.* With ℓ_v the loss of record v, t the mean of ℓ over the records V' of V that were not drawn, M the number of
-draws from a pool and N those of records of unit c, the sums over replicates are, for each unit, of
-
-.. math:: N,\ Nt,\ N^2,\ N^2t,\ N^2t^2,\ NM,\ NMt,\ NMt^2,
-
-and in V also, with :math:`E = \sum_{v ∈ c ∩ V'} (ℓ_v - t)/|V'|`, of :math:`E, E^2, NE, NEt, ME, MEt`.
+*Effects.* With ℓ_v the loss of record v and t the mean of ℓ over the records V' of V that were not drawn, the effect of
+unit c is :math:`E = \sum_{v ∈ c ∩ V'} (ℓ_v - t)/|V'|`, summed over replicates.
 """
 
 from __future__ import annotations
@@ -48,27 +44,25 @@ class Settings(NamedTuple):
     strength: float
     intercept: bool
     intercept_scaling: float
-    # Whether the problem must be well posed without a penalty.
-    exact: bool
-    with_mean: bool
-    with_std: bool
+    # Whether the columns of the draw are standardised before the fit.
+    scaled: bool
     # Index in `LOSSES`.
     loss: int
     classifier: bool
 
 
 class Problem(NamedTuple):
-    """The pools and the level that replicates are drawn at."""
+    """The pools, and how replicates are drawn from them."""
 
     X: Any
     y: Any
+    # What is taken off the loss of each record of V.
+    offset: Any
     train: Any
     validation: Any
-    # One row per partition, the units of all partitions numbered through.
-    train_units: Any
-    validation_units: Any
+    # One row per partition of V, the units of all partitions numbered through.
+    units: Any
     key: Any
-    level: int
     injected: float
     replace: bool
 
@@ -93,9 +87,7 @@ class Work(NamedTuple):
     v_columns: Any
     v_targets: Any
     v_losses: Any
-    t_unit_counts: Any
-    v_unit_counts: Any
-    v_unit_excess: Any
+    excess: Any
 
 
 class Out(NamedTuple):
@@ -104,16 +96,16 @@ class Out(NamedTuple):
     losses: Any
     redraws: Any
     handled: Any
-    train_sums: Any
-    validation_sums: Any
+    effects: Any
 
 
-def make_work(n: int, d: int, n_T: int, n_V: int, train_units: int, validation_units: int, *, replace: bool) -> Work:
-    """Buffers for n rows of d columns drawn from pools of n_T and n_V records, with so many units."""
+def make_work(problem: Problem, n: int, n_units: int) -> Work:
+    """Buffers for n rows drawn from the pools of a problem, with so many units."""
+    d, n_T, n_V = problem.X.shape[1], len(problem.train), len(problem.validation)
     return Work(
         uniforms=np.zeros(2 * n),
         # With replacement there is nothing to shuffle.
-        orders=(np.arange(0), np.arange(0)) if replace else (np.arange(n_T), np.arange(n_V)),
+        orders=(np.arange(0), np.arange(0)) if problem.replace else (np.arange(n_T), np.arange(n_V)),
         swaps=np.zeros(n, np.int64),
         t_drawn=np.zeros(n, np.int64),
         v_drawn=np.zeros(n, np.int64),
@@ -123,12 +115,10 @@ def make_work(n: int, d: int, n_T: int, n_V: int, train_units: int, validation_u
         mean=np.zeros(d),
         scale=np.ones(d),
         weights=np.zeros(d + 1),
-        v_columns=np.zeros((d, n_V)),
-        v_targets=np.zeros(n_V),
+        v_columns=np.ascontiguousarray(problem.X[problem.validation].T),
+        v_targets=problem.y[problem.validation],
         v_losses=np.zeros(n_V),
-        t_unit_counts=np.zeros(train_units, np.int64),
-        v_unit_counts=np.zeros(validation_units, np.int64),
-        v_unit_excess=np.zeros(validation_units),
+        excess=np.zeros(n_units),
     )
 
 
@@ -141,10 +131,10 @@ def _high(a: Any, b: Any) -> Any:
 
 
 @compiled
-def fill_uniforms(key: Any, level: int, replicate: int, first: int, out: Any) -> None:
-    """Write the uniforms first, first + 1, ... of the stream of a level's replicate."""
+def fill_uniforms(key: Any, replicate: int, first: int, out: Any) -> None:
+    """Write the uniforms first, first + 1, ... of the stream of a replicate."""
     for block in range(first // 4, (first + out.size + 3) // 4):
-        c0, c1, c2, c3 = np.uint64(block + 1), np.uint64(0), np.uint64(level), np.uint64(replicate)
+        c0, c1, c2, c3 = np.uint64(block + 1), np.uint64(0), np.uint64(0), np.uint64(replicate)
         k0, k1 = key[0], key[1]
         for _ in range(10):
             high0, low0 = _high(_M0, c0), _M0 * c0
@@ -165,25 +155,24 @@ def draw(problem: Any, work: Any, replicate: int, attempt: int) -> int:
     t_drawn, v_drawn, uniforms = work.t_drawn, work.v_drawn, work.uniforms
     n, n_T, n_V, a = t_drawn.size, problem.train.size, problem.validation.size, problem.injected
     m: int = 0
+    fill_uniforms(problem.key, replicate, attempt * 2 * n, uniforms)
     if problem.replace:
-        fill_uniforms(problem.key, problem.level, replicate, attempt * n, uniforms[:n])
         k = 0
         for i in range(n):
             u = uniforms[i]
-            if u < a:
-                v_drawn[m] = min(int(u / a * n_V), n_V - 1)
+            if uniforms[n + i] < a:
+                v_drawn[m] = min(int(u * n_V), n_V - 1)
                 m += 1
             else:
-                t_drawn[k] = min(int((u - a) / (1 - a) * n_T), n_T - 1)
+                t_drawn[k] = min(int(u * n_T), n_T - 1)
                 k += 1
         return m
-    fill_uniforms(problem.key, problem.level, replicate, attempt * 2 * n, uniforms)
     for i in range(n):
-        if uniforms[i] < a:
+        if uniforms[n + i] < a:
             m += 1
     m = min(max(m, n - n_T), n_V)
-    _partial_shuffle(uniforms[n : n + m], work.orders[1], work.swaps, v_drawn)
-    _partial_shuffle(uniforms[n + m : 2 * n], work.orders[0], work.swaps, t_drawn)
+    _partial_shuffle(uniforms[n - m : n][::-1], work.orders[1], work.swaps, v_drawn)
+    _partial_shuffle(uniforms[: n - m], work.orders[0], work.swaps, t_drawn)
     return m
 
 
@@ -203,27 +192,12 @@ def _partial_shuffle(u: Any, order: Any, swaps: Any, drawn: Any) -> None:
 
 
 @inlined
-def gather_validation(problem: Any, work: Any) -> None:
-    """Copy V by columns, so that a score of all its records is a sum of columns."""
-    d, n_V = work.v_columns.shape
-    for v in range(n_V):
-        row = problem.X[problem.validation[v]]
-        for j in range(d):
-            work.v_columns[j, v] = row[j]
-        work.v_targets[v] = problem.y[problem.validation[v]]
-
-
-@inlined
 def gather_rows(problem: Any, settings: Any, work: Any, replicate: int, k: int, out: Any) -> int:
     """Draw until the draw can be used, gather its rows and standardise them.
 
-    Returns the number of draws from V, or -1 if no attempt can be used. Where there is no pool, the rows are there
-    already.
+    Returns the number of draws from V, or -1 if no attempt can be used.
     """
     n, n_V = work.t_drawn.size, problem.validation.size
-    if problem.train.size + n_V == 0:
-        _standardise(settings, work)
-        return 0
     for attempt in range(MAX_ATTEMPTS):
         out.redraws[k] = attempt
         m = draw(problem, work, replicate, attempt)
@@ -237,7 +211,8 @@ def gather_rows(problem: Any, settings: Any, work: Any, replicate: int, k: int, 
         _gather(problem, problem.validation, work.v_drawn[:m], work.rows[n - m :], work.targets[n - m :])
         if settings.classifier and (work.targets.min() == 1 or work.targets.max() == 0):
             continue
-        _standardise(settings, work)
+        if settings.scaled:
+            _standardise(work)
         return m
     out.redraws[k] = MAX_ATTEMPTS
     return -1
@@ -254,38 +229,33 @@ def _gather(problem: Any, pool: Any, drawn: Any, rows: Any, targets: Any) -> Non
 
 
 @called
-def _standardise(settings: Any, work: Any) -> None:
+def _standardise(work: Any) -> None:
     """Centre and scale the rows as StandardScaler does; a column that cannot be told from a constant has scale 1."""
-    if not (settings.with_mean or settings.with_std):
-        return
     rows, mean, scale = work.rows, work.mean, work.scale
     n, d = work.targets.size, mean.size
     mean[:] = 0.0
+    scale[:] = 0.0
     for i in range(n):
         for j in range(d):
             mean[j] += rows[i, j]
     for j in range(d):
         mean[j] /= n
-    if settings.with_std:
-        scale[:] = 0.0
-        for i in range(n):
-            for j in range(d):
-                centred = rows[i, j] - mean[j]
-                scale[j] += centred * centred
+    for i in range(n):
         for j in range(d):
-            variance = scale[j] / n
-            bound = n * _EPS * variance + (n * mean[j] * _EPS) ** 2
-            scale[j] = 1.0 if variance <= bound else np.sqrt(variance)
-    if not settings.with_mean:
-        mean[:] = 0.0
+            centred = rows[i, j] - mean[j]
+            scale[j] += centred * centred
+    for j in range(d):
+        variance = scale[j] / n
+        bound = n * _EPS * variance + (n * mean[j] * _EPS) ** 2
+        scale[j] = 1.0 if variance <= bound else np.sqrt(variance)
     for i in range(n):
         for j in range(d):
             rows[i, j] = (rows[i, j] - mean[j]) / scale[j]
 
 
 @inlined
-def score(problem: Any, settings: Any, work: Any, w: Any, m: int, k: int, out: Any) -> None:
-    """Mean loss over the records of V that were not drawn, and its part in the sums of the block.
+def score(problem: Any, settings: Any, work: Any, w: Any, k: int, out: Any) -> None:
+    """Mean loss over the records of V that were not drawn, and the effects of units on it.
 
     Coefficients w on standardised columns become coefficients on the columns of X.
     """
@@ -298,86 +268,36 @@ def score(problem: Any, settings: Any, work: Any, w: Any, m: int, k: int, out: A
     work.weights[d] = intercept
     products(work.v_columns, d, work.weights, work.weights[d], work.v_losses)
     _lose(settings.loss, work.v_targets, work.v_losses)
-    total, left = 0.0, 0
+    total, less, left = 0.0, 0.0, 0
     for v in range(n_V):
         if work.v_counts[v] == 0:
             total += work.v_losses[v]
+            less += problem.offset[v]
             left += 1
     t = total / left
-    out.losses[k] = t
+    out.losses[k] = t - less / left
     out.handled[k] = True
-    n = work.t_drawn.size
-    counts = work.t_unit_counts
-    for partition in range(problem.train_units.shape[0]):
-        units = problem.train_units[partition]
-        for i in range(n - m):
-            counts[units[work.t_drawn[i]]] += 1
-        for i in range(n - m):
-            unit = units[work.t_drawn[i]]
-            if counts[unit]:
-                _add(out.train_sums[unit], counts[unit], n - m, t)
-                counts[unit] = 0
-    _add_validation(problem.validation_units, work, m, t, left, out.validation_sums)
+    work.excess[:] = 0.0
+    for partition in range(problem.units.shape[0]):
+        for v in range(n_V):
+            if work.v_counts[v] == 0:
+                work.excess[problem.units[partition, v]] += work.v_losses[v] - t
+    for unit in range(work.excess.size):
+        out.effects[unit] += work.excess[unit] / left
 
 
 @called
 def _lose(loss: int, y: Any, f: Any) -> None:
     """Replace decision values by losses."""
-    if loss == 0:
-        for v in range(f.size):
+    for v in range(f.size):
+        if loss == 0:
             f[v] = 1.0 if (f[v] > 0) != (y[v] > 0) else 0.0
-    elif loss == 1:
-        for v in range(f.size):
+        elif loss == 1:
             p = min(max(1.0 / (1.0 + np.exp(-f[v])), _EPS), 1.0 - _EPS)
             f[v] = -np.log(p if y[v] > 0 else 1.0 - p)
-    elif loss == 2:
-        for v in range(f.size):
-            error = 1.0 / (1.0 + np.exp(-f[v])) - y[v]
-            f[v] = error * error
-    elif loss == 3:
-        for v in range(f.size):
-            error = f[v] - y[v]
-            f[v] = error * error
-    else:
-        for v in range(f.size):
+        elif loss == 2:
+            f[v] = (1.0 / (1.0 + np.exp(-f[v])) - y[v]) ** 2
+        elif loss == 3:
+            f[v] = (f[v] - y[v]) ** 2
+        else:
             f[v] = abs(f[v] - y[v])
-
-
-@called
-def _add(row: Any, count: int, draws: int, t: float) -> None:
-    """The eight sums that both pools have."""
-    N, M = float(count), float(draws)
-    row[0] += N
-    row[1] += N * t
-    row[2] += N * N
-    row[3] += N * N * t
-    row[4] += N * N * t * t
-    row[5] += N * M
-    row[6] += N * M * t
-    row[7] += N * M * t * t
-
-
-@inlined
-def _add_validation(units: Any, work: Any, m: int, t: float, left: int, sums: Any) -> None:
-    """The sums of V; every unit with a record that was not drawn has an excess."""
-    counts, excess = work.v_unit_counts, work.v_unit_excess
-    counts[:] = 0
-    excess[:] = 0.0
-    for partition in range(units.shape[0]):
-        for v in range(units.shape[1]):
-            unit = units[partition, v]
-            if work.v_counts[v]:
-                counts[unit] += work.v_counts[v]
-            else:
-                excess[unit] += work.v_losses[v] - t
-    for unit in range(counts.size):
-        N, M, E = float(counts[unit]), float(m), excess[unit] / left
-        row = sums[unit]
-        if N > 0:
-            _add(row, counts[unit], m, t)
-            row[10] += N * E
-            row[11] += N * E * t
-        row[8] += E
-        row[9] += E * E
-        row[12] += M * E
-        row[13] += M * E * t
