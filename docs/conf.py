@@ -32,6 +32,7 @@ templates_path = ["_templates"]
 accuracy_json = "../benchmarks/accuracy.json"
 calibration_json = "../benchmarks/calibration.json"
 linkage_json = "../benchmarks/linkage.json"
+people_json = "../benchmarks/people.json"
 reproduction_json = "paper/results.json"
 
 html_theme = "furo"

@@ -225,42 +225,54 @@ def errors(theme: Theme) -> Figure:
     return figure
 
 
-def second(theme: Theme) -> Figure:
-    """What the first piece of a cluster gains, and what a second one adds."""
+def _split(ax: Any, theme: Theme, left: float, title: str, loss: str) -> None:
+    """The two sides of a split, with a title above and a loss below."""
+    box(ax, theme, left, 5, 9.3, 15)
+    box(ax, theme, left + 10.7, 5, 9.3, 15)
+    ax.text(left + 10, 23, title, ha="center", color=theme.ink, fontsize=10, weight="bold")
+    ax.text(left + 4.6, 20.7, "training", ha="center", color=theme.quiet, fontsize=8.5)
+    ax.text(left + 15.3, 20.7, "held out", ha="center", color=theme.quiet, fontsize=8.5)
+    ax.text(left + 10, 1.8, loss, ha="center", color=theme.ink, fontsize=10, style="italic")
+
+
+def left_out(theme: Theme) -> Figure:
+    """A model as it is, one without a likely piece, and one without another cluster as a control."""
     figure, ax = canvas(7.2, 2.6)
-    states = (
-        (0, "nothing leaked", "loss L"),
-        (2, "one piece trains", "loss L - G"),
-        (4, "two pieces train", "loss L - G - g"),
-    )
-    for place, (gone, title, loss) in enumerate(states):
+    states = (("as it is", "loss L"), ("without the likely piece", "loss S"), ("control: without another", "loss C"))
+    for place, (title, loss) in enumerate(states):
         left = 2 + 24 * place
-        box(ax, theme, left, 5, 9.3, 15)
-        box(ax, theme, left + 10.7, 5, 9.3, 15)
-        ax.text(left + 10, 23, title, ha="center", color=theme.ink, fontsize=10, weight="bold")
-        ax.text(left + 4.6, 20.7, "training", ha="center", color=theme.quiet, fontsize=8.5)
-        ax.text(left + 15.3, 20.7, "held out", ha="center", color=theme.quiet, fontsize=8.5)
-        spots = [
-            (left + 13.2, 7.5),
-            (left + 17.4, 7.5),
-            (left + 13.2, 12),
-            (left + 17.4, 12),
-            (left + 13.2, 16.5),
-            (left + 17.4, 16.5),
-        ]
-        records(ax, spots[gone:], ORANGE, "D")
-        moved = [(x - 10.7, y) for x, y in spots[:gone]]
-        if moved:
-            records(ax, moved[:2], ORANGE, "D")
-        if len(moved) > 2:
-            records(ax, moved[2:], BLUE, "D")
-        ax.text(left + 10, 1.8, loss, ha="center", color=theme.ink, fontsize=10, style="italic")
-        if place:
-            arrow(ax, (left - 3.6, 12), (left - 0.4, 12), theme.quiet)
+        _split(ax, theme, left, title, loss)
+        rows = ((16.5, ORANGE, "D", place == 1), (12, BLUE, "s", place == 2), (7.5, theme.quiet, "o", False))
+        for y, colour, marker, gone in rows:
+            places = row(left + 2.4, y, 2)
+            records(ax, places, colour, marker, fillstyle="none" if gone or colour == theme.quiet else "full")
+            if gone:
+                ax.plot([left + 1.2, left + 7], [y - 1.6, y + 1.6], color=theme.ink, lw=1.4)
+        records(ax, row(left + 12.7, 16.5, 3), ORANGE, "D")
+        records(ax, row(left + 12.7, 9.5, 3), theme.quiet, "^", fillstyle="none")
     return figure
 
 
-PICTURES: tuple[Callable[[Theme], Figure], ...] = (problem, injection, curve, transfer, errors, second)
+def halves(theme: Theme) -> Figure:
+    """Two held-out clusters that are cut; the piece of each trains in one of two models."""
+    figure, ax = canvas(7.2, 2.6)
+    for place, title in enumerate(("model 1", "model 2")):
+        left = 1 + 36 * place
+        _split(ax, theme, left, title, "")
+        for y, colour, marker, trains in ((15.5, ORANGE, "D", place == 0), (8.5, BLUE, "s", place == 1)):
+            if trains:
+                records(ax, row(left + 3.6, y, 2), colour, marker)
+                arrow(ax, (left + 12.2, y), (left + 7.4, y), theme.quiet)
+            records(ax, row(left + 13.4, y, 3), colour, marker)
+            said = "scored with its piece" if trains else "scored without it"
+            ax.text(left + 20.5, y, said, color=colour, fontsize=8.5, va="center")
+    ax.text(
+        36, 1.2, "each cluster is its own control: both of its losses count", ha="center", color=theme.ink, fontsize=9
+    )
+    return figure
+
+
+PICTURES: tuple[Callable[[Theme], Figure], ...] = (problem, injection, curve, transfer, errors, left_out, halves)
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ Cell = Mapping[str, Any]
 _SECTIONS = (
     ("Intervals of the corrected loss", ("coverage",)),
     ("Intervals with levels below the leakage rate", ("below the rate, coverage",)),
+    ("Pieces of entities", ("bias, fragments", "no leakage, fragments", "no cluster effect, fragments")),
     ("Bias that is removed", ("bias",)),
     ("Bias that is removed with levels below the leakage rate", ("below the rate, bias",)),
     ("Where there is nothing to correct", ("no leakage", "no cluster effect")),

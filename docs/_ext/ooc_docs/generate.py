@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ooc_docs import accuracy, calibration, commands, linkage, reproduction
+from ooc_docs import accuracy, calibration, commands, linkage, people, reproduction
 
 __all__ = ["FROM_FILES", "ResultsError", "fill", "generate", "read_results"]
 
@@ -19,6 +19,7 @@ FROM_FILES: dict[str, tuple[str, Callable[[Any], str]]] = {
     "accuracy": ("accuracy_json", accuracy.page),
     "calibration": ("calibration_json", calibration.page),
     "linkage": ("linkage_json", linkage.page),
+    "people": ("people_json", people.page),
     "claims": ("reproduction_json", reproduction.claims),
     "studies": ("reproduction_json", reproduction.studies),
     "timing": ("reproduction_json", reproduction.timing),
