@@ -13,7 +13,8 @@ from outofcluster._base.version import __version__
 from outofcluster.auditing.comparison import Comparison, Difference, compare
 from outofcluster.auditing.effect_test import LeakageTest, leakage_test
 from outofcluster.auditing.findings import Finding
-from outofcluster.auditing.result import Audit, Cost
+from outofcluster.auditing.price import Cost
+from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit, corrected_cross_validate
 from outofcluster.auditing.summary import Summary
 from outofcluster.auditing.sweep import Sweep, sweep

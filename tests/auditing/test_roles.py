@@ -8,7 +8,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
 
 import outofcluster as ooc
-from outofcluster.auditing.fits import before_fits
+from outofcluster.auditing.price import before_fits
 from outofcluster.sampling.audit_samples import MAIN, UNCAUGHT, exchanged
 
 rng = np.random.default_rng(0)

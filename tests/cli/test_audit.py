@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 import outofcluster as ooc
 import outofcluster.cli.audit as audit_command
 from outofcluster.auditing.findings import Finding
-from outofcluster.auditing.fits import Announcement, announce
+from outofcluster.auditing.price import Announcement, announce
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.summary import Summary
 from outofcluster.cli.printing import _time, exit_status

@@ -36,7 +36,8 @@ from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import Chance, Finite, JsonData, KnownChance, Matrix, data_frame
 from outofcluster._base.seeds import RandomState, Seeds, seed_of
 from outofcluster._base.text import element, fragment, printable, table
-from outofcluster.auditing.fits import MODELS_OF_THE_TEST, Announcement, announce
+from outofcluster.auditing.fits import MODELS_OF_THE_TEST
+from outofcluster.auditing.price import Announcement, announce
 from outofcluster.inference.estimates import percent
 from outofcluster.metrics.facts import known_facts
 from outofcluster.problem.account import TableAccount

@@ -6,10 +6,6 @@ until the Monte-Carlo standard error of the optimism is as small a share of its 
 rounds so far and a share x where p is asked for, :math:`R (x/p)^2` rounds in all. The next round has as many of them as
 are missing, but at most as many as there were so far, since few fits say little about their own noise. What comes next
 is decided by the losses alone, so that a run that goes on from a checkpoint comes to the same end.
-
-Between the checks and the fits there is a moment for those who want to say something. Whatever is wrong with the input
-has been refused by then, and nothing has been fitted yet. The command line shows its account of the table at this
-moment, with an estimate of the time; so a refused command shows nothing but its sentence.
 """
 
 from __future__ import annotations
@@ -17,8 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from contextvars import ContextVar
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -28,10 +23,8 @@ from numpy.typing import NDArray
 
 from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import CheckpointError, FitError, InputError
-from outofcluster._base.rows import take_rows
 from outofcluster._base.seeds import Seeds
 from outofcluster.errormodels.base import Choices, Evidence
-from outofcluster.problem.account import TableAccount
 from outofcluster.problem.folds import ClusterSizes, Fold, count_clusters
 from outofcluster.problem.problem import Task, digest
 from outofcluster.sampling.audit_samples import (
@@ -457,85 +450,3 @@ def _of_common_sizes(folds: Sequence[FoldSamples]) -> tuple[FoldSamples, ...]:
     """The folds with only those sizes that none of them failed at."""
     common = set[str].intersection(*(set(fold.size_roles) for fold in folds))
     return tuple(fold.without_sizes([role for role in fold.size_roles if role not in common]) for fold in folds)
-
-
-# --- before the fits --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Announcement:
-    """What is about to be fitted.
-
-    Attributes
-    ----------
-    task : Task
-        The checked problem.
-    fold : Fold
-        One of the folds.
-    account : TableAccount
-        The account of the table.
-    fits : int
-        Models that will be fitted one by one.
-    compiled_fits : int
-        Models that a compiled kernel will fit, which is far faster.
-    error_model : str
-        The error model of an audit; empty for a test.
-    cross_validations : float
-        Cross-validations that these models amount to; 0 for a test.
-    fixed : bool
-        Whether these are all models; else further rounds may follow.
-    """
-
-    task: Task
-    fold: Fold
-    account: TableAccount
-    fits: int
-    compiled_fits: int = 0
-    error_model: str = ""
-    cross_validations: float = 0.0
-    fixed: bool = True
-
-    @classmethod
-    def of(cls, task: Task, plan: AuditPlan, choices: Choices, account: TableAccount) -> Announcement:
-        """What an audit is about to fit."""
-        n_folds, fixed = len(plan.folds) + len(plan.left_out), choices.n_fits is not None or not choices.corrects
-        fits = plan.budget + count_baselines(choices, n_folds, plan.n_measured)
-        one_by_one, fold = fits - plan.compiled_fits, plan.folds[0].fold
-        return cls(task, fold, account, one_by_one, plan.compiled_fits, choices.model.name, fits / n_folds, fixed)
-
-    def seconds_per_fit(self) -> float:
-        """Fit and score one model, as the audit will, and say how long it took; 0 where that fails."""
-        from sklearn.base import clone
-
-        task, train, held_out = self.task, self.fold.train, self.fold.validation
-        if task.params:
-            return 0.0
-        start = time.perf_counter()
-        try:
-            model = clone(task.estimator).fit(take_rows(task.X, train), take_rows(task.y, train))
-            model.predict(take_rows(task.X, held_out))
-        except Exception:
-            # What is wrong with the model is said by the audit, which knows better where it happened.
-            return 0.0
-        return time.perf_counter() - start
-
-
-_listener: ContextVar[Callable[[Announcement], Any] | None] = ContextVar("listener", default=None)
-
-
-@contextmanager
-def before_fits(listener: Callable[[Announcement], Any]) -> Iterator[None]:
-    """Call a function when the checks of the first audit or test within this context are done."""
-    token = _listener.set(listener)
-    try:
-        yield
-    finally:
-        _listener.reset(token)
-
-
-def announce(make: Callable[[], Announcement]) -> None:
-    """Tell the listener, if there is one, that the fits begin; it is told once."""
-    listener = _listener.get()
-    if listener is not None:
-        _listener.set(None)
-        listener(make())

@@ -34,8 +34,8 @@ from outofcluster.auditing.checks import find
 from outofcluster.auditing.choices import choose_stored_units, read_confidence, read_curve
 from outofcluster.auditing.effect_test import LeakageTest, evaluate_effect
 from outofcluster.auditing.findings import Context, Finding
-from outofcluster.auditing.fits import RoundProgress
 from outofcluster.auditing.methods_text import methods_text
+from outofcluster.auditing.price import Cost
 from outofcluster.auditing.solution import Solution
 from outofcluster.auditing.summary import ESTIMANDS, Summary
 from outofcluster.auditing.summary_parts import (
@@ -43,17 +43,16 @@ from outofcluster.auditing.summary_parts import (
     FoldSummary,
     MetricSummary,
     UnmixedLosses,
-    share_in_words,
     value_and_ends,
 )
 from outofcluster.auditing.summary_pieces import LookedUpSummary, SeenSummary, SourceSummary
-from outofcluster.auditing.tipping import TippingPoint, find_tipping_point
+from outofcluster.auditing.tipping import TippingPoint, tipping_point_of
 from outofcluster.curves.base import Curve
 from outofcluster.errormodels.base import Choices, ErrorModel, Evidence
 from outofcluster.errormodels.choose import error_model_of
 from outofcluster.errormodels.pooled import Pooled
 from outofcluster.errormodels.two_way import check_both
-from outofcluster.inference.estimates import Estimate, Sensitivity, SensitivitySurface, decimals, percent
+from outofcluster.inference.estimates import Estimate, Sensitivity, SensitivitySurface
 from outofcluster.leakage.rate import Leakage
 from outofcluster.metrics.facts import MetricFacts
 from outofcluster.problem.account import TableAccount
@@ -64,35 +63,6 @@ _PARTS = ("source", "value", "standard_error", "weight")
 _FINE = np.arange(101) / 200
 # Rates of a summary's sensitivity; few ones above 0 where every rate needs a resampling.
 _COARSE = (0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What an audit took.
-
-    Attributes
-    ----------
-    fits : int
-        Models that were fitted, baselines included.
-    cross_validations : float
-        Cross-validations with as many folds that these amount to.
-    seconds : float or None
-        How long the audit took; None for an audit from a file.
-
-    Examples
-    --------
-    >>> from outofcluster import Cost
-    >>> print(Cost(60, 12.0, 3.14))
-    60 fits, as many as in 12 cross-validations, in 3.1 seconds
-    """
-
-    fits: int
-    cross_validations: float
-    seconds: float | None = None
-
-    def __str__(self) -> str:
-        took = "" if self.seconds is None else f", in {self.seconds:.{1 if self.seconds < 10 else 0}f} seconds"
-        return f"{self.fits:,} fits, as many as in {self.cross_validations:.0f} cross-validations{took}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,28 +281,6 @@ class Audit:
         """What the audit took: models that were fitted, cross-validations that they amount to, and seconds."""
         samples = self.samples
         return Cost(samples.n_fits, samples.n_fits / len(samples.fold_sizes), self.seconds)
-
-    def progress(self, precision: float) -> RoundProgress:
-        """How far the fits are from a precision.
-
-        Parameters
-        ----------
-        precision : float
-            The Monte-Carlo standard error of the optimism that is wanted, as a share of its standard error.
-
-        Returns
-        -------
-        RoundProgress
-        """
-        ratio = self.solution.imprecision / precision
-        if ratio <= 1 or self.optimism is None:
-            return RoundProgress(0.0)
-        error = math.hypot(self.optimism.se_data, self.optimism.se_monte_carlo)
-        places = decimals(self.optimism)
-        levels = self.pooled.noisy_levels(self.solution.correction.estimate)
-        return RoundProgress(
-            ratio**2 - 1, levels, f"optimism {self.optimism.value:.{places}f} ± {error:.{places}f} so far"
-        )
 
     # --- other choices, the same fits -----------------------------------------------------------------
 
@@ -610,36 +558,7 @@ class Audit:
         TippingPoint
             Its ``rate`` is None where the threshold is not reached; ``print`` it to see why.
         """
-        level, metric = check_number("threshold", threshold, least=-math.inf), self.metric
-        limit, most = metric.badness(level), float(self.rate_grid[-1])
-        # Slightly below the threshold, so that a value that just touches it has reached it.
-        touched = limit - 1e-12 * max(abs(limit), 1.0)
-
-        def ends() -> tuple[Array, Array, Array]:
-            over = self.sensitivity(self.rate_grid) if self.solution.is_exact else self._overview()
-            if over is None:
-                return np.zeros(0), np.zeros(0), np.zeros(0)
-            low, high = metric.badness_between(over.low, over.high)
-            return over.rates, low - touched, high - touched
-
-        def words(rate: float | None) -> str:
-            if rate == 0:
-                return f"The {metric.noun} is {self.naive.value:.4g} without any correction, no better than {level:.4g}"
-            if rate is not None:
-                return f"The corrected {metric.noun} reaches {level:.4g} at a leakage rate of {share_in_words(rate, 2)}"
-            return (
-                f"The corrected {metric.noun} does not reach {level:.4g}: at a leakage rate of {percent(most)}, the "
-                f"largest that is looked at, it is {self.value_at(most):.4g}"
-            )
-
-        return find_tipping_point(
-            lambda rate: metric.badness(self.value_at(rate)) - touched,
-            self.rate_grid,
-            ends,
-            words,
-            threshold=level,
-            confidence_level=self.confidence_level,
-        )
+        return tipping_point_of(self, threshold)
 
     @property
     def rate_grid(self) -> Array:

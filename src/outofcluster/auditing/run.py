@@ -39,7 +39,8 @@ from outofcluster.auditing.choices import (
     read_rates,
     read_time_limit,
 )
-from outofcluster.auditing.fits import Announcement, AuditFits, announce, check_folds
+from outofcluster.auditing.fits import AuditFits, check_folds
+from outofcluster.auditing.price import Announcement, announce, progress_of
 from outofcluster.auditing.result import Audit
 from outofcluster.curves.base import Curve
 from outofcluster.errormodels.base import Choices
@@ -246,7 +247,9 @@ def audit(
         own = fits.own_models()
         plan = plan.where_defined(task, own)
         result_of = partial(Audit.of, choices=choices, evidence=fits.evidence, table=account)
-        samples = fits.samples(plan, fits.baselines(own), bar, lambda some: result_of(some).progress(choices.precision))
+        samples = fits.samples(
+            plan, fits.baselines(own), bar, lambda some: progress_of(result_of(some), choices.precision)
+        )
     return replace(result_of(samples), records=records, seconds=fits.seconds)
 
 

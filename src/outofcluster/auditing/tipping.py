@@ -13,13 +13,15 @@ For two models c is the difference of their losses, and t is 0.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
-from outofcluster._base.arguments import Array
+from outofcluster._base.arguments import Array, check_number
 from outofcluster._base.exceptions import InputError, SolverError
 from outofcluster.inference.estimates import percent
 
@@ -105,6 +107,40 @@ def find_tipping_point(
         above = f"above {percent(most)}" if high is None else f"{100 * high:.2g} %"
         sentence += f" ({percent(confidence_level)} interval of the rate: {100 * low:.2g} % to {above})"
     return TippingPoint(rate, (low, high), threshold, most, confidence_level, f"{sentence}.")
+
+
+def tipping_point_of(audit: Any, threshold: Any) -> TippingPoint:
+    """The first leakage rate at which the corrected value of an audit is as bad as a threshold."""
+    level, metric = check_number("threshold", threshold, least=-math.inf), audit.metric
+    limit, most = metric.badness(level), float(audit.rate_grid[-1])
+    # Slightly below the threshold, so that a value that just touches it has reached it.
+    touched = limit - 1e-12 * max(abs(limit), 1.0)
+
+    def ends() -> tuple[Array, Array, Array]:
+        over = audit.sensitivity(audit.rate_grid) if audit.solution.is_exact else audit.summary.sensitivity
+        if over is None:
+            return np.zeros(0), np.zeros(0), np.zeros(0)
+        low, high = metric.badness_between(over.low, over.high)
+        return over.rates, low - touched, high - touched
+
+    def words(rate: float | None) -> str:
+        if rate == 0:
+            return f"The {metric.noun} is {audit.naive.value:.4g} without any correction, no better than {level:.4g}"
+        if rate is not None:
+            return f"The corrected {metric.noun} reaches {level:.4g} at a leakage rate of {100 * rate:.2g} %"
+        return (
+            f"The corrected {metric.noun} does not reach {level:.4g}: at a leakage rate of {percent(most)}, the "
+            f"largest that is looked at, it is {audit.value_at(most):.4g}"
+        )
+
+    return find_tipping_point(
+        lambda rate: metric.badness(audit.value_at(rate)) - touched,
+        audit.rate_grid,
+        ends,
+        words,
+        threshold=level,
+        confidence_level=audit.confidence_level,
+    )
 
 
 def _first_reached(rates: Array, ends: Array) -> float | None:

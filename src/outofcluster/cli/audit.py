@@ -10,7 +10,7 @@ import click
 
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.text import printable
-from outofcluster.auditing.fits import Announcement
+from outofcluster.auditing.price import Announcement
 from outofcluster.cli.options import (
     FoldedCommand,
     Problem,

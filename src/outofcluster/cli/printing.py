@@ -14,7 +14,7 @@ from typing import Any
 from outofcluster._base.files import is_standard_output, write_whole
 from outofcluster._base.text import printable
 from outofcluster.auditing.findings import Finding
-from outofcluster.auditing.fits import Announcement
+from outofcluster.auditing.price import Announcement
 from outofcluster.auditing.summary import OPTIMISM, Summary
 from outofcluster.auditing.sweep import Sweep
 from outofcluster.cli.options import Problem

@@ -22,7 +22,7 @@ import click
 from outofcluster._base.exceptions import CheckpointError, CheckpointWarning, InputError, MissingExtraError
 from outofcluster._base.files import check_destination, release_lock, same_file, shown_path, take_lock
 from outofcluster._base.threads import one_thread
-from outofcluster.auditing.fits import Announcement, before_fits
+from outofcluster.auditing.price import Announcement, before_fits
 from outofcluster.cli.options import Problem
 from outofcluster.cli.printing import complain, console, write_output
 
