@@ -149,3 +149,26 @@ def test_as_a_frame():
     unknown = Leakage(0.08).to_frame()
     assert unknown[["std", "low", "high", "bound"]].isna().all(axis=None)
     assert unknown["rate"].tolist() == [0.08]
+
+
+def test_a_file_keeps_everything_but_the_groups(tmp_path):
+    rng = np.random.default_rng(0)
+    entity = np.repeat(np.arange(60), 3)
+    groups = np.where(rng.random(180) < 0.2, 100 + np.arange(180), entity)
+    audited = Leakage.from_true_groups(entity, groups)
+    likely = Leakage.from_pair_probabilities([0, 2], [1, 3], [0.6, 0.2], groups=["a", "b", "c", "d"])
+    for number, leakage in enumerate((audited, likely, Leakage(0.1, 0.02, "train", 0.2), Leakage(1 / 3))):
+        leakage.save(tmp_path / f"{number}.json")
+        again = Leakage.load(tmp_path / f"{number}.json")
+        for name in Leakage.__dataclass_fields__:
+            assert getattr(again, name) == getattr(leakage, name)
+        assert again.groups is None
+
+
+def test_a_file_that_cannot_be_written_or_read(tmp_path):
+    with pytest.raises(InputError, match="path must lie in a folder that exists"):
+        Leakage(0.1).save(tmp_path / "no" / "rate.json")
+    with pytest.raises(InputError, match=r"path must be the file of a leakage rate, got .* which cannot be read"):
+        Leakage.load(tmp_path)
+    with pytest.raises(InputError, match="path must be the path of a file, got None"):
+        Leakage.load(None)

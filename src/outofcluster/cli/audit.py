@@ -20,8 +20,8 @@ from outofcluster.cli.options import (
     option,
     output_options,
     read_leakage,
+    read_leakage_std,
     read_problem,
-    read_rate,
     sampling_options,
 )
 from outofcluster.cli.printing import as_json, console, exit_status, in_options, on_screen, show_account, show_audit
@@ -40,7 +40,7 @@ _EXAMPLES = example(
 
 @click.command("audit", cls=FoldedCommand, epilog=_EXAMPLES)
 @data_options()
-@option("--leakage RATE", "How much leaks: 0.12, 12%, none (no correction).  [data]")
+@option("--leakage RATE", "How much leaks: 0.12, 12%, rate.json, none (no correction).  [data]")
 @option("--leakage-std STD", "Standard error of that share.", rare=True)
 @option("--identity COL", "Column that tells who is who; never a feature.", multiple=True)
 @option("--review-list FILE", "Write clusters to look up as CSV, for a spreadsheet.")
@@ -70,7 +70,7 @@ def command(
     FILE is CSV or Parquet. All columns but the target and the groups are features; text, dates and gaps are handled.
     Nobody needs to know how much leaks: models are fitted without what looks leaked (--leakage data).
     """
-    rate = _read_leakage(leakage, leakage_std)
+    rate, std = read_leakage(leakage), read_leakage_std(leakage_std, leakage)
     review = ReviewOptions(**{field.name: options.pop(field.name) for field in fields(ReviewOptions)})
     files = {"--report": report, "--json": json_path, "--suspects": suspects, "--review-list": review.review_list}
     check_files(files, {"FILE": file, "--reviewed": review.reviewed}, checkpoint)
@@ -93,7 +93,7 @@ def command(
 
     with fitting(problem, begin):
         work = FinishedWork.of(checkpoint, problem, file, options)
-        result = work.run(lambda path: _audit(problem, rate, path, looked_up))
+        result = work.run(lambda path: _audit(problem, rate, std, path, looked_up))
     summary = in_options(result.summary)
     about = problem.records.about | {"command": command_line()}
 
@@ -131,20 +131,7 @@ def _suspects(result: Any, problem: Problem) -> Any:
     return listed.assign(record=records.rows[listed["record"]])
 
 
-def _read_leakage(leakage: str | None, std: str | None) -> Leakage | str | None:
-    """The rate, "data", or None; refused where it is neither."""
-    if leakage is None and std is not None:
-        raise InputError("--leakage must be given along with --leakage-std.")
-    rate = read_leakage(leakage)
-    if std is not None and not isinstance(rate, float):
-        own = ", which has a standard error of its own" if rate == "data" else ""
-        raise InputError(f"--leakage-std must be left out with --leakage {leakage}{own}.")
-    if rate is None or isinstance(rate, str):
-        return rate
-    return Leakage(rate, None if std is None else read_rate(std, "--leakage-std"))
-
-
-def _check_suspects(problem: Problem, error_model: str, rate: Leakage | str | None) -> None:
+def _check_suspects(problem: Problem, error_model: str, rate: Any) -> None:
     """Refuse to look for suspects where the two sides of the splits will not be compared."""
     if error_model == "records" and rate == "data":
         return
@@ -170,15 +157,15 @@ def _check_review(problem: Problem, error_model: str) -> None:
         raise InputError("--review-list must be given without --no-unmix, since clusters are not compared with it.")
 
 
-def _audit(problem: Problem, rate: Leakage | str | None, checkpoint: str | None, looked_up: dict[str, Any]) -> Any:
+def _audit(problem: Problem, rate: Any, std: float | None, checkpoint: str | None, looked_up: dict[str, Any]) -> Any:
     from outofcluster.auditing.run import audit
 
-    records, share = problem.records, rate.rate if isinstance(rate, Leakage) else rate
+    records = problem.records
     known: dict[str, Any] = looked_up if records.identity is None else looked_up | {"identity": records.identity}
-    result = problem.run(audit, groups=records.groups, leakage=share, progress=True, checkpoint=checkpoint, **known)
+    result = problem.run(audit, groups=records.groups, leakage=rate, progress=True, checkpoint=checkpoint, **known)
     # The table as it was read says more than the matrix that the model sees.
     result = replace(result, table=records.account)
-    if not isinstance(rate, Leakage) or rate.std is None:
+    if std is None:
         return result
     # The error model, which is known now, says what the rate is a share of. Solving again needs no further fit.
-    return result.at_leakage(Leakage(rate.rate, rate.std, ERROR_MODELS[result.error_model].side))
+    return result.at_leakage(Leakage(rate, std, ERROR_MODELS[result.error_model].side))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from outofcluster.leakage.rate import Leakage
 _PAIRS = (("left", "right", "probability"), ("unique_id_l", "unique_id_r", "match_probability"))
 _MARKS = {"true": True, "1": True, "1.0": True, "yes": True, "false": False, "0": False, "0.0": False, "no": False}
 
+_out = option("--out FILE", "Keep the rate and all that is known about it, for audit --leakage FILE.")
 _folds = option("--folds N", "Folds of the cross-validation to come.", "cv", default=5)
 _DRAWN = "What was drawn at random: entities (true clusters), records, or clusters (approximate ones).  [entities]"
 _SAMPLED = "Column of true and false: which records were drawn, the others being mates that were looked up."
@@ -46,9 +47,17 @@ def command() -> None:
 @option("--sampled COL", _SAMPLED)
 @_folds
 @encoding_option
+@_out
 @json_option
 def from_audited(
-    file: str, true_column: str, groups: str, sampled: str | None, encoding: str, json_path: str | None, **drawing: Any
+    file: str,
+    true_column: str,
+    groups: str,
+    sampled: str | None,
+    encoding: str,
+    out: str | None,
+    json_path: str | None,
+    **drawing: Any,
 ) -> None:
     """Compute the rate from records whose true clusters were looked up.
 
@@ -56,13 +65,13 @@ def from_audited(
     ones that were drawn: --drawn records --sampled COL. FILE has all of them. Without the mates the rate comes out too
     low.
     """
-    check_files({"--json": json_path}, {"FILE": file})
+    files = _files(out, json_path, {"FILE": file})
     frame = read_table(file, encoding=encoding).frame
     if true_column == groups:
         raise InputError(f"--true and --groups must be different columns, got {groups!r} for both.")
     true, approximate = column(frame, true_column, "--true"), column(frame, groups, "--groups")
     drawing["sampled"] = None if sampled is None else _marks(frame, sampled)
-    _show(lambda side: Leakage.from_true_groups(true, approximate, of=side, **drawing), json_path)
+    _show(Leakage.from_true_groups(true, approximate, **drawing), files)
 
 
 @command.command("pairs", epilog=example("leakage pairs predictions.parquet visits.csv --groups patient --id visit"))
@@ -75,6 +84,7 @@ def from_audited(
 @option("--probability COL", "Column of PAIRS: probability that both belong to one cluster.")
 @_folds
 @encoding_option
+@_out
 @json_option
 def from_pairs(
     pairs: str,
@@ -83,6 +93,7 @@ def from_pairs(
     id_column: str | None,
     cv: int,
     encoding: str,
+    out: str | None,
     json_path: str | None,
     **chosen: str | None,
 ) -> None:
@@ -91,7 +102,7 @@ def from_pairs(
     The pairs that matter are those below the threshold for a link, so ask the tool for them too. The columns are called
     left, right and probability, or have splink's names, unless you name others.
     """
-    check_files({"--json": json_path}, {"PAIRS": pairs, "FILE": file})
+    files = _files(out, json_path, {"PAIRS": pairs, "FILE": file})
     if pairs == file and not Path(file).is_file():
         raise InputError(f"PAIRS and FILE must be different files, got {file!r} for both, which can be read once.")
     table, frame = read_table(pairs, encoding=encoding).frame, read_table(file, encoding=encoding).frame
@@ -108,7 +119,7 @@ def from_pairs(
         # Names may be numbers in one file and text in the other.
         ids = _as_text(column(frame, id_column, "--id"))
         known |= {"left": _as_text(one), "right": _as_text(two), "ids": ids}
-    _show(lambda side: Leakage.from_pair_probabilities(groups=approximate, cv=cv, of=side, **known), json_path)
+    _show(Leakage.from_pair_probabilities(groups=approximate, cv=cv, **known), files)
 
 
 @command.command("precision-recall", epilog=example(_PRECISION_RECALL))
@@ -123,9 +134,16 @@ def from_pairs(
 @option("--mates X", "Mates of a leaking record on the other side.  [by the sizes of --groups, else 1]", type=float)
 @_folds
 @encoding_option
+@_out
 @json_option
 def from_precision_recall(
-    file: str | None, groups: str | None, cv: int, encoding: str, json_path: str | None, **known: Any
+    file: str | None,
+    groups: str | None,
+    cv: int,
+    encoding: str,
+    out: str | None,
+    json_path: str | None,
+    **known: Any,
 ) -> None:
     """Compute the rate from the pairwise precision and recall of the clustering.
 
@@ -133,7 +151,7 @@ def from_precision_recall(
     Without them and without --mates the rates are upper bounds, because each missed pair is taken to leak a record of
     its own.
     """
-    check_files({"--json": json_path}, {"--file": file})
+    files = _files(out, json_path, {"--file": file})
     if (file is None) != (groups is None):
         missing, present = ("--groups", "--file") if groups is None else ("--file", "--groups")
         raise InputError(f"{missing} must be given along with {present}.")
@@ -144,25 +162,37 @@ def from_precision_recall(
         known["groups"] = column(read_table(file, encoding=encoding).frame, groups, "--groups")
     known["validation_share"] = 1 / check_integer("cv", cv, least=2)
     at_most = file is None and known["mates"] is None
-    _show(lambda side: Leakage.from_precision_recall(of=side, **known), json_path, at_most=at_most)
+    _show(Leakage.from_precision_recall(**known), files, at_most=at_most)
 
 
-def _show(rate_of: Callable[[Any], Leakage], json_path: str | None, *, at_most: bool = False) -> None:
-    """Print the rates of both error models; ``at_most`` says that they are upper bounds."""
-    out, numbers = console(error=on_screen(json_path)), dict[str, Any]()
+def _files(out: str | None, json_path: str | None, inputs: dict[str, str | None]) -> dict[str, str | None]:
+    """What is written, once it is known that it can be."""
+    if out == "-":
+        raise InputError("--out must be a file such as rate.json, got '-'; --json - shows the numbers.")
+    files = {"--out": out, "--json": json_path}
+    check_files(files, inputs)
+    return files
+
+
+def _show(leakage: Leakage, files: dict[str, str | None], *, at_most: bool = False) -> None:
+    """Print the rates of both error models and write them; ``at_most`` says that they are upper bounds."""
+    out, numbers, kept = console(error=on_screen(*files.values())), dict[str, Any](), files["--out"]
     leaks = {"fragments": "If pieces of clusters leak, as those of patients do", "records": "If single records leak"}
     for name, words in leaks.items():
-        leakage, most = rate_of(MODELS[name].side), MODELS[name].largest_rate
-        std = "" if leakage.std is None else f" --leakage-std {leakage.std:.3g}"
-        out.print(f"{words}:\n    {'at most ' if at_most else ''}{leakage}")
-        if leakage.rate > most:
+        rate, most = getattr(leakage, MODELS[name].side), MODELS[name].largest_rate
+        out.print(f"{words}:\n    {'at most ' if at_most else ''}{rate}")
+        if rate.rate > most:
             out.print(f"    That is more than {100 * most:g} %. For such rates nothing can be told.")
-        else:
-            out.print(f"    audit with: --error-model {name} --leakage {leakage.rate:.3g}{std}")
-        bounds = {"at_most": at_most, "at_least": leakage.at_least}
+        bounds = {"at_most": at_most, "at_least": rate.at_least}
         known = {bound: True for bound, holds in bounds.items() if holds}
-        numbers[name] = {"rate": leakage.rate, "std": leakage.std, "of": leakage.of} | known
-    write_output("--json", json_path, as_json(numbers))
+        numbers[name] = {"rate": rate.rate, "std": rate.std, "of": rate.of} | known
+    if kept is None:
+        # A number alone would not say how sure it is, nor how entities are cut.
+        out.print("Keep all that is known in a file, --out rate.json, and audit with --leakage rate.json.")
+    else:
+        leakage.save(kept)
+        out.print(f"Audit with --leakage {shlex.quote(kept)}.")
+    write_output("--json", files["--json"], as_json(numbers))
 
 
 def _marks(frame: Any, name: str) -> Any:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from inspect import signature
@@ -19,6 +21,7 @@ from outofcluster._base.exceptions import InputError
 from outofcluster.auditing.choices import PRECISION
 from outofcluster.cli.models import MODELS, SLOW, TAKE_INFINITE, load_model, make_model, suggest, wanted_target
 from outofcluster.cli.table import Records, first_names, read_records
+from outofcluster.leakage.rate import Leakage
 
 
 class SuggestingGroup(click.Group):
@@ -155,14 +158,35 @@ def _together(*decorators: Decorator) -> Decorator:
     return lambda command: reduce(lambda decorated, decorator: decorator(decorated), reversed(decorators), command)
 
 
-def read_leakage(words: str | None) -> float | str | None:
-    """A leakage rate, "data" (the default), or None for no correction."""
+def read_leakage(words: str | None) -> Leakage | float | str | None:
+    """What --leakage says: a number, the file of a rate, "data" (the default), or None for no correction."""
     if words is None or words == "data":
         return "data"
-    return None if words == "none" else read_rate(words, "--leakage", others=("data", "none"))
+    if words == "none":
+        return None
+    # A number such as 0.12 has an ending, too.
+    if words.lower().endswith(".json") or (os.path.isfile(words) and not _is_number(words)):
+        try:
+            return Leakage.load(words)
+        except InputError as error:
+            raise InputError(str(error).replace("path", "--leakage", 1)) from None
+    return read_rate(words, "--leakage", others=("data", "none"), or_else=" or the file of a rate")
 
 
-def read_rate(words: str, option: str, *, others: Sequence[str] = ()) -> float:
+def read_leakage_std(std: str | None, leakage: str | None) -> float | None:
+    """What --leakage-std says: the standard error of the number that --leakage says."""
+    if std is None:
+        return None
+    if leakage is None:
+        raise InputError("--leakage must be given along with --leakage-std.")
+    rate = read_leakage(leakage)
+    if not isinstance(rate, float):
+        own = "" if rate is None else ", which has a standard error of its own"
+        raise InputError(f"--leakage-std must be left out with --leakage {leakage}{own}.")
+    return read_rate(std, "--leakage-std")
+
+
+def read_rate(words: str, option: str, *, others: Sequence[str] = (), or_else: str = "") -> float:
     """A share between 0 and 1 from 0.12 or 12%; ``others`` are words that the option takes as well."""
     bare = words.strip()
     percent = bare.endswith("%")
@@ -171,13 +195,20 @@ def read_rate(words: str, option: str, *, others: Sequence[str] = ()) -> float:
     except ValueError:
         meant = "".join(difflib.get_close_matches(bare.lower(), others, n=1, cutoff=0.7)) or _with_point(bare)
         question = f"; did you mean {meant}?" if meant else "."
-        allowed = "a number" if not others else f"a number, {' or '.join(others)}"
+        allowed = ", ".join(["a number", *others]) + or_else
         raise InputError(f"{option} must be {allowed}, got {words!r}{question}") from None
     if share > 1 and math.isfinite(share):
         fraction = share <= 100 and not percent
         got = f"{bare}; did you mean {share / 100:g}?" if fraction else f"{words!r}."
         raise InputError(f"{option} must be a share between 0 and 1, or a percentage such as 12%, got {got}")
     return share
+
+
+def _is_number(words: str) -> bool:
+    with suppress(ValueError):
+        float(words.strip().removesuffix("%"))
+        return True
+    return False
 
 
 def _with_point(words: str) -> str:

@@ -15,18 +15,22 @@ few events.
 
 from __future__ import annotations
 
+import json
 import math
+import os
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Self
 
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit, ndtri
 
 from outofcluster._base.arguments import check_flag, check_number, check_share, short
-from outofcluster._base.exceptions import InputError
+from outofcluster._base.exceptions import InputError, one_line
+from outofcluster._base.files import check_path, shown_path, write_whole
 from outofcluster._base.plain import PlainData, data_frame
 from outofcluster._base.seeds import RandomState
 from outofcluster._base.text import element, fragment, table
+from outofcluster._base.version import __version__
 from outofcluster.evidence.laws import PieceLaw
 from outofcluster.evidence.likely import ENOUGH_CAUGHT, NamedPairs, SeenPieces
 from outofcluster.evidence.looked_up import AuditedClusters
@@ -38,6 +42,8 @@ from outofcluster.leakage.review import rate_of_review
 from outofcluster.leakage.splits import Rates, Side, check_side, read_sides
 from outofcluster.problem.problem import identity_columns
 
+# What a file of a rate says of itself, and the number of its format.
+_FILE, _FORMAT = "leakage rate", 1
 # The largest rate that can be seen; beyond it there are hardly any records that do not leak.
 _LARGEST_SEEN = 0.9
 
@@ -174,6 +180,61 @@ class Leakage(PlainData, what="a Leakage"):
         counted = ("pieces", "linkage_errors", "looked_up", "likely_pairs")
         shown = [f"{name}={value!r}" for name, value in self.__plain__().items() if name not in counted]
         return f"Leakage({', '.join(shown)})"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the rate with all that is known about it to a JSON file, for `load` and for ``audit --leakage``.
+
+        The linked clusters of a linkage tool (``groups``) are not in the file, since they are a column of the data.
+
+        Parameters
+        ----------
+        path : path
+            The file, such as "rate.json".
+
+        Examples
+        --------
+        >>> import outofcluster as ooc
+        >>> leakage = ooc.Leakage.from_true_groups([1, 1, 2, 2, 3], ["a", "b", "c", "c", "d"])
+        >>> leakage.save("rate.json")
+        >>> ooc.Leakage.load("rate.json") == leakage
+        True
+        """
+        about = {"kind": _FILE, "format": _FORMAT, "version": __version__, "leakage": self.to_dict()}
+        write_whole("path", path, json.dumps(about, allow_nan=False) + "\n")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The rate that `save` wrote.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+
+        Returns
+        -------
+        Leakage
+            With everything but ``groups``.
+        """
+        file, must = check_path("path", path), f"path must be the file of a leakage rate, got {shown_path(path)}, which"
+        try:
+            about = json.loads(file.read_bytes())
+        except FileNotFoundError:
+            raise InputError(f"{must} does not exist.") from None
+        except (OSError, ValueError, RecursionError):
+            raise InputError(f"{must} cannot be read or was cut short.") from None
+        if not isinstance(about, dict) or about.get("kind") != _FILE or "leakage" not in about:
+            raise InputError(f"{must} is not one.")
+        if about.get("format") != _FORMAT:
+            number, version = short(about.get("format")), one_line(about.get("version", "unknown"), 60)
+            raise InputError(
+                f"{must} has format {number}, written by outofcluster {version}; outofcluster {__version__} reads "
+                f"format {_FORMAT}."
+            )
+        try:
+            return cls.from_dict(about["leakage"])
+        except InputError as error:
+            raise InputError(f"{must} was altered: {error}") from None
 
     @property
     def upper(self) -> float | None:
