@@ -13,7 +13,7 @@ whatever else is done between the fits make the clock run at another pace: after
 .. math:: \text{left} = \frac{\sum m_k c_k}{v} , \qquad v = \frac{\sum s_k + 4 c W}{e + 4 c} .
 
 At first v is W, the number of workers, and soon the pace that was seen. The first fit of all also loads what the model
-needs. It counts as much as the second one, where that is faster.
+needs. It counts as much as the second one, where that took less than half as long.
 """
 
 from __future__ import annotations
@@ -85,11 +85,11 @@ class TimeLeft:
         kind = self.kind(name)
         if self._first is None:
             self._first = name, seconds / count
-        elif self._first[0] == name and self._began is not None and (over := self._first[1] - seconds / count) > 0:
+        elif self._first[0] == name and self._first[1] > 2 * seconds / count:
             # What the first fit took beyond the second one will not be needed again.
-            kind.seconds -= over
-            self._began += over
-            self._first = name, 0.0
+            over = self._first[1] - seconds / count
+            self._first, kind.seconds = (name, 0.0), kind.seconds - over
+            self._began = (self._began or 0.0) + over
         kind.to_come, kind.made, kind.seconds = max(kind.to_come - count, 0), kind.made + count, kind.seconds + seconds
         self._estimate = self._clock(), self._seconds_left()
 
@@ -194,8 +194,8 @@ class Progress:
         """Seconds until all fits that are known are made; None where that cannot be said yet."""
         return self._left.seconds
 
-    def part(self, name: str) -> Part:
-        """The fits of a kind, to be counted."""
+    def part(self, name: str = "") -> Part:
+        """The fits of a kind, for whoever makes them."""
         return Part(self, name)
 
     def expect(self, count: int, name: str = "", weight: float = 1.0) -> None:
@@ -211,7 +211,7 @@ class Progress:
 
     def note(self, words: str) -> None:
         """Write a line that stays, above the bar or, where nobody watches, in its place."""
-        if self._bar is not None:
+        if self._bar is not None and self._stream.isatty():
             self._bar.console.print(words, highlight=False)
         elif self.wanted:
             with suppress(OSError, ValueError):
