@@ -352,7 +352,7 @@ def test_without_a_rate_several_are_shown(run):
 
 REFUSED = {
     # By the options themselves.
-    "a rate in words": (("--leakage", "few"), "--leakage must be a number, data, none or the file of a rate, got 'few'."),
+    "a rate in words": (("--leakage", "few"), "must be a number, data, none or the file of a rate, got 'few'."),
     "a misspelt rate": (("--leakage", "dta"), "did you mean data?"),
     "a rate in per cent": (("--leakage", "12"), "or a percentage such as 12%, got 12; did you mean 0.12?"),
     "a rate above 1": (("--leakage", "300%"), "--leakage must be a share between 0 and 1, or a percentage such as 12%"),

@@ -58,7 +58,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 from math import ceil
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +71,6 @@ from outofcluster.problem.problem import Task
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
 from outofcluster.sampling.baselines import losses_by_units
 from outofcluster.sampling.fitting import MAX_DRAWS, fit_clone, predict, run_calls
-from outofcluster.sampling.progress import Part
 
 Folds = tuple[Fold, ...]
 
@@ -103,7 +101,7 @@ def _labels(task: Task) -> Codes | None:
 
 
 def sample_effect(
-    task: Task, folds: Folds, *, seed: np.random.SeedSequence, n_jobs: int | None = None, progress: Part | None = None
+    task: Task, folds: Folds, *, seed: np.random.SeedSequence, n_jobs: int | None = None
 ) -> list[EffectLosses | str]:
     """Draw arms and halves, fit the models and score them; the effect by every metric, or why there is none."""
     assert task.clusters is not None
@@ -112,8 +110,7 @@ def sample_effect(
     drawings = [_draw_usable(task, design, labels, rng) for _ in range(_DRAWINGS)]
     calls = [(drawing, design.units) for drawing in drawings]
     names = [f"drawing {i} of the test for a cluster effect" for i in range(_DRAWINGS)]
-    options: dict[str, Any] = {"seed": seed, "doing": _FITTING, "n_jobs": n_jobs, "progress": progress}
-    losses = run_calls(_score_drawing, task, calls, names, fits_per_call=2, **options)
+    losses = run_calls(_score_drawing, task, calls, names, seed=seed, doing=_FITTING, n_jobs=n_jobs)
     return [_effect(design, drawings, list(of_metric)) for of_metric in zip(*losses, strict=True)]
 
 
