@@ -112,7 +112,7 @@ def test_a_different_number_is_a_different_summary(result):
 
 def test_the_numbers_are_those_of_the_audit(result):
     plain = strictly(result.to_json())
-    assert plain["schema"] == 4
+    assert plain["schema"] == 5
     assert plain["version"] == ooc.__version__
     assert plain["estimator"] == "Ridge()"
     assert plain["metric"] == {
@@ -217,9 +217,9 @@ def changed(key, value):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (changed("schema", 1), f"data must follow schema 4, as {MADE_BY} does, got 1, written by {MADE_BY}"),
-        (changed("schema", True), "data must follow schema 4, as outofcluster .* does, got True"),
-        (without("schema"), f"data must follow schema 4, .* got None, written by {MADE_BY}"),
+        (changed("schema", 1), f"data must follow schema 5, as {MADE_BY} does, got 1, written by {MADE_BY}"),
+        (changed("schema", True), "data must follow schema 5, as outofcluster .* does, got True"),
+        (without("schema"), f"data must follow schema 5, .* got None, written by {MADE_BY}"),
         (without("naive"), "data of a summary must be as to_dict gives it, but 'naive' is missing"),
         (changed("naive", 0.3), "data of an estimate must be as to_dict gives it"),
         (changed("naive", {"value": 0.3}), "data of an estimate .* but 'interval' is missing"),

@@ -168,7 +168,7 @@ def test_a_cluster_gives_the_numbers_of_this_machine(run, folder):
 
 @pytest.mark.slow
 def test_metrics_in_lines_of_their_own(run, folder):
-    words = ("--folds", "3", "--fits", "60", "--leakage", "0.1", "--json", "out.json", "--confidence-level", "0.8")
+    words = ("--folds", "3", "--fits", "60", "--leakage", "0.1", "--json", "out.json", "--confidence", "0.8")
     scoring = ("--scoring", "roc_auc, neg_brier_score", "--scoring", "f1")
     status, out, err = run("audit", "records.csv", *PLAIN, *words, *scoring)
     assert status == 0, err
@@ -407,7 +407,7 @@ REFUSED = {
     "few fits": (("--fits", "3", "--drop", "ratio"), "--fits must be a whole number at least"),
     "a negative seed": (("--seed", "-1", "--drop", "ratio"), "--seed must be a whole number at least 0, got -1."),
     "no workers": (("--jobs", "0", "--drop", "ratio"), "--jobs must be None or a whole number other than 0, got 0."),
-    "confidence in per cent": (("--confidence-level", "95", "--drop", "ratio"), "--confidence-level must lie between"),
+    "confidence in per cent": (("--confidence", "95", "--drop", "ratio"), "--confidence must lie between"),
     "a checkpoint nowhere": (
         ("--checkpoint", "no/c", "--drop", "ratio"),
         "--checkpoint must lie in a folder that exists",

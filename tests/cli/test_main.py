@@ -98,4 +98,4 @@ def test_words_that_are_no_option_are_bad_input(run):
         assert "Traceback" not in err
     for name, meant in {"aduit": "; did you mean 'audit'?", "rate": "; did you mean 'leakage'?"}.items():
         assert f"No such command {name!r}{meant}" in run(name)[2]
-    assert "(there are: demo, test, audit, sweep, leakage, reproduce)." in " ".join(run("zzzzz")[2].split())
+    assert "(there are: demo, test, audit, show, sweep, leakage, reproduce)." in " ".join(run("zzzzz")[2].split())

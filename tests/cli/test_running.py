@@ -147,7 +147,7 @@ def test_ctrl_c_keeps_the_work_and_the_same_command_goes_on(run, folder, monkeyp
     (folder / "stop").unlink()
     fits.unlink()
     # Another level of confidence needs no other fits.
-    assert run(*words, "--confidence-level", "0.95")[0] == 0
+    assert run(*words, "--confidence", "0.95")[0] == 0
     again = json.loads((folder / "out.json").read_text())
     assert {**again, "about": 0} == {**whole, "about": 0}
     assert int(fits.read_text()) < n_fits - 40

@@ -195,7 +195,8 @@ def pinned_findings(findings: Any) -> list[list[str]]:
 
 def pinned_audit(result: ooc.Audit, full: bool = False) -> dict[str, Any]:
     """What is kept of an audit; `full` is for a few cases only, since it takes more time and space."""
-    summary = {name: part for name, part in result.to_dict().items() if name != "findings"}
+    # Both of these are kept apart from the summary.
+    summary = {name: part for name, part in result.to_dict().items() if name not in ("findings", "methods")}
     naive = result.naive.value
     worse = naive - 0.02 if result.metric.greater_is_better else naive + 0.02
     other = "records" if result.units == "clusters" else "clusters"

@@ -17,7 +17,7 @@ import os
 import zipfile
 import zlib
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
@@ -33,8 +33,8 @@ _ABOUT, _NUMBERS, _DIGEST = "about.json", "arrays.bin", "digest.txt"
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
 
 
-def write_archive(path: str | os.PathLike[str], kind: str, format_number: int, value: Any) -> None:
-    """Write a dataclass to a file, which is complete or not there at all."""
+def write_archive(path: str | os.PathLike[str] | BinaryIO, kind: str, format_number: int, value: Any) -> None:
+    """Write a dataclass to a file, which is complete or not there at all, or to one that is open."""
     about, arrays = to_arrays(value)
     places = [(name, array.dtype.str, array.shape, _stored(array).shape) for name, array in arrays.items()]
     head = {"kind": kind, "format": format_number, "about": about, "arrays": places}
@@ -45,7 +45,10 @@ def write_archive(path: str | os.PathLike[str], kind: str, format_number: int, v
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
         for name, content in entries.items():
             file.writestr(zipfile.ZipInfo(name, _EARLIEST), content, zipfile.ZIP_DEFLATED)
-    write_whole("path", path, whole.getvalue())
+    if isinstance(path, str | os.PathLike):
+        write_whole("path", path, whole.getvalue())
+    else:
+        path.write(whole.getvalue())
 
 
 def read_archive(path: str | os.PathLike[str], kind: str, format_number: int, type_read: type[Kind]) -> Kind:

@@ -77,7 +77,7 @@ def check_integer(name: str, value: Any, *, least: int, most: int | None = None)
 
 def check_number(name: str, value: Any, *, least: float, strict: bool = False) -> float:
     """A finite number that is at least ``least``, or above it if ``strict``."""
-    allowed = f"above {least:g}" if strict else f"at least {least:g}"
+    allowed = "" if least == -math.inf else f" above {least:g}" if strict else f" at least {least:g}"
     try:
         # numpy would make a number of a truth value, a string of digits, or an array of one number.
         array = np.asarray(value)
@@ -85,9 +85,9 @@ def check_number(name: str, value: Any, *, least: float, strict: bool = False) -
             raise TypeError
         number = float(value)
     except Exception:
-        raise InputError(f"{name} must be a number {allowed}, got {short(value)}.") from None
+        raise InputError(f"{name} must be a number{allowed}, got {short(value)}.") from None
     if not math.isfinite(number) or number < least or (strict and number == least):
-        raise InputError(f"{name} must be a finite number {allowed}, got {number:g}.")
+        raise InputError(f"{name} must be a finite number{allowed}, got {number:g}.")
     return number
 
 

@@ -19,7 +19,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 
@@ -66,6 +66,22 @@ _COARSE = (0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
 
 
 @dataclass(frozen=True, eq=False)
+class Source:
+    """Where the records of an audit come from.
+
+    Attributes
+    ----------
+    about : dict of str
+        In words: the file and its digest, what its columns are, and the command.
+    rows : array of int or None
+        The row of the file that each record comes from; None where these are all rows of what was audited.
+    """
+
+    about: dict[str, str] = field(default_factory=dict)
+    rows: Codes | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Audit:
     """What an audit found; ``print`` it, or show it in a notebook.
 
@@ -97,6 +113,8 @@ class Audit:
         What the table holds, and what about it gives reason to doubt.
     others : tuple of Audit
         Audits of further metrics of the same fits, with the same choices; ``metrics`` has all of them by name.
+    source : Source
+        Where the records come from; the command line knows their file.
     """
 
     pooled: Pooled = field(repr=False)
@@ -112,6 +130,7 @@ class Audit:
     records: Any = field(default=None, repr=False)
     seconds: float | None = field(default=None, repr=False)
     others: tuple[Audit, ...] = field(default=(), repr=False)
+    source: Source = field(default_factory=Source, repr=False)
 
     @classmethod
     def of(cls, samples: Sequence[AuditSamples], choices: Choices, evidence: Evidence, table: TableAccount) -> Self:
@@ -408,14 +427,18 @@ class Audit:
         Returns
         -------
         pandas.DataFrame
-            For records, one row per fold and training record, with the columns fold, record (its row), probability and
-            resembles (the held-out cluster). For fragments, one row per fold and training cluster, with the columns
-            fold, cluster, probability, resembles and records (their number).
+            For records, one row per fold and training record, with the columns fold, record (its row), cluster (empty
+            where it is held out in no fold of this audit), probability and resembles (the held-out cluster). For
+            fragments, one row per fold and training cluster, with the columns fold, cluster, probability, resembles
+            and records (their number).
         """
         rates = self.solution.rates
         if self.leakage is None and self.data_leakage is not None:
             rates = np.full(self.pooled.n_folds, self.data_leakage.rate)
-        return self._model.suspects(self.samples, rates)
+        listed = self._model.suspects(self.samples, rates)
+        if self.source.rows is None or "record" not in listed:
+            return listed
+        return listed.assign(record=self.source.rows[listed["record"]])
 
     def parts(self) -> Any:
         """The sources that the optimism rests on, and how much each of them counts.
@@ -567,12 +590,12 @@ class Audit:
 
     # --- saved and shown -----------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str] | BinaryIO) -> None:
         """Write samples and choices to a file, a zip of arrays and JSON without pickles, complete or not there at all.
 
         Parameters
         ----------
-        path : path
+        path : path or binary file
             The file.
         """
         audits = tuple(_SavedAudit.of(result) for result in (self, *self.others))
@@ -604,12 +627,13 @@ class Audit:
         are rougher than those of `sensitivity`: they come from 50 draws instead of 300.
         """
         curve = self.curve
-        return replace(
+        whole = replace(
             self._brief,
             curve=None if curve is None else FittedCurve.of(self.pooled, curve, self.solution.mean_rate),
             sensitivity=self._overview(),
             by_fold=tuple(replace(fold, corrected=self._corrected_of(i)) for i, fold in enumerate(self._brief.by_fold)),
         )
+        return replace(whole, methods=self._methods(whole))
 
     def of_fold(self, position: int) -> Audit:
         """The audit of one fold alone, which is noisier than that of all folds.
@@ -690,11 +714,8 @@ class Audit:
         str
             Three paragraphs: methods, results and limitations. Every number in them is one of this audit.
         """
-        rows = np.unique(np.concatenate([fold.rows for fold in self.samples.folds]))
-        clusters = np.unique(np.concatenate([fold.clusters for fold in self.samples.folds]))
-        below = any(UNMIXED in fold.runs or fold.measured for fold in self.samples.folds)
-        summary = self._brief if self.leakage is not None else self.summary
-        return methods_text(summary, n_records=len(rows), n_clusters=len(clusters), left_out=below)
+        # Without a rate the text names values at other rates, which the summary has.
+        return self.summary.methods if self.leakage is None else self._methods(self._brief)
 
     def __str__(self) -> str:
         return str(self._brief)
@@ -790,6 +811,7 @@ class Audit:
             ),
             "curve": None,
             "sensitivity": None,
+            "methods": "",
             "at_least": self.solution.at_least,
             "sources": tuple(SourceSummary(**source) for source in self.sources),
             "seen": SeenSummary.of(self.samples),
@@ -798,6 +820,12 @@ class Audit:
         # Whatever else a summary has, an audit has by the same name.
         shared = [field.name for field in fields(Summary) if field.name not in made]
         return Summary(**made, **{name: getattr(self, name) for name in shared})
+
+    def _methods(self, summary: Summary) -> str:
+        rows = np.unique(np.concatenate([fold.rows for fold in self.samples.folds]))
+        clusters = np.unique(np.concatenate([fold.clusters for fold in self.samples.folds]))
+        below = any(UNMIXED in fold.runs or fold.measured for fold in self.samples.folds)
+        return methods_text(summary, n_records=len(rows), n_clusters=len(clusters), left_out=below)
 
     def _overview(self) -> Sensitivity | None:
         """The summary's sensitivity; None where the curve cannot be solved for these losses."""
@@ -818,7 +846,7 @@ class Audit:
         return self._sensitivity(np.array(rates), [rows[rate] for rate in rates])
 
 
-_KIND, _FORMAT = "an audit", 4
+_KIND, _FORMAT = "an audit", 5
 
 
 @dataclass(frozen=True)
@@ -837,6 +865,7 @@ class _SavedAudit:
     data_leakage: Leakage | None
     from_data: bool
     table: TableAccount
+    source: Source
 
     @classmethod
     def of(cls, audit: Audit) -> Self:

@@ -57,7 +57,7 @@ _HEADINGS = {"severe": "Severe", "warning": "Warnings", "info": "Notes"}
 
 
 @dataclass(frozen=True, eq=False)
-class Summary(JsonData, what="a summary", schema=4):
+class Summary(JsonData, what="a summary", schema=5):
     """An audit's numbers, and nothing but numbers and words.
 
     Two summaries are equal when everything that they would write down is equal.
@@ -122,6 +122,8 @@ class Summary(JsonData, what="a summary", schema=4):
         What the records show about pieces of held-out clusters in training; None for single records.
     looked_up : LookedUpSummary or None
         What somebody looked up.
+    methods : str
+        What was done and what came out, in words for a paper.
 
     Examples
     --------
@@ -174,6 +176,7 @@ class Summary(JsonData, what="a summary", schema=4):
     sources: tuple[SourceSummary, ...] = field(default=(), repr=False)
     seen: SeenSummary | None = field(default=None, repr=False)
     looked_up: LookedUpSummary | None = field(default=None, repr=False)
+    methods: str = field(default="", repr=False)
 
     @property
     def loss(self) -> str:

@@ -25,6 +25,7 @@ COMMANDS = {
     "demo": "See it work on simulated patients whose true loss is known.",
     "test": "Ask whether a table of records has a cluster effect for leakage to act on.",
     "audit": "Correct the cross-validated loss or score of a model on a table of records.",
+    "show": "Ask a saved audit again, without fitting a model.",
     "sweep": "Audit a model at several linkage thresholds, to see how loosely to group.",
     "leakage": "Compute the leakage rate from what is known about the clustering.",
     "reproduce": "Run the experiments of the paper again, with its figures and tables.",

@@ -19,8 +19,10 @@ import click
 
 from outofcluster._base.exceptions import InputError
 from outofcluster.auditing.choices import PRECISION
+from outofcluster.auditing.result import Audit
 from outofcluster.cli.models import MODELS, SLOW, TAKE_INFINITE, load_model, make_model, suggest, wanted_target
 from outofcluster.cli.table import Records, first_names, read_records
+from outofcluster.errormodels.choose import MODELS as ERROR_MODELS
 from outofcluster.leakage.rate import Leakage
 
 
@@ -101,6 +103,14 @@ def example(words: str) -> str:
 
 encoding_option = option("--encoding NAME", "Encoding of a CSV file.  [utf-8]", default="utf-8", rare=True)
 json_option = option("--json FILE", "Write the numbers as JSON; - for the screen.", "json_path")
+checkpoint_option = option("--checkpoint FILE", "Keep finished work here.  [a cache, until it is done]", rare=True)
+fail_option = option(
+    "--fail-on LEVEL",
+    "Exit 1 from note, warning, severe or never.  [severe]",
+    choices=("note", "info", "warning", "severe", "never"),
+    default="severe",
+    rare=True,
+)
 explain_option = option("--explain", "Show in full what the answer rests on.")
 _GROUPS = option("--groups COL", "Column of the clusters, never a feature.", required=True)
 
@@ -109,7 +119,7 @@ def data_options(groups: Decorator = _GROUPS) -> Decorator:
     """The options that say what is modelled; ``groups`` is the one that names the clusters."""
     backends = "local, dask://HOST:PORT or ray://HOST:PORT.  [local]"
     tasks = ("classification", "regression")
-    return _together(
+    return together(
         click.argument("file", metavar="FILE"),
         option("--target COL", "Column to predict.", required=True),
         groups,
@@ -133,9 +143,9 @@ def sampling_options(models: str) -> Decorator:
     share = "Fit until the error of the fits is this share of the standard error."
     kinds = "records (single ones) or fragments (pieces of patients and the like).  [by the clusters]"
     unmix = "Fit no models without the records that look leaked."
-    return _together(
+    return together(
         option("--error-model KIND", f"What leaks: {kinds}", choices=("auto", "records", "fragments"), default="auto"),
-        option("--confidence-level P", "Confidence level of the intervals.", default=0.95, rare=True),
+        option("--confidence P", "Confidence level of the intervals.", "confidence_level", default=0.95, rare=True),
         option("--precision P", share, default=PRECISION, rare=True),
         option("--fits N", f"{models}.  [as many as --precision takes]", "n_fits", type=int),
         option("--time-limit SECONDS", "Begin no further round of fits after that.", type=float, rare=True),
@@ -143,18 +153,15 @@ def sampling_options(models: str) -> Decorator:
     )
 
 
-def output_options() -> Decorator:
-    """The options that say what becomes of the numbers and of finished work."""
-    levels = ("note", "info", "warning", "severe", "never")
-    failing = "Exit 1 from note, warning, severe or never.  [severe]"
-    return _together(
-        json_option,
-        option("--checkpoint FILE", "Keep finished work here.  [a cache, until it is done]", rare=True),
-        option("--fail-on LEVEL", failing, choices=levels, default="severe", rare=True),
+def leakage_options(text: str) -> Decorator:
+    """The options for how much leaks, which `read_leakage` and `read_leakage_std` read."""
+    return together(
+        option("--leakage RATE", text), option("--leakage-std STD", "Standard error of that share.", rare=True)
     )
 
 
-def _together(*decorators: Decorator) -> Decorator:
+def together(*decorators: Decorator) -> Decorator:
+    """Several options as one decorator, in the order of the help."""
     return lambda command: reduce(lambda decorated, decorator: decorator(decorated), reversed(decorators), command)
 
 
@@ -184,6 +191,13 @@ def read_leakage_std(std: str | None, leakage: str | None) -> float | None:
         own = "" if rate is None else ", which has a standard error of its own"
         raise InputError(f"--leakage-std must be left out with --leakage {leakage}{own}.")
     return read_rate(std, "--leakage-std")
+
+
+def at_rate(audit: Audit, rate: Leakage | float, std: float | None, validation: float | None = None) -> Audit:
+    """The audit at a rate, of whose number the error model knows what it is a share of; no model is fitted."""
+    if std is not None and isinstance(rate, float):
+        rate = Leakage(rate, std, ERROR_MODELS[audit.error_model].side)
+    return audit.at_leakage(rate, validation=validation)
 
 
 def read_rate(words: str, option: str, *, others: Sequence[str] = (), or_else: str = "") -> float:

@@ -31,8 +31,10 @@ _QUICK = 10.0
 
 # Options that are called otherwise than the arguments for which they stand.
 _OPTIONS = {
+    "confidence_level": "--confidence",
     "cv": "--folds",
     "groups_by_threshold": "--groups",
+    "n": "--review-size",
     "n_fits": "--fits",
     "n_jobs": "--jobs",
     "ids": "--id",
@@ -43,10 +45,12 @@ _OPTIONS = {
     "std": "--leakage-std",
     "suspects()": "--suspects",
     "review_list()": "--review-list",
+    "threshold": "--tipping",
+    "validation": "--validation-leakage",
 }
-_SAME_NAME = {"alpha", "checkpoint", "confidence_level", "drawn", "error_model", "leakage", "left", "loss", "mates"}
+_SAME_NAME = {"alpha", "checkpoint", "drawn", "error_model", "leakage", "left", "loss", "mates"}
 _SAME_NAME |= {"precision", "precision_std", "recall", "recall_std", "right", "sampled", "scoring"}
-_SAME_NAME |= {"identity", "reviewed", "reviewer_error", "time_limit"}
+_SAME_NAME |= {"curve", "identity", "rates", "reviewed", "reviewer_error", "time_limit", "units", "validation_rates"}
 _OPTIONS |= {name: f"--{name.replace('_', '-')}" for name in _SAME_NAME}
 
 # What to do about findings whose own remedy names arguments of Python.

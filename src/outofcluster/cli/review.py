@@ -15,7 +15,8 @@ from typing import Any
 
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.text import printable
-from outofcluster.cli.options import Problem, read_rate
+from outofcluster.auditing.result import Audit
+from outofcluster.cli.options import read_rate
 from outofcluster.cli.table import first_names, read_cells
 
 # Clusters of a list by default, as far as there are so many.
@@ -42,10 +43,10 @@ class ReviewOptions:
     """
 
     review_list: str | None
-    review_size: int | None
-    review_columns: str | None
-    reviewed: str | None
-    reviewer_error: str | None
+    review_size: int | None = None
+    review_columns: str | None = None
+    reviewed: str | None = None
+    reviewer_error: str | None = None
 
     def __post_init__(self) -> None:
         belongs = {"review_size": "review_list", "review_columns": "review_list", "reviewer_error": "reviewed"}
@@ -77,11 +78,9 @@ class ReviewOptions:
         answers = {} if self.reviewed is None else {"reviewed": read_reviewed(self.reviewed)}
         return answers if wrong is None else answers | {"reviewer_error": wrong}
 
-    def written(self, result: Any, problem: Problem) -> str:
-        """The list of an audit as CSV."""
-        n_clusters = problem.records.account.n_clusters
-        size = min(SIZE, n_clusters) if self.review_size is None else self.review_size
-        seed, shown = problem.arguments["random_state"], problem.records.shown
+    def written(self, result: Audit, shown: Any, seed: int) -> str:
+        """The list of an audit as CSV, with the columns of a table that a reader sees."""
+        size = min(SIZE, result.table.n_clusters) if self.review_size is None else self.review_size
         frame = result.review_list(size, columns=() if shown is None else shown, random_state=seed)
         text = str(frame.to_csv(index=False))
         if self.review_list == "-":

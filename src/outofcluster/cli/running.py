@@ -32,7 +32,11 @@ _ANNOUNCEMENTS = {
     "--suspects": "The suspects are in {}, the likeliest first.",
     "--review-list": "The clusters to look up are in {}. Write into its column same_as which other clusters are the "
     "same entity, or none. Then audit again with --reviewed and this file.",
+    "--methods": "The paragraphs for a paper are in {}.",
     "--plot": "The picture is in {}.",
+    "--save": "The audit is in {}. 'outofcluster show' asks it again, without a fit.",
+    "--estimates": "The estimates are in {}.",
+    "--samples": "The losses of all fits are in {}.",
 }
 
 

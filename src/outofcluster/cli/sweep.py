@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import io
 from functools import partial
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import click
 
-from outofcluster._base.exceptions import InputError, MissingExtraError
+from outofcluster._base.exceptions import InputError
 from outofcluster.cli.options import (
     FoldedCommand,
+    checkpoint_option,
     data_options,
     example,
+    fail_option,
+    json_option,
     option,
-    output_options,
     read_leakage,
     read_problem,
     sampling_options,
 )
+from outofcluster.cli.outputs import check_picture, picture
 from outofcluster.cli.printing import as_json, console, exit_status, on_screen, show_account, show_sweep
 from outofcluster.cli.running import FinishedWork, check_files, command_line, conclude, fitting
 
-_PICTURES = (".png", ".svg", ".pdf")
 _GROUPS = "Linkage threshold and column of its clusters, such as 0.9=tight; once for each threshold."
 _LEAKAGE = "How much leaks at a threshold, as for audit, once for each; a RATE alone holds for all.  [data]"
 
@@ -37,7 +36,9 @@ _EXAMPLE = """sweep visits.csv --target ill --groups 0.5=loose --groups 0.9=tigh
 @option("--leakage [THRESHOLD=]RATE", _LEAKAGE, multiple=True)
 @sampling_options("Models to fit at each threshold")
 @option("--plot FILE", "Draw the answer: PNG, SVG or PDF.")
-@output_options()
+@json_option
+@checkpoint_option
+@fail_option
 def command(
     file: str,
     groups: tuple[str, ...],
@@ -60,7 +61,7 @@ def command(
 
     columns = _by_threshold("--groups", groups)
     rates = _read_rates(leakage)
-    _check_picture(plot)
+    check_picture(plot)
     files = {"--json": json_path, "--plot": plot}
     check_files(files, {"FILE": file}, checkpoint)
     first, *others = dict.fromkeys(columns.values())
@@ -78,7 +79,10 @@ def command(
         out,
         work,
         files,
-        {"--json": lambda: as_json(result.to_dict() | {"about": about}), "--plot": lambda: _picture(result, str(plot))},
+        {
+            "--json": lambda: as_json(result.to_dict() | {"about": about}),
+            "--plot": lambda: picture(result.plot(), str(plot)),
+        },
         show=lambda: show_sweep(out, result),
         status=exit_status([finding for findings in result.findings.values() for finding in findings], fail_on),
     )
@@ -105,19 +109,3 @@ def _read_rates(words: tuple[str, ...]) -> Any:
     if len(words) < 2 and "=" not in "".join(words):
         return read_leakage(words[0] if words else None)
     return {threshold: read_leakage(value) for threshold, value in _by_threshold("--leakage", words).items()}
-
-
-def _check_picture(path: str | None) -> None:
-    """Refuse a picture that could not be drawn, before anything is fitted."""
-    if path is None:
-        return
-    if Path(path).suffix.lower() not in _PICTURES:
-        raise InputError(f"--plot must be a file that ends with {', '.join(_PICTURES)}, got {path!r}.")
-    if find_spec("matplotlib") is None:
-        raise MissingExtraError("--plot needs matplotlib: pip install 'outofcluster[plot]'.")
-
-
-def _picture(result: Any, path: str) -> bytes:
-    drawn = io.BytesIO()
-    result.plot().figure_.savefig(drawn, format=Path(path).suffix.lower().removeprefix("."), dpi=150)
-    return drawn.getvalue()

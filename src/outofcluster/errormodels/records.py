@@ -458,9 +458,14 @@ class Records(ErrorModel):
         if all(fold.sides is None for fold in samples.folds):
             raise not_compared()
         names = names_of_clusters(samples)
+        listed = [fold.sides.rows for fold in samples.folds if fold.sides is not None]
+        clusters = np.full(1 + max(rows.max() for rows in (*listed, *(fold.rows for fold in samples.folds))), -1)
+        for fold in samples.folds:
+            clusters[fold.rows] = fold.clusters
         columns = {
             fold.index: {
                 "record": fold.sides.rows,
+                "cluster": names[clusters[fold.sides.rows]],
                 "probability": np.minimum(rate * fold.sides.ratio, 1.0),
                 "resembles": names[fold.sides.resembles],
             }

@@ -1,0 +1,311 @@
+"""What is written of an audit: the same files for ``audit``, which fits models, and for ``show``, which fits none.
+
+An output is an entry of `OUTPUTS`: its option, what its file holds, and which parts of `Audit` it tells.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Self
+
+from outofcluster._base.exceptions import InputError, MissingExtraError
+from outofcluster._base.plain import plain
+from outofcluster._base.text import printable
+from outofcluster.auditing.result import Audit
+from outofcluster.auditing.summary import Summary
+from outofcluster.cli.options import Decorator, explain_option, fail_option, option, together
+from outofcluster.cli.printing import as_json, in_options, on_screen, show_audit
+from outofcluster.cli.review import SIZE, ReviewOptions
+from outofcluster.cli.running import check_files
+
+_PICTURES = (".png", ".svg", ".pdf")
+# Dots per inch that journals ask of a picture.
+_DOTS = 300
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An audit as it is asked, with what its outputs need beside it.
+
+    Attributes
+    ----------
+    audit : Audit
+        The audit.
+    seed : int
+        Seed of the draw of a review list.
+    shown : DataFrame or None
+        Columns that a reader of a review list sees.
+    asked : dict
+        Answers to further questions, by the name of their option.
+    command : dict of str
+        The command that gave this answer, where it is another one than that of the audit.
+    """
+
+    audit: Audit
+    seed: int = 0
+    shown: Any = None
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    command: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def summary(self) -> Summary:
+        """The numbers, with findings that name options."""
+        return in_options(self.audit.summary)
+
+    @cached_property
+    def about(self) -> dict[str, str]:
+        """Where the records and the answer come from."""
+        return {**self.audit.source.about, **self.command}
+
+    @property
+    def name(self) -> str:
+        """What the file of the records is called; empty where there is none."""
+        return self.about.get("data", "").partition(", ")[0]
+
+
+@dataclass(frozen=True)
+class Output:
+    """A file that can be asked for.
+
+    Attributes
+    ----------
+    words, text : str
+        Its option, as in "--report FILE", and the line of the help.
+    content : callable
+        What the file holds, from an `Answer` and the options of the outputs.
+    tells : tuple of str
+        The public names of `Audit` that it tells.
+    rare : bool
+        Whether the short help leaves it out.
+    """
+
+    words: str
+    text: str
+    content: Callable[[Answer, Outputs], str | bytes]
+    tells: tuple[str, ...]
+    rare: bool = False
+
+    @property
+    def option(self) -> str:
+        """The option without its value."""
+        return self.words.partition(" ")[0]
+
+    @property
+    def name(self) -> str:
+        """The name of its argument."""
+        return self.option.removeprefix("--").replace("-", "_")
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What is to be written, and how the answer is shown.
+
+    Attributes
+    ----------
+    files : dict
+        The file of every output, None where it was not asked for.
+    review : ReviewOptions
+        How long a review list is, and what a reader of it sees.
+    plot_of : str
+        What is drawn.
+    explain : bool
+        Whether everything is explained.
+    fail_on : str
+        The level of a finding from which on the exit status is 1.
+    """
+
+    files: dict[str, str | None]
+    review: ReviewOptions
+    plot_of: str
+    explain: bool
+    fail_on: str
+
+    @classmethod
+    def taken_from(cls, options: dict[str, Any]) -> Self:
+        """The outputs among the options of a command, which keeps the rest of them."""
+        files = {output.option: options.pop(output.name) for output in OUTPUTS}
+        named = [each.name for each in fields(ReviewOptions) if each.name in options]
+        review = ReviewOptions(files["--review-list"], **{name: options.pop(name) for name in named})
+        return cls(files, review, **{name: options.pop(name) for name in ("plot_of", "explain", "fail_on")})
+
+    def check(self, inputs: dict[str, str | None], checkpoint: str | None = None) -> None:
+        """Refuse files that cannot be written, or that would replace the records, each other, or finished work."""
+        check_picture(self.files["--plot"])
+        if self.files["--save"] == "-":
+            raise InputError("--save must be the path of a file, got '-'.")
+        check_files(self.files, inputs, checkpoint)
+
+    @property
+    def on_screen(self) -> bool:
+        """Whether standard output holds one of them, and nothing else."""
+        return on_screen(*self.files.values())
+
+    def contents(self, answer: Answer) -> dict[str, Callable[[], str | bytes]]:
+        """What every file that was asked for holds, once it is called."""
+
+        def of(output: Output) -> Callable[[], str | bytes]:
+            return lambda: output.content(answer, self)
+
+        return {output.option: of(output) for output in OUTPUTS if self.files[output.option] is not None}
+
+    def show(self, out: Any, answer: Answer) -> None:
+        """Print the answer, and after it what else was asked."""
+        show_audit(out, answer.summary, explain=self.explain)
+        for found in answer.asked.values():
+            out.print(f"\n{_words(found)}")
+
+
+def output_options() -> Decorator:
+    """The options of all outputs, and those that say how the answer is shown."""
+    return together(
+        *(option(output.words, output.text, output.name, rare=output.rare) for output in OUTPUTS),
+        option("--plot-of WHAT", f"{', '.join(PLOTS)}.  [curve]", choices=tuple(PLOTS), default="curve", rare=True),
+        option("--review-size N", f"How many clusters it has.  [{SIZE}]", type=int, rare=True),
+        explain_option,
+        fail_option,
+    )
+
+
+# --- pictures -----------------------------------------------------------------------------------------
+
+
+def check_picture(path: str | None) -> None:
+    """Refuse a picture that could not be drawn, before anything is fitted."""
+    if path is None:
+        return
+    if Path(path).suffix.lower() not in _PICTURES:
+        raise InputError(f"--plot must be a file that ends with {', '.join(_PICTURES)}, got {path!r}.")
+    if find_spec("matplotlib") is None:
+        raise MissingExtraError("--plot needs matplotlib: pip install 'outofcluster[plot]'.")
+
+
+def picture(display: Any, path: str) -> bytes:
+    """A display drawn in the format that the name of its file asks for."""
+    drawn = io.BytesIO()
+    form = Path(path).suffix.lower().removeprefix(".")
+    display.figure_.savefig(drawn, format=form, dpi=_DOTS, bbox_inches="tight")
+    return drawn.getvalue()
+
+
+def _folds(audit: Audit) -> Any:
+    from outofcluster.present.display import FoldsDisplay
+
+    return FoldsDisplay.from_audit(audit).plot()
+
+
+def _below(audit: Audit) -> Any:
+    from outofcluster.present.display import UnmixingDisplay
+
+    return UnmixingDisplay.from_audit(audit).plot()
+
+
+def _sensitivity(audit: Audit) -> Any:
+    from outofcluster.present.display import SensitivityDisplay
+
+    return SensitivityDisplay.from_audit(audit).plot()
+
+
+def _test(audit: Audit) -> Any:
+    if audit.test is None:
+        raise InputError("--plot-of must be another one than 'test' for this audit, which has too few records for it.")
+    return audit.test.plot()
+
+
+# What can be drawn of an audit, by the value of --plot-of.
+PLOTS: dict[str, Callable[[Audit], Any]] = {
+    "curve": lambda audit: audit.plot(),
+    "sensitivity": _sensitivity,
+    "folds": _folds,
+    "test": _test,
+    "below": _below,
+}
+
+
+# --- files --------------------------------------------------------------------------------------------
+
+
+def _report(answer: Answer, _: Outputs) -> str:
+    from outofcluster.present.report import render_html
+
+    suspects = None
+    # Features that tell no entities apart leave no suspects.
+    with suppress(InputError):
+        suspects = answer.audit.suspects()
+    title = f"Audit of {answer.name or 'a cross-validation'}"
+    return render_html(answer.summary, title=title, about=answer.about, suspects=suspects)
+
+
+def _numbers(answer: Answer, _: Outputs) -> str:
+    asked = {"answers": {name: _plain(found) for name, found in answer.asked.items()}} if answer.asked else {}
+    return as_json(answer.summary.to_dict() | {"about": answer.about} | asked)
+
+
+def _plain(found: Any) -> Any:
+    """An answer as plain data: a data frame as its rows."""
+    return plain(found.to_dict("records") if hasattr(found, "to_string") else found)
+
+
+def _words(found: Any) -> str:
+    return str(found.to_string(index=False, float_format="{:.4f}".format) if hasattr(found, "to_string") else found)
+
+
+def _table(frame: Any) -> str:
+    return printable(str(frame.to_csv(index=False)))
+
+
+def _saved(answer: Answer, _: Outputs) -> bytes:
+    whole = io.BytesIO()
+    answer.audit.save(whole)
+    return whole.getvalue()
+
+
+def _drawn(answer: Answer, outputs: Outputs) -> bytes:
+    return picture(PLOTS[outputs.plot_of](answer.audit), str(outputs.files["--plot"]))
+
+
+OUTPUTS = (
+    Output("--report FILE", "Write an HTML report.", _report, ("write_html",)),
+    Output(
+        "--methods FILE", "Write paragraphs for a paper.", lambda a, _: f"{a.audit.methods_text()}\n", ("methods_text",)
+    ),
+    Output("--plot FILE", "Draw the answer: PNG, SVG or PDF.", _drawn, ("plot",)),
+    Output("--save FILE", "Keep the audit for 'outofcluster show'.", _saved, ("save",)),
+    Output(
+        "--json FILE",
+        "Write the numbers as JSON; - for the screen.",
+        _numbers,
+        ("summary", "to_dict", "to_json", "source"),
+    ),
+    Output(
+        "--suspects FILE",
+        "Write what looks leaked as CSV; rows count from 0.",
+        lambda answer, _: _table(answer.audit.suspects()),
+        ("suspects",),
+    ),
+    Output(
+        "--review-list FILE",
+        "Write clusters to look up as CSV, for a spreadsheet.",
+        lambda answer, outputs: outputs.review.written(answer.audit, answer.shown, answer.seed),
+        ("review_list", "records"),
+    ),
+    Output(
+        "--estimates FILE",
+        "Write the estimates as CSV.",
+        lambda answer, _: _table(answer.audit.to_frame()),
+        ("to_frame",),
+        rare=True,
+    ),
+    Output(
+        "--samples FILE",
+        "Write the losses of all fits as CSV.",
+        lambda answer, _: _table(answer.audit.samples.to_frame()),
+        ("samples", "pooled"),
+        rare=True,
+    ),
+)
