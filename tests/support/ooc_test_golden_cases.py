@@ -473,7 +473,7 @@ PRECISE = ("--precision", "1", "--recall", "0.9", "--recall-std", "0.02")
 COMMANDS = {
     "command_help": [
         ("--help",),
-        *((name, "--help") for name in ("demo", "test", "audit", "sweep", "leakage", "reproduce")),
+        *((name, "--help") for name in ("demo", "test", "audit", "show", "sweep", "leakage", "reproduce")),
         *(("leakage", name, "--help") for name in ("audited", "pairs", "precision-recall")),
     ],
     "command_audit": [
