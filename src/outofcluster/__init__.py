@@ -16,6 +16,8 @@ from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.price import Cost
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit, corrected_cross_validate
+from outofcluster.auditing.spread import Spread
+from outofcluster.auditing.subgroups import Subgroups
 from outofcluster.auditing.summary import Summary
 from outofcluster.auditing.sweep import Sweep, sweep
 from outofcluster.auditing.tipping import TippingPoint
@@ -58,6 +60,8 @@ __all__ = [
     "ShapeDiagnosis",
     "SketchCurve",
     "SolverError",
+    "Spread",
+    "Subgroups",
     "Summary",
     "Sweep",
     "TippingPoint",

@@ -37,6 +37,8 @@ from outofcluster.auditing.findings import Context, Finding
 from outofcluster.auditing.methods_text import methods_text
 from outofcluster.auditing.price import Cost
 from outofcluster.auditing.solution import Solution
+from outofcluster.auditing.spread import Spread, spread
+from outofcluster.auditing.subgroups import Subgroups, subgroups
 from outofcluster.auditing.summary import ESTIMANDS, Summary
 from outofcluster.auditing.summary_parts import (
     FittedCurve,
@@ -519,6 +521,42 @@ class Audit:
                 clusters[fold.rows] = fold.clusters
             shown_as[str(name)] = clusters, values
         return shown_as
+
+    def by(
+        self, by: Any, *, leakage: Mapping[str, Any] | None = None, quantiles: Sequence[float] = (1 / 3, 2 / 3)
+    ) -> Subgroups:
+        """Naive, corrected and optimism by subgroup of records or clusters, with no further fit.
+
+        All intervals of one kind hold together. Subgroups of fewer than ten clusters (thirty records, where records are
+        the units) are named and not judged.
+
+        Parameters
+        ----------
+        by : str, array, or callable
+            The subgroup of every record: the name of a column of the data frame that was audited, one value per record,
+            or a function of that data frame. More than six different numbers are cut at quantiles.
+        leakage : mapping from str to float or Leakage, optional
+            Leakage rates of subgroups, where they are known; for the others they are what the records show or, where
+            only the rate of all is known, that one and an error of how it may be split.
+        quantiles : sequence of float, optional
+            Where numbers are cut, by default into thirds.
+
+        Returns
+        -------
+        Subgroups
+        """
+        return subgroups(self, by, leakage=leakage, quantiles=quantiles)
+
+    def spread(self) -> Spread:
+        """How much the corrected value differs between clusters, and what to expect of one new cluster.
+
+        The noise of small clusters is taken off. Refused below ten held-out clusters.
+
+        Returns
+        -------
+        Spread
+        """
+        return spread(self)
 
     def sensitivity(self, rates: Sequence[float] | Array | None = None) -> Sensitivity:
         """The corrected value and its interval over leakage rates; each rate is taken as known.

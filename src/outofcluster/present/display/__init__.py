@@ -6,6 +6,7 @@ those of Okabe and Ito, which readers of any colour vision can tell apart. Line 
 that prints in grey show the same.
 """
 
+from outofcluster.present.display.by_cluster import SpreadDisplay, SubgroupsDisplay
 from outofcluster.present.display.by_leakage import (
     LossCurveDisplay,
     LossSamplesDisplay,
@@ -21,6 +22,8 @@ __all__ = [
     "LossCurveDisplay",
     "LossSamplesDisplay",
     "SensitivityDisplay",
+    "SpreadDisplay",
+    "SubgroupsDisplay",
     "SweepDisplay",
     "UnmixingDisplay",
 ]

@@ -129,9 +129,9 @@ class ComparisonDisplay(Display):
         return title
 
     def _draw(self, ax: Any) -> None:
-        y = _name_rows(ax, self.models)
+        y = name_rows(ax, self.models)
         look = {"across": True, "markersize": 7, "elinewidth": 1.6, "capsize": 2.5}
-        _draw_both(ax, y, self.naive, self.corrected, 0.14, **look)
+        draw_both(ax, y, self.naive, self.corrected, 0.14, **look)
         intervals = f"with {percent(self.naive[0].confidence_level)} intervals"
         name_axes(ax, f"{self.metric.label} ({self.metric.better} is better), {intervals}")
 
@@ -216,9 +216,9 @@ class FoldsDisplay(Display):
 
     def _draw(self, ax: Any) -> None:
         named = zip(self.folds, self.n_validation, strict=True)
-        y = _name_rows(ax, [f"fold {fold} ({size} records)" for fold, size in named])
+        y = name_rows(ax, [f"fold {fold} ({size} records)" for fold, size in named])
         look = {"across": True, "markersize": 6, "elinewidth": 1.4, "capsize": 2.5, "label": ""}
-        _draw_both(ax, y, self.naive, self.corrected, 0.13, **look)
+        draw_both(ax, y, self.naive, self.corrected, 0.13, **look)
         for overall, mark, line, name in (
             (self.overall_naive, NAIVE, ":", "cross-validated as it is"),
             (self.overall_corrected, CORRECTED, (0, (4, 2)), "corrected"),
@@ -325,7 +325,7 @@ class SweepDisplay(Display):
                 look = {"rotation": 90, "ha": "center", "va": "center", "color": GREY, "fontsize": "small"}
                 ax.text(position, 0.5, "could not be audited", transform=ax.get_xaxis_transform(), **look)
         look = {"linestyle": "-", "linewidth": 1.2, "elinewidth": 1.6, "markersize": 8, "capsize": 3}
-        _draw_both(ax, x, self.naive, self.corrected, 0.07, **look)
+        draw_both(ax, x, self.naive, self.corrected, 0.07, **look)
         self._draw_shares(below, x)
         name_axes(ax, y=f"{self.metric.label}\n({self.metric.better} is better)")
         name_axes(below, "linkage threshold: looser clusters to the left", "share of records")
@@ -420,11 +420,11 @@ class LeakageTestDisplay(Display):
             ax.plot(losses, spread, "o", color=colour, markersize=5, alpha=0.6, label=single)
             ax.plot([losses.mean()] * 2, [y - 0.3, y + 0.3], color=ORANGE, linewidth=2.5, label=mean)
         named = zip(_TRAINED_ON, both, strict=True)
-        _name_rows(ax, [f"trained on {kind}\n(mean {losses.mean():.4g})" for kind, losses in named])
+        name_rows(ax, [f"trained on {kind}\n(mean {losses.mean():.4g})" for kind, losses in named])
         name_axes(ax, f"{loss_name(self.loss)} on held-out records")
 
 
-def _draw_both(ax: Any, at: Array, naive: Estimates, corrected: Estimates, apart: float, **look: Any) -> None:
+def draw_both(ax: Any, at: Array, naive: Estimates, corrected: Estimates, apart: float, **look: Any) -> None:
     """The values as they are and, this much apart, the corrected ones; those that are not known are left out."""
     shift = apart if any(known is not None for known in corrected) else 0.0
     marks = (NAIVE | {"label": "cross-validated as it is"}, CORRECTED | {"label": "corrected: on new clusters"})
@@ -433,7 +433,7 @@ def _draw_both(ax: Any, at: Array, naive: Estimates, corrected: Estimates, apart
             draw_estimates(ax, list(drawn), list(drawn.values()), **mark | look)
 
 
-def _name_rows(ax: Any, names: Any) -> Array:
+def name_rows(ax: Any, names: Any) -> Array:
     """Name rows from the top down, and return their heights."""
     y: Array = np.arange(len(names), dtype=float)
     ax.set_yticks(y, names, parse_math=False)

@@ -1,0 +1,277 @@
+"""What an audit says by subgroup and of new clusters, against truths that the package does not compute.
+
+    python benchmarks/subgroups.py [--quick] [--only NAME ...] [--data-sets N] [--json FILE]
+
+*Subgroups.* Worlds in which leakage differs by subgroup. The truth of a data set's optimism is the loss of scikit-learn
+on the same folds without the training records of held-out entities, less the loss as it is. The naive and the corrected
+loss of new clusters are the means of these two over many data sets that are drawn for it.
+
+- *halves*: entities of two sexes; the linkage cut 35 % of one of them and none of the other. Three neighbours.
+- *regions*: three regions, of which 10, 25 and 40 % of the entities were cut. A target of numbers.
+- *visits*: early and late records of the same entities, so that subgroups share clusters; only late ones were cut off.
+- *wards*: single records with the name of another cluster, 5 % in one half of the wards and 25 % in the other; the
+  rates are known. Nine neighbours.
+
+Simultaneous coverage is the share of data sets in which the intervals of all subgroups hold their truths. The level of
+the difference of the optimism is the share in which its interval misses the true difference. Its power is the share in
+which an effect of two of its standard errors, added to the estimate or taken off it, would show if there were no other.
+
+*New clusters.* Losses of clusters with known expectations, of equal and unequal sizes, and how often the prediction
+interval holds the expected loss of one more cluster (averaged over the law of these, so that there is no noise in it).
+
+*Time* of both on an audit of 100,000 records.
+
+``--quick`` draws a few data sets. Exit status 1 if a figure falls short of its bound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GroupKFold
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+
+import outofcluster as ooc
+from _figures import Figures
+
+PACKAGES = ("outofcluster", "numpy", "scipy", "scikit-learn", "joblib")
+DATA_SETS, QUICK_DATA_SETS = 100, 5
+FOR_THE_TRUTH = 400
+COVERAGE, LEVEL, POWER = (0.92, 0.98), 0.06, 0.45
+SECONDS, MANY_RECORDS = 1.0, 100_000
+CLUSTERS = (30, 100, 300)
+PREDICTIONS, QUICK_PREDICTIONS = 400, 50
+SEED = 20_26
+
+
+@dataclass(frozen=True)
+class Data:
+    """Records, true and observed clusters, subgroups, folds, and what an audit may know."""
+
+    X: Any
+    y: Any
+    entity: Any
+    groups: Any
+    subgroup: Any
+    folds: list[Any]
+    options: dict[str, Any] = field(default_factory=dict)
+    rates: dict[str, float] | None = None
+
+
+@dataclass(frozen=True)
+class World:
+    name: str
+    estimator: Any
+    draw: Callable[[np.random.Generator], Data]
+    squared: bool = False
+
+    def losses(self, data: Data, *, clean: bool) -> Any:
+        """The loss of every record that is scored (NaN for others), with or without records of held-out entities."""
+        losses = np.full(len(data.y), np.nan)
+        for train, test in data.folds:
+            rows = train[~np.isin(data.entity[train], data.entity[test])] if clean else train
+            predicted = clone(self.estimator).fit(data.X[rows], data.y[rows]).predict(data.X[test])
+            losses[test] = (predicted - data.y[test]) ** 2 if self.squared else predicted != data.y[test]
+        return losses
+
+    def means(self, data: Data, *, clean: bool) -> dict[str, float]:
+        losses = self.losses(data, clean=clean)
+        return {name: float(np.nanmean(losses[data.subgroup == name])) for name in np.unique(data.subgroup).tolist()}
+
+
+def folded(rng: np.random.Generator, groups: Any) -> list[Any]:
+    cv = GroupKFold(5, shuffle=True, random_state=int(rng.integers(2**31)))
+    return list(cv.split(np.zeros((len(groups), 1)), groups=groups))
+
+
+def pieces(rng: np.random.Generator, shares: dict[str, float], *, numbers: bool = False, visits: bool = False) -> Data:
+    """Entities of heavy-tailed sizes, some of them cut in two, more of them in some subgroups."""
+    count = 300
+    entity = np.repeat(np.arange(count), np.minimum(1 + rng.geometric(0.3, count), 15))
+    profile = rng.standard_normal((count, 6))
+    X = profile[entity] + 0.3 * rng.standard_normal((len(entity), 6))
+    score = (profile[:, 0] + rng.standard_normal(count))[entity] + 0.6 * rng.standard_normal(len(entity))
+    names = np.array(list(shares))
+    of_entity = names[np.arange(count) % len(names)]
+    late = rng.random(len(entity)) < 0.5
+    subgroup = np.where(late, "late", "early") if visits else of_entity[entity]
+    groups = entity.copy()
+    for e in range(count):
+        rows = np.flatnonzero((entity == e) & (late if visits else True))
+        whole = int((entity == e).sum())
+        share = shares["late"] if visits else shares[str(of_entity[e])]
+        if len(rows) and whole > 1 and rng.random() < share:
+            size = 1 if rng.random() < 0.7 else int(rng.integers(1, len(rows) + 1))
+            groups[rng.permutation(rows)[: min(size, whole - 1)]] = count + e
+    return Data(X, score if numbers else (score > 0).astype(int), entity, groups, subgroup, folded(rng, groups))
+
+
+def wards(rng: np.random.Generator, shares: dict[str, float]) -> Data:
+    """Wards of fifteen records, of which some carry another ward's name and are never scored; the rates are known."""
+    count, size = 60, 15
+    entity = np.repeat(np.arange(count), size)
+    centre, level = rng.standard_normal((count, 4)), 0.7 * rng.standard_normal(count)
+    X = centre[entity] + 0.5 * rng.standard_normal((len(entity), 4))
+    score = X[:, 0] + 0.5 * X[:, 1] + level[entity] + 0.7 * rng.standard_normal(len(entity))
+    subgroup = np.array(list(shares))[entity % 2]
+    chance = np.array([shares[str(name)] for name in subgroup])
+    other = (entity + rng.integers(1, count, len(entity))) % count
+    groups = np.where(rng.random(len(entity)) < chance, other, entity)
+    folds = [(train, test[groups[test] == entity[test]]) for train, test in folded(rng, groups)]
+    own = [(train, np.isin(entity[train], entity[test])) for train, test in folds]
+    rate = float(np.mean([leaks.mean() for _, leaks in own]))
+    rates = {}
+    for name in shares:
+        of_group = [float((leaks & (subgroup[train] == name)).mean()) for train, leaks in own]
+        held_out = np.concatenate([subgroup[test] == name for _, test in folds])
+        rates[name] = float(np.mean(of_group)) / float(held_out.mean())
+    options = {"error_model": "records", "leakage": ooc.Leakage(rate, of="train")}
+    return Data(X, (score > 0).astype(int), entity, groups, subgroup, folds, options, rates)
+
+
+WORLDS = (
+    World("halves", KNeighborsClassifier(3), lambda rng: pieces(rng, {"f": 0.0, "m": 0.35})),
+    World(
+        "regions",
+        KNeighborsRegressor(3),
+        lambda rng: pieces(rng, {"north": 0.1, "south": 0.25, "west": 0.4}, numbers=True),
+        squared=True,
+    ),
+    World("visits", KNeighborsClassifier(3), lambda rng: pieces(rng, {"early": 0.0, "late": 0.35}, visits=True)),
+    World("wards", KNeighborsClassifier(9), lambda rng: wards(rng, {"old": 0.25, "new": 0.05})),
+)
+
+
+def seeded(world: World, kind: int, number: int) -> np.random.Generator:
+    position = [each.name for each in WORLDS].index(world.name)
+    return np.random.default_rng([SEED, position, kind, number])
+
+
+# --- subgroups --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Of one data set: which kinds of intervals held all their truths, and errors of the difference of the optimism."""
+
+    held: dict[str, bool]
+    misses: list[bool]
+    shows: list[float]
+    errors: list[float]
+    ratios: list[float]
+
+
+def audited(world: World, number: int, truth: dict[str, dict[str, float]]) -> Outcome:
+    data = world.draw(seeded(world, 0, number))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = ooc.audit(
+            world.estimator, data.X, data.y, groups=data.groups, cv=data.folds, random_state=number, **data.options
+        )
+        by = result.by(data.subgroup, leakage=data.rates)
+    naive, clean = world.means(data, clean=False), world.means(data, clean=True)
+    truths = {"naive": truth["naive"], "corrected": truth["clean"]}
+    truths["optimism"] = {name: clean[name] - naive[name] for name in naive}
+    held = {}
+    for kind, known in truths.items():
+        ends = {group.name: getattr(group, kind).interval for group in by.groups}
+        held[kind] = all(low <= known[name] <= high for name, (low, high) in ends.items())
+    misses, shows, errors, ratios = [], [], [], []
+    for pair in by.differences:
+        estimate = pair.optimism
+        real = truths["optimism"][pair.first] - truths["optimism"][pair.second]
+        low, high = estimate.interval
+        misses.append(not low <= real <= high)
+        reach = (high - low) / 2
+        off = estimate.value - real
+        # An effect of two standard errors, of either sign, in the place of the true difference.
+        shows.append(float(np.mean([abs(off + sign * 2 * estimate.se_data) > reach for sign in (1, -1)])))
+        errors.append(off / estimate.se_data)
+        ratios.append(estimate.se_data)
+    return Outcome(held, misses, shows, errors, ratios)
+
+
+def of_truth(world: World, number: int) -> tuple[dict[str, float], dict[str, float]]:
+    data = world.draw(seeded(world, 1, number))
+    return world.means(data, clean=False), world.means(data, clean=True)
+
+
+def mean_over(dicts: list[dict[str, float]]) -> dict[str, float]:
+    return {name: float(np.mean([each[name] for each in dicts])) for name in dicts[0]}
+
+
+def measure_subgroups(figures: Figures, world: World, n_data_sets: int, jobs: int) -> None:
+    known = Parallel(jobs)(delayed(of_truth)(world, number) for number in range(FOR_THE_TRUTH))
+    truth = {"naive": mean_over([a for a, _ in known]), "clean": mean_over([b for _, b in known])}
+    outcomes = Parallel(jobs)(delayed(audited)(world, number, truth) for number in range(n_data_sets))
+    for kind in ("naive", "corrected", "optimism"):
+        share = float(np.mean([outcome.held[kind] for outcome in outcomes]))
+        error = float(np.sqrt(share * (1 - share) / n_data_sets))
+        figures.between(f"{world.name}: simultaneous coverage, {kind}", share, *COVERAGE, error)
+    # Intervals of several pairs hold together, so that a data set counts once.
+    level = float(np.mean([any(outcome.misses) for outcome in outcomes]))
+    figures.at_most(f"{world.name}: level of the difference of the optimism", level, LEVEL)
+    if all(len(outcome.shows) == 1 for outcome in outcomes):
+        power = float(np.mean([outcome.shows[0] for outcome in outcomes]))
+        figures.at_least(f"{world.name}: its power at an effect of two standard errors", power, POWER)
+    errors = np.concatenate([outcome.errors for outcome in outcomes])
+    figures.note(
+        f"{world.name}: root mean squared error of the difference, standard errors", np.sqrt((errors**2).mean())
+    )
+    figures.note(f"{world.name}: its bias, standard errors", errors.mean())
+
+
+# --- time -------------------------------------------------------------------------------------------------
+
+
+def measure_time(figures: Figures) -> None:
+    rng = np.random.default_rng(SEED)
+    groups = np.repeat(np.arange(MANY_RECORDS // 5), 5)
+    X = rng.standard_normal((MANY_RECORDS // 5, 3))[groups] + 0.3 * rng.standard_normal((MANY_RECORDS, 3))
+    y = (X[:, 0] + rng.standard_normal(MANY_RECORDS) > 0).astype(int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = ooc.audit(
+            LogisticRegression(), X, y, groups=groups, leakage=0.1, unmix=False, n_fits=20, random_state=0
+        )
+    region = np.array(["east", "north", "south", "west"])[groups % 4]
+    for what, ask in (("by()", lambda: result.by(region)),):
+        start = time.perf_counter()
+        ask()
+        figures.at_most(f"{what} on {MANY_RECORDS:,} records, seconds", time.perf_counter() - start, SECONDS)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--data-sets", type=int)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    n_data_sets = options.data_sets or (QUICK_DATA_SETS if options.quick else DATA_SETS)
+    figures = Figures()
+    wanted = options.only or [*(world.name for world in WORLDS), "time"]
+    for world in WORLDS:
+        if world.name in wanted:
+            measure_subgroups(figures, world, n_data_sets, options.jobs)
+    if "time" in wanted:
+        measure_time(figures)
+    if options.json:
+        figures.write(options.json, PACKAGES)
+    return figures.exit_status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
