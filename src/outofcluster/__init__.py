@@ -13,6 +13,7 @@ from outofcluster._base.version import __version__
 from outofcluster.auditing.comparison import Comparison, Difference, compare
 from outofcluster.auditing.effect_test import LeakageTest, leakage_test
 from outofcluster.auditing.findings import Finding
+from outofcluster.auditing.planning import ClusterPlan, ReviewPlan, plan_clusters, plan_review
 from outofcluster.auditing.price import Cost
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit, corrected_cross_validate
@@ -40,6 +41,7 @@ __all__ = [
     "BasisCurve",
     "BinomialOperator",
     "CheckpointWarning",
+    "ClusterPlan",
     "Comparison",
     "CompletelyMonotoneCurve",
     "Cost",
@@ -55,6 +57,7 @@ __all__ = [
     "MissingExtraError",
     "NotFittedError",
     "PolynomialCurve",
+    "ReviewPlan",
     "Sensitivity",
     "SensitivitySurface",
     "ShapeDiagnosis",
@@ -75,6 +78,8 @@ __all__ = [
     "diagnose_curve",
     "diagnose_points",
     "leakage_test",
+    "plan_clusters",
+    "plan_review",
     "sample_losses",
     "simulate_leakage",
     "sweep",

@@ -187,6 +187,22 @@ class Solution:
         """Whether the curve method has derivatives in closed form, so that intervals need no resampling."""
         return self.pooled.solve(self.curve_method, np.full(self.pooled.n_folds, 0.1), derive=False).exact
 
+    def with_clusters(self, count: int) -> Estimate:
+        """The corrected loss, or the naive one without a rate, with the interval that so many scored units would give.
+
+        What more of them do not tell stays as it is (:mod:`outofcluster.auditing.planning`).
+        """
+        value, source, moved, lasting = self.pooled.naive, self.naive_uncertainty, 0.0, 0.0
+        if self.has_rate:
+            value, source = value + self.correction.value, self.uncertainty
+            moved = self.rate_effect**2
+            lasting = self.pooled.lasting(self.correction, self.rates) + moved
+        total = source.monte_carlo + source.of_units + source.choice + moved
+        scaled = lasting + (total - lasting) * self.pooled.n_scored / count
+        confidence = replace(self._confidence, n_scored=count)
+        estimate = confidence.linear(value, Uncertainty(np.zeros(0), 0.0, scaled))
+        return self._opened(estimate) if self.has_rate else estimate
+
     def loss_at(self, rate: float) -> float:
         """The corrected loss at another leakage rate, the same in every fold, without an interval."""
         rates = np.full(self.pooled.n_folds, rate)

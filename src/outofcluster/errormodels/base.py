@@ -8,7 +8,7 @@ become an optimism. Single records that leak are :mod:`outofcluster.errormodels.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -259,6 +259,15 @@ class ErrorModel(ABC):
         raise InputError(
             f"review_list() is for error_model='fragments', where clusters are pieces of entities; this audit has "
             f"error_model={self.name!r}, and suspects() lists the records that look leaked."
+        )
+
+    def imagined(
+        self, pooled: Pooled, counts: Sequence[int], rng: np.random.Generator, **known: Any
+    ) -> Iterator[Pooled]:
+        """The losses with answers that a reviewer could give, for each of these numbers of look-ups."""
+        raise InputError(
+            f"plan_review() is for error_model='fragments', where people look clusters up; this audit has "
+            f"error_model={self.name!r}."
         )
 
 

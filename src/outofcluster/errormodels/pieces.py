@@ -8,7 +8,7 @@ and models without likely or looked-up pieces. How their losses become an optimi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -258,6 +258,15 @@ class Pieces(ErrorModel):
         table["likely_mates"] = _likely_mates(seen, drawn, names)
         table |= {"same_as": [None] * len(drawn), "inclusion_probability": probability[position].tolist()}
         return data_frame(table)
+
+    def imagined(
+        self, pooled: Pooled, counts: Sequence[int], rng: np.random.Generator, **known: Any
+    ) -> Iterator[Pooled]:
+        """Answers that are as likely as the pairs say."""
+        assert isinstance(pooled, PiecesPooled)
+        if pooled.samples.seen is None:
+            raise InputError("plan_review() needs an audit with unmix='auto'; this one did not compare its clusters.")
+        return pooled.imagined(counts, rng, **known)
 
 
 def _draw_cuts(task: Task, law: Any, count: int, seeds: Seeds) -> Cuts:

@@ -488,6 +488,10 @@ class Pooled:
         """A range for the corrected loss that needs no curve; None where nothing can be said."""
         return None
 
+    def lasting(self, solved: Optimism, rates: Array) -> float:
+        """The variance of an optimism that more clusters would leave as it is: of the choice of a curve."""
+        return max(solved.estimate.choice - self.chance(rates), 0.0)
+
     @property
     def sides_alike(self) -> bool:
         """Whether held-out and training records look alike, so that they do not show how much leaks."""

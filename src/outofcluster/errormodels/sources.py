@@ -88,7 +88,7 @@ people. The correlation of the sources was raised from ½ after intervals with t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -99,7 +99,8 @@ from numpy.typing import NDArray
 from outofcluster._base.arguments import Array, Codes
 from outofcluster.curves.base import Curve
 from outofcluster.errormodels.pooled import Optimism, Pooled
-from outofcluster.evidence.likely import ENOUGH_CAUGHT, Z95, LikelyPieces, SeenPieces
+from outofcluster.evidence.likely import ENOUGH_CAUGHT, NOTHING_LIKELY, Z95, LikelyPieces, SeenPieces
+from outofcluster.evidence.looked_up import LookUps, draw_clusters, inclusion_probabilities
 from outofcluster.inference.columns import Block, Pool
 from outofcluster.inference.functional import Functional, Influences, Weights
 from outofcluster.sampling.audit_samples import MAIN, UNCAUGHT
@@ -142,6 +143,8 @@ class Source:
         The optimism by this source alone.
     variance : float
         Its variance.
+    lasting : float
+        The part of the variance that more clusters would leave as it is.
     weight : float
         How much it counts.
     """
@@ -149,6 +152,7 @@ class Source:
     name: str
     value: float
     variance: float
+    lasting: float = 0.0
     weight: float = 0.0
 
 
@@ -433,10 +437,12 @@ class PiecesPooled(Pooled):
         seen = self._seen
         if seen is None:
             return None
-        missed = self._unseen_rate(seen, rate, std)
-        value, variance = self._missed(*missed)
-        variance += self._seen_variance + self._refitted(missed[0])
-        return Source("seen", float(self._seen_parts.sum()) + value, variance)
+        missed, error = self._unseen_rate(seen, rate, std)
+        value, variance = self._missed(missed, error)
+        variance += self._seen_variance + self._refitted(missed)
+        gain = max(self._missed_gain.value, 0.0)
+        lasting = (missed**2 * _OF_IMITATION**2 + error * (1 + _OF_IMITATION**2)) * gain**2
+        return Source("seen", float(self._seen_parts.sum()) + value, variance, lasting)
 
     def _unseen_rate(self, seen: SeenPieces, rate: float | None, std: float) -> tuple[float, float]:
         """ρ_m and its variance, for a rate that is known or for none."""
@@ -469,12 +475,12 @@ class PiecesPooled(Pooled):
             return None
         weights = self._cluster_weights(look_ups.clusters) / look_ups.probability
         missed = np.zeros(len(weights))
+        position = np.repeat(np.arange(len(missed)), [len(mates) for mates in look_ups.mates])
+        mates = np.concatenate([*look_ups.mates, np.zeros(0, dtype=np.int64)])
         for fold in self.folds:
-            left_out = np.zeros(0, dtype=np.int64) if fold.likely is None else fold.likely.train_clusters
-            here = np.isin(look_ups.clusters, fold.clusters)
-            for position in np.flatnonzero(here):
-                trains = look_ups.mates[position][~np.isin(look_ups.mates[position], fold.clusters)]
-                missed[position] = max(missed[position], float(not np.isin(trains, left_out).all()))
+            known = fold.clusters if fold.likely is None else np.union1d(fold.clusters, fold.likely.train_clusters)
+            here = np.isin(look_ups.clusters, fold.clusters)[position]
+            missed[position[here & ~np.isin(mates, known)]] = 1.0
         total = max(float(weights.sum()), 1e-12)
         share = float(weights @ missed) / total
         scale = np.sqrt(1 - look_ups.probability) * weights
@@ -522,7 +528,8 @@ class PiecesPooled(Pooled):
         wrong = look_ups.reviewer_error
         variance += wrong * float((self._typical_squares(clusters) / probability**2).sum())
         missed = (self._missed_rate or (0.0,))[0]
-        return Source("looked up", float(self._looked_up_parts.sum()), variance + self._refitted(missed))
+        # Among more clusters as many look-ups are a smaller share of them.
+        return Source("looked up", float(self._looked_up_parts.sum()), variance + self._refitted(missed), variance)
 
     def _cluster_weights(self, clusters: Codes) -> Array:
         """Σ w over the held-out records of each of these clusters."""
@@ -586,6 +593,83 @@ class PiecesPooled(Pooled):
         """How far an answer about each of these clusters is expected to move the optimism."""
         return np.sqrt(self._expected_squares(clusters))
 
+    # --- what answers could be ------------------------------------------------------------------------
+
+    def imagined(
+        self,
+        counts: Sequence[int],
+        rng: np.random.Generator,
+        *,
+        rate: float | None = None,
+        std: float = 0.0,
+        reviewer_error: float = 0.0,
+    ) -> Iterator[PiecesPooled]:
+        """The same losses with answers that a reviewer could give, for each of these numbers of look-ups."""
+        mates, gain = self._imagined_mates(rate, std, rng), max(self._missed_gain.value, 0.0)
+        spread = math.sqrt(max(self._missed_gain.square - gain**2, 0.0))
+        gains = gain + spread * rng.standard_normal(int(mates.max(initial=int(self._clusters.max()))) + 1)
+        exists, known = np.unique(self._clusters), self.samples.look_ups
+        before = np.zeros(0, dtype=np.int64) if known is None else np.intersect1d(known.clusters, exists)
+        worth = self.worth_of_answers(exists)
+        for count in counts:
+            probability = inclusion_probabilities(worth, count)
+            drawn = exists[draw_clusters(probability, rng)]
+            drawn = np.concatenate([before, drawn[~np.isin(drawn, before)]])[:count]
+            yield self._answered(drawn, probability[np.searchsorted(exists, drawn)], mates, gains, reviewer_error)
+
+    def _imagined_mates(self, rate: float | None, std: float, rng: np.random.Generator) -> Codes:
+        """Pairs of clusters that could be one entity, each in both directions, in the order of the first of them."""
+        seen, left = self._seen, max(float(self._record_weights[~self._asked].sum()), 1e-12)
+        assert seen is not None
+        exists, true = np.unique(self._clusters), rng.random(len(seen.left)) < self._confirmed * seen.probability
+        parts = [np.stack([seen.left, seen.right])[:, true]]
+        # Missed pieces that no pair names: as many as are supposed, less those that pairs name.
+        missed = self._may_be_missed
+        if rate is not None or self._missed_rate is not None:
+            missed = self._unseen_rate(seen, rate, std)[0] / left
+        unlikely = np.where(self._pair_probability > 0, 0.0, self._candidate_probability[self._clusters])
+        missed -= float(self._record_weights @ unlikely)
+        for fold in self.folds:
+            some = exists[np.isin(exists, fold.clusters)]
+            some = some[rng.random(len(some)) < missed / 2]
+            parts.append(np.stack([some, rng.choice(np.setdiff1d(exists, fold.clusters), len(some))]))
+        pairs = np.concatenate(parts, axis=1)
+        if (known := self.samples.look_ups) is not None:
+            sizes = [len(mates) for mates in known.mates]
+            looked_up = np.stack([np.repeat(known.clusters, sizes), np.concatenate([*known.mates, exists[:0]])])
+            pairs = np.concatenate([pairs[:, ~np.isin(pairs, known.clusters).any(axis=0)], looked_up], axis=1)
+        return np.unique(np.concatenate([pairs, pairs[::-1]], axis=1), axis=1)
+
+    def _answered(
+        self, clusters: Codes, probability: Array, mates: Codes, gains: Array, reviewer_error: float
+    ) -> PiecesPooled:
+        """The same losses with answers about these clusters, by the pairs that are mates and the gains of missed ones.
+
+        Without its likely pieces a cluster loses as it did; likely ones that are none come back, and a missed piece
+        that is found gains what imitated pieces do.
+        """
+        folds, names = [], len(gains)
+        one, other = mates
+        for fold in self.folds:
+            likely, held_out = fold.likely or NOTHING_LIKELY, np.intersect1d(fold.clusters, clusters)
+            trains = np.isin(one, held_out) & ~np.isin(other, fold.clusters)
+            missed = np.isin(fold.clusters, one[trains & ~np.isin(other, likely.train_clusters)])
+            pairs = likely.held_out_clusters * names + likely.train_clusters
+            right = likely.held_out_clusters[np.isin(pairs, one * names + other)]
+            wrong = np.setdiff1d(np.intersect1d(likely.held_out_clusters, held_out), right)
+            back, gain = np.isin(fold.clusters, wrong), np.where(missed, gains[fold.clusters], 0.0)
+            losses = dict[str, Array]()
+            for name, own in {"own": fold.own_losses, **fold.pseudo}.items():
+                losses[name] = np.where(back, own, fold.measured.get("seen", {}).get(name, own)) + gain
+                if self._answers is not None:
+                    answered = fold.measured.get("looked up", {}).get(name, own)
+                    losses[name] = np.where(np.isin(fold.clusters, self._answers[0]), answered, losses[name])
+            folds.append(replace(fold, measured={**fold.measured, "looked up": losses}))
+        starts, ends = (np.searchsorted(one, clusters, side=side) for side in ("left", "right"))
+        named = tuple(other[start:end] for start, end in zip(starts, ends, strict=True))
+        look_ups = LookUps(clusters, named, probability, reviewer_error)
+        return replace(self, samples=replace(self.samples, folds=tuple(folds), look_ups=look_ups))
+
     # --- imitation ------------------------------------------------------------------------------------
 
     def scored_rate(self, rate: float) -> float:
@@ -600,9 +684,9 @@ class PiecesPooled(Pooled):
         between = count / max(count - 1, 1) * float((influence**2).sum())
         chance = between / rate if rate > 0 else 0.0
         fits = self.monte_carlo_of(imitated)
-        error = (_OF_IMITATION * imitated.value) ** 2 + (std * imitated.value / rate if rate > 0 else 0.0) ** 2
-        error += fits if math.isfinite(fits) else 0.0
-        return Source("imitated", imitated.value, chance + self._refit_variance * rate + error)
+        lasting = (_OF_IMITATION * imitated.value) ** 2 + (std * imitated.value / rate if rate > 0 else 0.0) ** 2
+        error = lasting + (fits if math.isfinite(fits) else 0.0)
+        return Source("imitated", imitated.value, chance + self._refit_variance * rate + error, lasting)
 
     # --- together -------------------------------------------------------------------------------------
 
@@ -640,7 +724,9 @@ class PiecesPooled(Pooled):
         columns = np.array([[weight.get("seen", 0.0), weight.get("looked up", 0.0)]])
         aside = Functional(value, {_MEASURED: columns}, choice=variance)
         by_curve = Functional(0.0) if imitated is None else replace(imitated.scaled(weight["imitated"]), choice=0.0)
-        facts = {"parts": parts, "variance": variance, "upper": self._upper(imitated)}
+        lasting = np.array([part.weight * math.sqrt(part.lasting) for part in parts])
+        kept = (1 - _CORRELATION) * float(lasting @ lasting) + _CORRELATION * float(lasting.sum()) ** 2
+        facts = {"parts": parts, "variance": variance, "lasting": kept, "upper": self._upper(imitated)}
         return replace(solved, by_curve=by_curve, aside=aside, facts=facts)
 
     def _upper(self, imitated: Functional | None) -> float | None:
@@ -655,6 +741,10 @@ class PiecesPooled(Pooled):
     def chance(self, rates: Array) -> float:
         """Nothing: the variances of the sources have the chance of who leaked in them."""
         return 0.0
+
+    def lasting(self, solved: Optimism, rates: Array) -> float:
+        """What is missed, what look-ups leave open, and how far imitated pieces differ from real ones."""
+        return float(solved.facts.get("lasting", 0.0))
 
     def rate_effect(self, curve: Curve, rates: Array, stds: Array) -> float:
         """Nothing: the variances of the sources have the error of the rate in them."""

@@ -13,7 +13,13 @@ from outofcluster.present.display.by_leakage import (
     SensitivityDisplay,
     UnmixingDisplay,
 )
-from outofcluster.present.display.side_by_side import ComparisonDisplay, FoldsDisplay, LeakageTestDisplay, SweepDisplay
+from outofcluster.present.display.side_by_side import (
+    ComparisonDisplay,
+    FoldsDisplay,
+    LeakageTestDisplay,
+    PlanDisplay,
+    SweepDisplay,
+)
 
 __all__ = [
     "ComparisonDisplay",
@@ -21,6 +27,7 @@ __all__ = [
     "LeakageTestDisplay",
     "LossCurveDisplay",
     "LossSamplesDisplay",
+    "PlanDisplay",
     "SensitivityDisplay",
     "SpreadDisplay",
     "SubgroupsDisplay",

@@ -450,3 +450,75 @@ def _divide(ax: Any) -> Any:
     box, share = ax.get_position(), _HEIGHTS[1] / sum(_HEIGHTS)
     ax.set_position([box.x0, box.y0 + (share + 0.05) * box.height, box.width, (0.95 - share) * box.height])
     return ax.figure.add_axes([box.x0, box.y0, box.width, (share - 0.1) * box.height], sharex=ax)
+
+
+@dataclass(eq=False)
+class PlanDisplay(Display):
+    """The width of an interval that is to be expected, by the number of look-ups or of clusters.
+
+    The table has one row per number, with the columns count and width.
+
+    Attributes
+    ----------
+    counts, widths : array
+        Numbers, and the width that is to be expected with each of them.
+    wanted, now : tuple of number
+        The number that the plan gives with the width that is wanted, and the present number with its width.
+    counted, interval : str
+        What is counted, and what the interval is about.
+    ax_, figure_
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> import outofcluster as ooc
+    >>> from outofcluster.present.display import PlanDisplay
+    >>> from sklearn.linear_model import Ridge
+    >>> groups = [cluster for cluster in range(40) for _ in range(5)]
+    >>> X = [[number * 7 % 11, number * 3 % 13] for number in range(200)]
+    >>> result = ooc.audit(Ridge(), X, [x[0] for x in X], groups=groups, leakage=None, random_state=0)
+    >>> plan = ooc.plan_clusters(result, width=0.5 * (result.naive.interval[1] - result.naive.interval[0]))
+    >>> PlanDisplay.from_plan(plan).to_frame().columns.tolist()
+    ['count', 'width']
+    """
+
+    counts: Array
+    widths: Array
+    wanted: tuple[int, float]
+    now: tuple[int, float]
+    counted: str
+    interval: str
+
+    _legend = ("expected", "wanted", "now")
+
+    @classmethod
+    def from_plan(cls, plan: Any) -> Self:
+        """The display of what `plan_review` or `plan_clusters` gives.
+
+        Parameters
+        ----------
+        plan : ReviewPlan or ClusterPlan
+            What to show.
+
+        Returns
+        -------
+        PlanDisplay
+        """
+        wanted, now = (plan.needed, plan.width), (plan.now, plan.width_now)
+        return cls(plan.counts, plan.widths, wanted, now, plan.counted, plan.interval_of)
+
+    def _columns(self) -> dict[str, Any]:
+        return {"count": self.counts, "width": self.widths}
+
+    @property
+    def _title(self) -> str:
+        return f"Width of the interval of the {self.interval}"
+
+    def _draw(self, ax: Any) -> None:
+        ax.plot(self.counts, self.widths, color=BLUE, linewidth=2, label="expected width")
+        number, width = self.wanted
+        ax.axhline(width, color=ORANGE, linewidth=1.2, linestyle=(0, (6, 2)))
+        ax.plot(number, width, **CORRECTED, markersize=8, zorder=4, label=f"wanted: {width:.3g}, with {number:,}")
+        ax.plot(*self.now, **NAIVE, markersize=8, zorder=4, label=f"now: {self.now[1]:.3g}, with {self.now[0]:,}")
+        ax.set_ylim(bottom=0)
+        name_axes(ax, self.counted, "width of the interval")
