@@ -67,12 +67,14 @@ _REMEDIES = {
     "target-among-features": "Leave them out with --drop if they are not known before the target is.",
     "numbers-as-classes": "Use --task regression if they are amounts.",
     "curve-and-unmixing": "The curve cannot see a fall below the leakage rate; the range above needs no curve.",
-    "lack-of-fit": "Raise --fits, or try another curve in Python: audit(curve=PolynomialCurve(3)).",
+    "lack-of-fit": "Raise --fits, or try another curve: 'outofcluster show' has --curve.",
 }
 
 # Words of Python in messages and remedies, and what the command line has in their place.
 _PHRASES = {
     "error_model='fragments'": "--error-model fragments",
+    "units='records'": "'outofcluster show' with --units records",
+    "units='clusters'": "'outofcluster show' with --units clusters",
     "leakage='data'": "--leakage data",
     "unmix=False": "--no-unmix",
     "identity=": "--identity",

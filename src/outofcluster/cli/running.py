@@ -205,8 +205,8 @@ def conclude(
         except OSError as error:
             failures.append(f"{option} could not be written to {path!r}: {error.strerror or error}.")
     show()
-    for option in [option for option in written if option in _ANNOUNCEMENTS]:
-        out.print(f"\n{_ANNOUNCEMENTS[option].format(outputs[option])}")
+    if announced := [_ANNOUNCEMENTS[option].format(outputs[option]) for option in written if option in _ANNOUNCEMENTS]:
+        out.print("\n" + "\n".join(announced))
     for sentence in failures:
         complain(sentence)
     if failures:
