@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pandas as pd
@@ -61,6 +61,9 @@ def saved(tmp_path_factory):
         made[name] = ooc.audit(LogisticRegression(), X, y, scoring=scoring, n_fits=90, random_state=seed, **options)
     options |= {"leakage": 0.1, "validation_leakage": 0, "n_fits": 60}
     made["both"] = ooc.audit(Ridge(), X, X[:, 0], random_state=0, **options)
+    half = np.where(np.arange(len(patients.target)) % 2 == 0, "a", "b")
+    pd.DataFrame({"half": half, "site": patients.groups % 3}).to_csv(folder / "half.csv", index=False)
+    made["kept"] = replace(made["pieces"], source=Source({}, None, {"half": tuple(half.tolist())}))
     for name, result in made.items():
         result.save(folder / f"{name}.audit")
     return folder, {name: Audit.load(folder / f"{name}.audit") for name in made}
@@ -93,6 +96,9 @@ WORDS = {
     "tipping": ("pieces", "--tipping", "0.9"),
     "sensitivity": ("both", "--sensitivity", "--rates", "0,0.1"),
     "validation_rates": ("both", "--rates", "0,10%", "--validation-rates", "0,0.1"),
+    "by": ("kept", "--by", "half"),
+    "table": ("kept", "--table", "half.csv", "--by", "half"),
+    "spread": ("pieces", "--spread"),
     "parts": ("pieces", "--parts"),
     "cost": ("pieces", "--cost"),
     "report": ("pieces", "--report", "out.html"),
@@ -225,9 +231,10 @@ def test_files_hold_what_python_gives(show, saved, folder):
     pd.testing.assert_frame_equal(suspects, records.suspects(), check_dtype=False)
 
 
-@pytest.mark.parametrize(("kind", "name"), [(kind, "records" if kind == "below" else "pieces") for kind in PLOTS])
+@pytest.mark.parametrize(("kind", "name"), [(kind, "records" if kind == "below" else "kept") for kind in PLOTS])
 def test_every_picture_can_be_drawn(show, folder, kind, name):
-    assert show(name, "--plot", "p.png", "--plot-of", kind)[0] == 0
+    by = ("--by", "half") if kind == "by" else ()
+    assert show(name, "--plot", "p.png", "--plot-of", kind, *by)[0] == 0
     assert (folder / "p.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -271,9 +278,93 @@ def test_the_exit_status_follows_the_findings(show, saved):
     assert show("records", "--fail-on", "never")[0] == 0
 
 
+def test_subgroups_are_of_columns_that_were_kept_or_are_in_the_table(show, saved, folder):
+    pieces, table = saved[1]["pieces"], pd.read_csv(saved[0] / "half.csv")
+    status, out, err = show("kept", "--by", "half", "--spread", "--json", "out.json", "--report", "out.html")
+    assert (status, err) == (0, "")
+    expected = pieces.by(table["half"])
+    said = " ".join(out.split())
+    assert all(" ".join(line.split()) in said for line in str(expected).splitlines())
+    answers = numbers((folder / "out.json").read_text())[1]["answers"]
+    assert answers["by half"] == expected.to_dict()
+    assert answers["spread"] == pieces.spread().to_dict()
+    report = (folder / "out.html").read_text()
+    assert "<h3>By half</h3>" in report
+    assert "<h3>Spread</h3>" in report
+    words = ("--table", "half.csv", "--by", "site", "--by", "half")
+    assert show("kept", *words, "--json", "out.json")[0] == 0
+    answers = numbers((folder / "out.json").read_text())[1]["answers"]
+    assert answers["by half"] == expected.to_dict()
+    assert answers["by site"] == pieces.by(table["site"]).to_dict()
+    words = ("--table", "half.csv", "--review-list", "l.csv", "--review-columns", "site", "--review-size", "10")
+    assert show("pieces", *words)[0] == 0
+    assert "site" in pd.read_csv("l.csv").columns
+
+
+def test_an_audit_answers_by_subgroup_and_keeps_the_column(run, folder, frame):
+    frame["sex"] = np.where(frame["patient"] % 2, "f", "m")
+    frame.loc[:8, "sex"] = None
+    frame["dose"] = np.arange(len(frame)) % 30 / 7
+    frame.to_csv("records.csv", index=False)
+    words = ("audit", "records.csv", "--target", "ill", "--groups", "patient", "--fits", "60", "--folds", "3")
+    words += ("--drop", "sex", "--by", "sex", "--by", "dose", "--quantiles", "0.5", "--save", "a.audit")
+    status, out, err = run(*words, "--json", "a.json", "--plot", "p.png", "--plot-of", "by")
+    assert (status, err) == (0, "")
+    _, data = numbers((folder / "a.json").read_text())
+    assert [group["name"] for group in data["answers"]["by sex"]["groups"]] == ["f", "m", "missing"]
+    assert len(data["answers"]["by dose"]["groups"]) == 2
+    assert "by sex; the 95 % intervals hold together" in out
+    assert data["about"]["features"] == "age, dose"
+    (folder / "records.csv").unlink()
+    assert run("show", "a.audit", "--by", "sex", "--json", "b.json")[0] == 0
+    assert json.loads((folder / "b.json").read_text())["answers"]["by sex"] == data["answers"]["by sex"]
+
+
+def test_subgroups_are_refused_before_a_fit_and_lose_nothing_after_it(run, folder, frame, monkeypatch):
+    frame.assign(one="x", few=["a"] * 3 + ["b"] * (len(frame) - 3)).to_csv("records.csv", index=False)
+    words = ("audit", "records.csv", "--target", "ill", "--groups", "patient", "--fits", "60", "--folds", "3")
+    words += ("--drop", "one", "--drop", "few")
+    status, out, err = run(*words, "--by", "few", "--methods", "m.txt")
+    assert status == 3
+    assert "--by must give two or more subgroups" in err
+    assert (folder / "m.txt").exists()
+    assert "corrected" in out
+    monkeypatch.setattr(LogisticRegression, "fit", lambda *_: pytest.fail("a model was fitted"))
+    for more, message in {
+        ("--by", "one"): "--by must have at least two different values, got 'x' for all records.",
+        ("--by", "nothing"): "--by must be a column of FILE, got 'nothing'",
+        (
+            "--by",
+            "age",
+            "--scoring",
+            "roc_auc",
+        ): "--by needs a loss that every record has, such as the error rate, got AUC",
+        ("--by", "age", "--quantiles", "2"): "--quantiles must be a share between 0 and 1",
+    }.items():
+        status, out, err = run(*words, *more)
+        assert (status, out) == (2, "")
+        assert message in err
+
+
 # --- refusals -----------------------------------------------------------------------------------------
 
 REFUSED = {
+    "not kept": (("kept", "--by", "sex"), "--by must be a column that the audit kept (half), got 'sex'; --table gives"),
+    "nothing kept": (("pieces", "--by", "sex"), "--by must be a column that the audit kept (none), got 'sex'"),
+    "another table": (
+        ("pieces", "--by", "a", "--table", "m.csv"),
+        "--table must be the table that was audited, got 'm.csv'",
+    ),
+    "no column of it": (("pieces", "--by", "c", "--table", "half.csv"), "--by must name a column of the data"),
+    "by a metric": (("records", "--by", "half", "--table", "half.csv"), "--table must be the table that was audited"),
+    "no subgroups drawn": (
+        ("pieces", "--plot", "x.png", "--plot-of", "by"),
+        "--by must be given along with --plot-of by.",
+    ),
+    "columns of no table": (
+        ("pieces", "--review-list", "x.csv", "--review-columns", "site"),
+        "--table must be given along with --review-columns.",
+    ),
     "no file": (("nothing",), "AUDIT must be a file of an audit, got 'nothing.audit', which does not exist."),
     "cut short": (("cut",), "AUDIT must be a file of an audit, got 'cut.audit', which is not one or was cut short."),
     "other version": (("old",), "AUDIT must be a file of an audit of format"),

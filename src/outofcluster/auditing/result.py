@@ -77,10 +77,13 @@ class Source:
         In words: the file and its digest, what its columns are, and the command.
     rows : array of int or None
         The row of the file that each record comes from; None where these are all rows of what was audited.
+    columns : dict of tuple
+        Columns that are kept along with the audit, by their names, with one value per record.
     """
 
     about: dict[str, str] = field(default_factory=dict)
     rows: Codes | None = None
+    columns: dict[str, tuple[Any, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

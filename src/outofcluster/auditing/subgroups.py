@@ -69,7 +69,7 @@ LEAST = {"clusters": 10, "records": 30}
 _MOST = 20
 # Different numbers up to which each of them is a subgroup, and the quantiles at which more of them are cut.
 _FEW_NUMBERS = 6
-_QUANTILES = (1 / 3, 2 / 3)
+THIRDS = (1 / 3, 2 / 3)
 # Draws of the joint distribution; the level that they give is right to about 0.001.
 _DRAWS = 50_000
 _MISSING = "missing"

@@ -24,7 +24,7 @@ from outofcluster.cli.options import (
     read_problem,
     sampling_options,
 )
-from outofcluster.cli.outputs import Answer, Outputs, output_options
+from outofcluster.cli.outputs import BY, Answer, Outputs, ask, output_options, read_quantiles
 from outofcluster.cli.printing import console, exit_status, show_account
 from outofcluster.cli.running import FinishedWork, command_line, conclude, fitting
 from outofcluster.errormodels.records import FITS_TO_UNMIX
@@ -44,22 +44,32 @@ _EXAMPLES = example(
 @option("--reviewed FILE", "Use a review list, once same_as is filled in.")
 @option("--reviewer-error P", "Share of its answers that may be wrong.  [0]", rare=True)
 @sampling_options("Models to fit")
+@BY.options
 @output_options()
 @checkpoint_option
-def command(file: str, leakage: str | None, leakage_std: str | None, checkpoint: str | None, **options: Any) -> None:
+def command(
+    file: str,
+    leakage: str | None,
+    leakage_std: str | None,
+    checkpoint: str | None,
+    by: tuple[str, ...],
+    quantiles: str | None,
+    **options: Any,
+) -> None:
     """Audit the cross-validation of a model on a table of records.
 
     FILE is CSV or Parquet. All columns but the target and the groups are features; text, dates and gaps are handled.
     Nobody needs to know how much leaks: models are fitted without what looks leaked (--leakage data).
     """
     rate, std = read_leakage(leakage), read_leakage_std(leakage_std, leakage)
-    outputs = Outputs.taken_from(options)
+    asked = {"by": by, "quantiles": quantiles}
+    outputs = Outputs.taken_from(options, asked)
     review, files = outputs.review, outputs.files
     outputs.check({"FILE": file, "--reviewed": review.reviewed}, checkpoint)
     if review.reviewed is not None and rate is None:
         raise InputError("--reviewed must be left out with --leakage none, which asks for no correction.")
     looked_up = review.arguments()
-    problem = read_problem(file, review_columns=review.columns, **options)
+    problem = read_problem(file, review_columns=review.columns, by=by, **options)
     review.check(problem.records.account.n_clusters)
     out, err = console(error=outputs.on_screen), console(error=True)
     if err.is_terminal:
@@ -71,12 +81,18 @@ def command(file: str, leakage: str | None, leakage_std: str | None, checkpoint:
             _check_suspects(problem, announcement.error_model, rate)
         if files["--review-list"] is not None:
             _check_review(problem, announcement.error_model)
+        _check_subgroups(problem, announcement, by, **read_quantiles(quantiles))
         show_account(out, problem, announcement)
 
     with fitting(problem, begin):
         work = FinishedWork.of(checkpoint, problem, file, options)
-        result = work.run(lambda path: _audit(problem, rate, std, path, looked_up))
-    answer = Answer(result, problem.arguments["random_state"], problem.records.shown)
+        result = work.run(lambda path: _audit(problem, rate, std, path, looked_up, by))
+    answers, failures = dict[str, Any](), list[str]()
+    try:
+        answers = ask([BY], result, asked)
+    except InputError as error:
+        failures.append(str(error))
+    answer = Answer(result, problem.arguments["random_state"], answers)
     conclude(
         out,
         work,
@@ -84,6 +100,7 @@ def command(file: str, leakage: str | None, leakage_std: str | None, checkpoint:
         outputs.contents(answer),
         show=lambda: outputs.show(out, answer),
         status=exit_status(answer.summary.findings, outputs.fail_on),
+        failures=failures,
     )
 
 
@@ -113,14 +130,43 @@ def _check_review(problem: Problem, error_model: str) -> None:
         raise InputError("--review-list must be given without --no-unmix, since clusters are not compared with it.")
 
 
-def _audit(problem: Problem, rate: Any, std: float | None, checkpoint: str | None, looked_up: dict[str, Any]) -> Any:
+def _check_subgroups(problem: Problem, announcement: Announcement, by: tuple[str, ...], **quantiles: Any) -> None:
+    """Refuse columns without subgroups, and metrics that only a set of records has."""
+    from outofcluster.auditing.subgroups import THIRDS, read_partition
+
+    metric = announcement.task.metrics[0]
+    if by and not metric.is_mean:
+        raise InputError(
+            f"--by needs a loss that every record has, such as the error rate, got {metric.facts.label}, which only a "
+            "set of records has."
+        )
+    for name in by:
+        read_partition(name, problem.records.shown, len(problem.records.target), quantiles.get("quantiles", THIRDS))
+
+
+def _plain_values(column: Any) -> tuple[Any, ...]:
+    """The values of a column as a file can hold them: numbers, truth values and text."""
+    if column.dtype.kind in "iufb":
+        return tuple(column.tolist())
+    return tuple(None if missing else str(value) for value, missing in zip(column, column.isna(), strict=True))
+
+
+def _audit(
+    problem: Problem,
+    rate: Any,
+    std: float | None,
+    checkpoint: str | None,
+    looked_up: dict[str, Any],
+    by: tuple[str, ...],
+) -> Any:
     from outofcluster.auditing.run import audit
 
     records = problem.records
     known: dict[str, Any] = looked_up if records.identity is None else looked_up | {"identity": records.identity}
     result = problem.run(audit, groups=records.groups, leakage=rate, progress=True, checkpoint=checkpoint, **known)
     # The table as it was read says more than the matrix that the model sees.
-    source = Source(records.about | {"command": command_line()}, records.rows)
-    result = replace(result, table=records.account, source=source)
+    kept = {name: _plain_values(records.shown[name]) for name in by}
+    source = Source(records.about | {"command": command_line()}, records.rows, kept)
+    result = replace(result, table=records.account, source=source, records=records.shown)
     # The error model, which is known now, says what the rate is a share of. Solving again needs no further fit.
     return result if std is None else at_rate(result, rate, std)

@@ -141,7 +141,7 @@ def data_options(groups: Decorator = _GROUPS) -> Decorator:
 def sampling_options(models: str) -> Decorator:
     """The options that say how an audit samples; ``models`` says in words what is counted by --fits."""
     share = "Fit until the error of the fits is this share of the standard error."
-    kinds = "records (single ones) or fragments (pieces of patients and the like).  [by the clusters]"
+    kinds = "records, or fragments of clusters.  [auto]"
     unmix = "Fit no models without the records that look leaked."
     return together(
         option("--error-model KIND", f"What leaks: {kinds}", choices=("auto", "records", "fragments"), default="auto"),

@@ -6,7 +6,7 @@ An output is an entry of `OUTPUTS`: its option, what its file holds, and which p
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -19,7 +19,7 @@ from outofcluster._base.plain import plain
 from outofcluster._base.text import printable
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.summary import Summary
-from outofcluster.cli.options import Decorator, explain_option, fail_option, option, together
+from outofcluster.cli.options import Decorator, explain_option, fail_option, option, read_rate, together
 from outofcluster.cli.printing import as_json, in_options, on_screen, show_audit
 from outofcluster.cli.review import SIZE, ReviewOptions
 from outofcluster.cli.running import check_files
@@ -39,17 +39,14 @@ class Answer:
         The audit.
     seed : int
         Seed of the draw of a review list.
-    shown : DataFrame or None
-        Columns that a reader of a review list sees.
     asked : dict
-        Answers to further questions, by the name of their option.
+        Answers to further questions, by what they are called.
     command : dict of str
         The command that gave this answer, where it is another one than that of the audit.
     """
 
     audit: Audit
     seed: int = 0
-    shown: Any = None
     asked: Mapping[str, Any] = field(default_factory=dict)
     command: Mapping[str, str] = field(default_factory=dict)
 
@@ -62,6 +59,16 @@ class Answer:
     def about(self) -> dict[str, str]:
         """Where the records and the answer come from."""
         return {**self.audit.source.about, **self.command}
+
+    @cached_property
+    def said(self) -> dict[str, str]:
+        """The answers to further questions in words."""
+        return {
+            name: found.to_string(index=False, float_format="{:.4f}".format)
+            if hasattr(found, "to_string")
+            else str(found)
+            for name, found in self.asked.items()
+        }
 
     @property
     def name(self) -> str:
@@ -103,6 +110,66 @@ class Output:
 
 
 @dataclass(frozen=True)
+class Question:
+    """Something that an audit can be asked beside its numbers.
+
+    Attributes
+    ----------
+    options : decorator
+        Its options.
+    names : tuple of str
+        The names of their arguments; the question is asked where one of them has a value.
+    answer : callable
+        What is printed and kept in the JSON, or several such things by what they are called.
+    tells : tuple of str
+        The public names of `Audit` that it tells.
+    """
+
+    options: Decorator
+    names: tuple[str, ...]
+    answer: Callable[[Audit, Mapping[str, Any]], Any]
+    tells: tuple[str, ...]
+
+
+def asks(names: Sequence[str], options: Mapping[str, Any]) -> bool:
+    """Whether one of these options was given."""
+    return any(options[name] not in (None, False, ()) for name in names)
+
+
+def ask(questions: Sequence[Question], audit: Audit, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The answers to the questions that were asked."""
+    answers = dict[str, Any]()
+    for question in questions:
+        if asks(question.names, options):
+            found = question.answer(audit, options)
+            answers |= found if isinstance(found, dict) else {question.names[0]: found}
+    return answers
+
+
+def read_shares(words: str | None, name: str) -> list[float] | None:
+    """Shares with commas between them."""
+    return None if words is None else [read_rate(each, name) for each in words.split(",")]
+
+
+def read_quantiles(words: str | None) -> dict[str, Any]:
+    """The argument of `Audit.by` that says where numbers are cut."""
+    return {} if words is None else {"quantiles": read_shares(words, "--quantiles")}
+
+
+BY = Question(
+    together(
+        option("--by COL", "Answer by subgroup of this column; may be repeated.", multiple=True),
+        option("--quantiles A,B", "Where --by cuts a column of numbers.  [into thirds]", rare=True),
+    ),
+    ("by",),
+    lambda audit, options: {
+        f"by {name}": audit.by(name, **read_quantiles(options["quantiles"])) for name in options["by"]
+    },
+    ("by", "records"),
+)
+
+
+@dataclass(frozen=True)
 class Outputs:
     """What is to be written, and how the answer is shown.
 
@@ -127,11 +194,13 @@ class Outputs:
     fail_on: str
 
     @classmethod
-    def taken_from(cls, options: dict[str, Any]) -> Self:
-        """The outputs among the options of a command, which keeps the rest of them."""
+    def taken_from(cls, options: dict[str, Any], asked: Mapping[str, Any]) -> Self:
+        """The outputs among the options of a command, which keeps the rest of them, and whose questions are asked."""
         files = {output.option: options.pop(output.name) for output in OUTPUTS}
         named = [each.name for each in fields(ReviewOptions) if each.name in options]
         review = ReviewOptions(files["--review-list"], **{name: options.pop(name) for name in named})
+        if files["--plot"] is not None and options["plot_of"] == "by" and not asked["by"]:
+            raise InputError("--by must be given along with --plot-of by.")
         return cls(files, review, **{name: options.pop(name) for name in ("plot_of", "explain", "fail_on")})
 
     def check(self, inputs: dict[str, str | None], checkpoint: str | None = None) -> None:
@@ -157,8 +226,8 @@ class Outputs:
     def show(self, out: Any, answer: Answer) -> None:
         """Print the answer, and after it what else was asked."""
         show_audit(out, answer.summary, explain=self.explain)
-        for found in answer.asked.values():
-            out.print(f"\n{_words(found)}")
+        for words in answer.said.values():
+            out.print(f"\n{words}")
 
 
 def output_options() -> Decorator:
@@ -193,35 +262,37 @@ def picture(display: Any, path: str) -> bytes:
     return drawn.getvalue()
 
 
-def _folds(audit: Audit) -> Any:
-    from outofcluster.present.display import FoldsDisplay
-
-    return FoldsDisplay.from_audit(audit).plot()
-
-
-def _below(audit: Audit) -> Any:
-    from outofcluster.present.display import UnmixingDisplay
-
-    return UnmixingDisplay.from_audit(audit).plot()
-
-
-def _sensitivity(audit: Audit) -> Any:
+def _sensitivity(answer: Answer) -> Any:
     from outofcluster.present.display import SensitivityDisplay
 
-    return SensitivityDisplay.from_audit(audit).plot()
+    return SensitivityDisplay.from_audit(answer.audit).plot()
 
 
-def _test(audit: Audit) -> Any:
-    if audit.test is None:
+def _folds(answer: Answer) -> Any:
+    from outofcluster.present.display import FoldsDisplay
+
+    return FoldsDisplay.from_audit(answer.audit).plot()
+
+
+def _test(answer: Answer) -> Any:
+    if answer.audit.test is None:
         raise InputError("--plot-of must be another one than 'test' for this audit, which has too few records for it.")
-    return audit.test.plot()
+    return answer.audit.test.plot()
 
 
-# What can be drawn of an audit, by the value of --plot-of.
-PLOTS: dict[str, Callable[[Audit], Any]] = {
-    "curve": lambda audit: audit.plot(),
+def _below(answer: Answer) -> Any:
+    from outofcluster.present.display import UnmixingDisplay
+
+    return UnmixingDisplay.from_audit(answer.audit).plot()
+
+
+# What can be drawn of an audit, by the value of --plot-of; of several columns the first one.
+PLOTS: dict[str, Callable[[Answer], Any]] = {
+    "curve": lambda answer: answer.audit.plot(),
     "sensitivity": _sensitivity,
     "folds": _folds,
+    "by": lambda answer: next(found for name, found in answer.asked.items() if name.startswith("by ")).plot(),
+    "spread": lambda answer: answer.audit.spread().plot(),
     "test": _test,
     "below": _below,
 }
@@ -238,7 +309,7 @@ def _report(answer: Answer, _: Outputs) -> str:
     with suppress(InputError):
         suspects = answer.audit.suspects()
     title = f"Audit of {answer.name or 'a cross-validation'}"
-    return render_html(answer.summary, title=title, about=answer.about, suspects=suspects)
+    return render_html(answer.summary, title=title, about=answer.about, suspects=suspects, answers=answer.said)
 
 
 def _numbers(answer: Answer, _: Outputs) -> str:
@@ -249,10 +320,6 @@ def _numbers(answer: Answer, _: Outputs) -> str:
 def _plain(found: Any) -> Any:
     """An answer as plain data: a data frame as its rows."""
     return plain(found.to_dict("records") if hasattr(found, "to_string") else found)
-
-
-def _words(found: Any) -> str:
-    return str(found.to_string(index=False, float_format="{:.4f}".format) if hasattr(found, "to_string") else found)
 
 
 def _table(frame: Any) -> str:
@@ -266,7 +333,7 @@ def _saved(answer: Answer, _: Outputs) -> bytes:
 
 
 def _drawn(answer: Answer, outputs: Outputs) -> bytes:
-    return picture(PLOTS[outputs.plot_of](answer.audit), str(outputs.files["--plot"]))
+    return picture(PLOTS[outputs.plot_of](answer), str(outputs.files["--plot"]))
 
 
 OUTPUTS = (
@@ -291,8 +358,8 @@ OUTPUTS = (
     Output(
         "--review-list FILE",
         "Write clusters to look up as CSV, for a spreadsheet.",
-        lambda answer, outputs: outputs.review.written(answer.audit, answer.shown, answer.seed),
-        ("review_list", "records"),
+        lambda answer, outputs: outputs.review.written(answer.audit, answer.seed),
+        ("review_list",),
     ),
     Output(
         "--estimates FILE",

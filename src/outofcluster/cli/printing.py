@@ -32,6 +32,7 @@ _QUICK = 10.0
 # Options that are called otherwise than the arguments for which they stand.
 _OPTIONS = {
     "confidence_level": "--confidence",
+    "by()": "--by",
     "cv": "--folds",
     "groups_by_threshold": "--groups",
     "n": "--review-size",
@@ -45,12 +46,24 @@ _OPTIONS = {
     "std": "--leakage-std",
     "suspects()": "--suspects",
     "review_list()": "--review-list",
+    "spread()": "--spread",
     "threshold": "--tipping",
     "validation": "--validation-leakage",
 }
 _SAME_NAME = {"alpha", "checkpoint", "drawn", "error_model", "leakage", "left", "loss", "mates"}
 _SAME_NAME |= {"precision", "precision_std", "recall", "recall_std", "right", "sampled", "scoring"}
-_SAME_NAME |= {"curve", "identity", "rates", "reviewed", "reviewer_error", "time_limit", "units", "validation_rates"}
+_SAME_NAME |= {
+    "by",
+    "curve",
+    "identity",
+    "quantiles",
+    "rates",
+    "reviewed",
+    "reviewer_error",
+    "time_limit",
+    "units",
+    "validation_rates",
+}
 _OPTIONS |= {name: f"--{name.replace('_', '-')}" for name in _SAME_NAME}
 
 # What to do about findings whose own remedy names arguments of Python.

@@ -78,10 +78,10 @@ class ReviewOptions:
         answers = {} if self.reviewed is None else {"reviewed": read_reviewed(self.reviewed)}
         return answers if wrong is None else answers | {"reviewer_error": wrong}
 
-    def written(self, result: Audit, shown: Any, seed: int) -> str:
-        """The list of an audit as CSV, with the columns of a table that a reader sees."""
+    def written(self, result: Audit, seed: int) -> str:
+        """The list of an audit as CSV, with the columns of its records that a reader sees."""
         size = min(SIZE, result.table.n_clusters) if self.review_size is None else self.review_size
-        frame = result.review_list(size, columns=() if shown is None else shown, random_state=seed)
+        frame = result.review_list(size, columns=self.columns, random_state=seed)
         text = str(frame.to_csv(index=False))
         if self.review_list == "-":
             return printable(text)

@@ -11,7 +11,7 @@ import shlex
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -188,13 +188,14 @@ def conclude(
     contents: dict[str, Callable[[], str | bytes]],
     show: Callable[[], None],
     status: int,
+    failures: Sequence[str] = (),
 ) -> NoReturn:
     """Write what was asked for, show the answer, and leave.
 
-    Whatever was asked for is in its file before anything is shown. Where that fails, the work is kept, so that the same
-    command can write it without another fit.
+    Whatever was asked for is in its file before anything is shown. Where that fails, or something failed before, the
+    work is kept, so that the same command can write it without another fit.
     """
-    failures, written = list[str](), list[str]()
+    failures, written = list(failures), list[str]()
     for option, path in outputs.items():
         try:
             if path is not None:

@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
 
 import outofcluster
 from outofcluster._base.arguments import shown
-from outofcluster._base.exceptions import InputError
+from outofcluster._base.exceptions import InputError, needing
 from outofcluster.auditing.result import Audit
 from outofcluster.cli.options import (
     Decorator,
     FoldedCommand,
     at_rate,
+    encoding_option,
     example,
     leakage_options,
     option,
@@ -31,9 +32,10 @@ from outofcluster.cli.options import (
     read_rate,
     together,
 )
-from outofcluster.cli.outputs import Answer, Outputs, output_options
+from outofcluster.cli.outputs import BY, Answer, Outputs, Question, ask, asks, output_options, read_shares
 from outofcluster.cli.printing import console, exit_status
 from outofcluster.cli.running import FinishedWork, command_line, conclude
+from outofcluster.cli.table import read_table
 from outofcluster.curves.base import Curve
 
 _EXAMPLES = example(
@@ -65,16 +67,6 @@ class Choice:
     tells: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Question:
-    """Something with an answer of its own; ``answer`` gives what is printed, and the rest is as for a `Choice`."""
-
-    options: Decorator
-    names: tuple[str, ...]
-    answer: Callable[[Audit, Options], Any]
-    tells: tuple[str, ...]
-
-
 # --- another audit of the same fits -------------------------------------------------------------------
 
 
@@ -95,7 +87,27 @@ def _metric(audit: Audit, options: Options) -> Audit:
     name = options["metric"]
     if name not in audit.metrics:
         raise InputError(f"--metric must be one that was audited ({', '.join(audit.metrics)}), got {name!r}.")
-    return audit.metrics[name]
+    # The other metrics are of the same records.
+    same = {name: getattr(audit, name) for name in ("source", "table", "records")}
+    return replace(audit.metrics[name], **same)
+
+
+def _with_columns(audit: Audit, options: Options) -> Audit:
+    """The audit with the columns that it kept, or with those of the table that was audited."""
+    with needing("columns of records need pandas", "cli"):
+        import pandas as pd
+    if (path := options["table"]) is None:
+        kept = audit.source.columns
+        if missing := [name for name in options["by"] if name not in kept]:
+            must = f"--by must be a column that the audit kept ({', '.join(kept) or 'none'})"
+            raise InputError(f"{must}, got {missing[0]!r}; --table gives the others.")
+        return replace(audit, records=pd.DataFrame(kept))
+    table, rows = read_table(path, encoding=options["encoding"]), audit.source.rows
+    known = audit.source.about.get("sha256", table.sha256)
+    frame = table.frame if rows is None or known != table.sha256 else table.frame.iloc[rows]
+    if known != table.sha256 or len(frame) != audit.table.n_records:
+        raise InputError(f"--table must be the table that was audited, got {path!r}, which is another one.")
+    return replace(audit, records=frame.reset_index(drop=True))
 
 
 def _at_leakage(audit: Audit, options: Options) -> Audit:
@@ -161,6 +173,15 @@ CHOICES = (
     Choice(option("--metric NAME", "Ask about this one of several metrics."), ("metric",), _metric, ("metrics",)),
     Choice(
         together(
+            option("--table FILE", "The table that was audited, for columns that it did not keep.", rare=True),
+            encoding_option,
+        ),
+        ("table", "by"),
+        _with_columns,
+        ("records",),
+    ),
+    Choice(
+        together(
             leakage_options("What if so much leaks: 0.12, 12%, rate.json.  [as audited]"),
             option(
                 "--validation-leakage P", "What if so many held-out records belong to training clusters.", rare=True
@@ -194,15 +215,11 @@ CHOICES = (
 # --- questions ----------------------------------------------------------------------------------------
 
 
-def _read_rates(words: str | None, name: str) -> list[float] | None:
-    return None if words is None else [read_rate(each, name) for each in words.split(",")]
-
-
 def _over_rates(audit: Audit, options: Options) -> Any:
-    rates = _read_rates(options["rates"], "--rates")
+    rates = read_shares(options["rates"], "--rates")
     if options["validation_rates"] is None:
         return audit.sensitivity(rates)
-    return audit.sensitivity_surface(rates, _read_rates(options["validation_rates"], "--validation-rates"))
+    return audit.sensitivity_surface(rates, read_shares(options["validation_rates"], "--validation-rates"))
 
 
 QUESTIONS = (
@@ -224,6 +241,13 @@ QUESTIONS = (
         _over_rates,
         ("sensitivity", "sensitivity_surface"),
     ),
+    BY,
+    Question(
+        option("--spread", "How much clusters differ, and what to expect of a new one."),
+        ("spread",),
+        lambda audit, _: audit.spread(),
+        ("spread",),
+    ),
     Question(
         option("--parts", "The sources that the optimism rests on."),
         ("parts",),
@@ -239,14 +263,11 @@ QUESTIONS = (
 )
 
 
-def _asks(entry: Choice | Question, options: Options) -> bool:
-    return any(options[name] not in (None, False, ()) for name in entry.names)
-
-
 @click.command("show", cls=FoldedCommand, epilog=_EXAMPLES)
 @click.argument("audit", metavar="AUDIT")
 @together(*(entry.options for entry in (*CHOICES, *QUESTIONS)))
 @output_options()
+@option("--review-columns A,B", "Columns of --table that help to look clusters up, by commas.", rare=True)
 @option("--seed N", "Seed of the draw of --review-list.", default=0, rare=True)
 def command(audit: str, seed: int, **options: Any) -> None:
     """Ask a saved audit again, without fitting a model.
@@ -254,15 +275,18 @@ def command(audit: str, seed: int, **options: Any) -> None:
     AUDIT is a file that 'outofcluster audit --save' wrote, or Audit.save in Python. The records are not needed. With an
     output on the screen (--json -) nothing else is printed.
     """
-    outputs = Outputs.taken_from(options)
-    outputs.check({"AUDIT": audit, **{f"--merge {path}": path for path in options["merge"]}})
+    outputs = Outputs.taken_from(options, options)
+    outputs.check(
+        {"AUDIT": audit, "--table": options["table"], **{f"--merge {path}": path for path in options["merge"]}}
+    )
+    if outputs.review.columns and options["table"] is None:
+        raise InputError("--table must be given along with --review-columns.")
     result = _load(audit, "AUDIT")
     for choice in CHOICES:
-        if _asks(choice, options):
+        if asks(choice.names, options):
             result = choice.make(result, options)
     outputs.review.check(result.table.n_clusters)
-    asked = {entry.names[0]: entry.answer(result, options) for entry in QUESTIONS if _asks(entry, options)}
-    answer = Answer(result, seed, asked=asked, command={"asked again": command_line()})
+    answer = Answer(result, seed, ask(QUESTIONS, result, options), command={"asked again": command_line()})
     status = exit_status(answer.summary.findings, outputs.fail_on)
     # Nothing is written unless everything can be told.
     contents = {name: _kept(make()) for name, make in outputs.contents(answer).items()}

@@ -285,7 +285,7 @@ class Records:
     identity : DataFrame or None
         Columns that tell who is who and that no model sees.
     shown : DataFrame or None
-        Columns that a reader of a review list sees.
+        Columns that are shown or that subgroups are of, as they are in the file.
     """
 
     frame: Any
@@ -362,6 +362,7 @@ def read_records(
     drop_missing_target: bool = False,
     identity: Sequence[str] = (),
     review_columns: Sequence[str] = (),
+    by: Sequence[str] = (),
 ) -> Records:
     """The records of a file: targets, clusters, and all other columns as features."""
     table = read_table(path, encoding=encoding)
@@ -376,14 +377,16 @@ def read_records(
         frame, commas = _with_decimal_commas(frame, [name for name in frame if name not in {*clusterings, *drop}])
     y, clusters = column(frame, target, "--target"), {name: column(frame, name, "--groups") for name in clusterings}
     _check_target(y, target, classes=wanted.classes)
-    for option, names in {"--drop": drop, "--identity": identity, "--review-columns": review_columns}.items():
+    named_by = {"--drop": drop, "--identity": identity, "--review-columns": review_columns, "--by": by}
+    for option, names in named_by.items():
         for name in names:
             check_column(frame, name, option)
     if target in drop:
         raise InputError(f"--drop must not hold the target, got {target!r}.")
     if wrong := [name for name in identity if name in (target, *clusterings)]:
         raise InputError(f"--identity must be another column than those of target and groups, got {wrong[0]!r}.")
-    _check_plain(frame, (*identity, *review_columns))
+    seen = list(dict.fromkeys((*review_columns, *by)))
+    _check_plain(frame, (*identity, *seen))
     features = frame.drop(columns=[target, *{*clusterings, *drop, *identity}])
     if features.shape[1] == 0:
         rest = "dropped ones" if not identity else "those that are dropped or tell who is who"
@@ -429,7 +432,7 @@ def read_records(
         replace(account, copies=()),
         {name: clusters[name] for name in more_groups},
         identity=frame[list(dict.fromkeys(identity))] if identity else None,
-        shown=frame[list(dict.fromkeys(review_columns))] if review_columns else None,
+        shown=frame[seen] if seen else None,
     )
 
 

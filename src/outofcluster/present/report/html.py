@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import resources
@@ -17,7 +18,7 @@ from outofcluster._base.text import printable
 from outofcluster.auditing.summary import Summary
 from outofcluster.auditing.summary_parts import counted
 from outofcluster.inference.estimates import between, fixed
-from outofcluster.present.display.base import percentage
+from outofcluster.present.display.base import capitalized, percentage
 from outofcluster.present.report.view import view
 
 # Suspicious records that a report lists.
@@ -30,8 +31,9 @@ def render_html(
     title: str = "Audit of a cross-validation",
     about: Mapping[str, str] | None = None,
     suspects: Any = None,
+    answers: Mapping[str, str] | None = None,
 ) -> str:
-    """The report as one HTML document.
+    """The report as one HTML document; ``answers`` are texts by what was asked.
 
     Examples
     --------
@@ -68,6 +70,10 @@ def render_html(
     return environment.get_template("template.html").render(
         view(summary, about or {}, [] if listed is None else listed.head(_LISTED).to_dict("records")),
         title=title,
+        # Texts with columns keep them.
+        answers=[
+            (capitalized(name), words, bool(re.search(r"\S {2,}\S", words))) for name, words in (answers or {}).items()
+        ],
         # Both are files of this package, and the page's policy allows them and nothing else.
         style=Markup(style),
         script=Markup(script),
