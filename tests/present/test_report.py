@@ -136,7 +136,7 @@ def test_what_an_audit_says_that_others_do_not(name, words):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("no rate", "corrected for"),
+        ("no rate", "% leakage"),
         ("no rate", "Back to the assumed rate"),
         ("scorer", "minus"),
         ("80 %", "95 %"),

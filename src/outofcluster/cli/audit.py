@@ -81,7 +81,8 @@ def command(
             _check_suspects(problem, announcement.error_model, rate)
         if files["--review-list"] is not None:
             _check_review(problem, announcement.error_model)
-        _check_subgroups(problem, announcement, by, **read_quantiles(quantiles))
+        if by:
+            _check_subgroups(problem, announcement, by, **read_quantiles(quantiles))
         show_account(out, problem, announcement)
 
     with fitting(problem, begin):
@@ -135,7 +136,7 @@ def _check_subgroups(problem: Problem, announcement: Announcement, by: tuple[str
     from outofcluster.auditing.subgroups import THIRDS, read_partition
 
     metric = announcement.task.metrics[0]
-    if by and not metric.is_mean:
+    if not metric.is_mean:
         raise InputError(
             f"--by needs a loss that every record has, such as the error rate, got {metric.facts.label}, which only a "
             "set of records has."
