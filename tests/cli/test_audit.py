@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,8 +20,9 @@ from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.price import Announcement, announce
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.summary import Summary
-from outofcluster.cli.printing import _time, exit_status
+from outofcluster.cli.printing import exit_status
 from outofcluster.inference.estimates import decimals, fixed
+from outofcluster.sampling.progress import Progress
 
 PLAIN = ("--target", "ill", "--groups", "patient")
 HOSTILE = "<script>alert(1)</script>"
@@ -70,7 +72,8 @@ def test_the_answer_is_that_of_python(audited):
         "records.csv: 90 records of 30 clusters, 3 records in a typical cluster.",
         "Target ill: 2 classes: ",
         "2 features: age, dose; no missing values.",
-        "cross-validations, which takes some seconds.",
+        "models will be fitted, as many as in",
+        "They take some seconds.",
         f"cross-validated as it is {expected.naive.value:.4f}",
         f"corrected for 10.0% leakage {expected.corrected.value:.4f} {expected.corrected.interval[0]:.4f} to",
         "give or take 2 %, which the interval includes",
@@ -282,8 +285,7 @@ def test_what_may_be_meant_is_said_before_any_fit(main_of, folder, frame, monkey
 
     def begin(problem, *_):
         task = SimpleNamespace(printed=str(problem.estimator))
-        monkeypatch.setattr(Announcement, "seconds_per_fit", lambda _: 0.0)
-        announce(lambda: Announcement(task, None, None, 1))
+        announce(lambda: Announcement(task, None, 1), Progress(show=False))
         raise KeyboardInterrupt
 
     monkeypatch.setattr(audit_command, "_audit", begin)
@@ -299,16 +301,32 @@ def test_what_may_be_meant_is_said_before_any_fit(main_of, folder, frame, monkey
 @pytest.mark.parametrize(
     ("seconds", "n_thresholds", "words"),
     [
-        (0.001, 1, "fitted, which takes some seconds."),
-        (0.2, 1, "fitted, which takes about 40 seconds."),
-        (9, 1, "fitted, which takes about 30 minutes."),
-        (9, 3, "fitted at each of 3 thresholds, which takes about 1.5 hours."),
+        (0.2, 1, "some seconds"),
+        (40, 1, "about 40 seconds"),
+        (1800, 1, "about 30 minutes"),
+        (1800, 3, "about 1.5 hours"),
     ],
 )
-def test_the_account_estimates_the_time(monkeypatch, seconds, n_thresholds, words):
-    monkeypatch.setattr(Announcement, "seconds_per_fit", lambda _: seconds)
-    beginning = Announcement(None, None, None, fits=200, compiled_fits=50)
-    assert _time(beginning, None, n_thresholds) == f"250 models will be {words}"
+def test_the_time_is_said_once_models_are_fitted(main_of, folder, frame, monkeypatch, seconds, n_thresholds, words):
+    """It is that of the bar, for all thresholds together."""
+
+    def begin(problem, *_):
+        clock, task = [0.0], SimpleNamespace(printed=str(problem.estimator))
+        bar = Progress(100, show=False, clock=lambda: clock[0])
+        announce(lambda: Announcement(task, None, fits=100), bar)
+        part = bar.part()
+        clock[0] += 2 * seconds / 98
+        part.add(2)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(audit_command, "_audit", begin)
+    show = partial(audit_command.show_account, n_thresholds=None if n_thresholds == 1 else n_thresholds)
+    monkeypatch.setattr(audit_command, "show_account", show)
+    frame.to_csv("records.csv", index=False)
+    status, out, _ = main_of("audit", "records.csv", *PLAIN)
+    assert status == 130
+    at_each = f" at each of {n_thresholds} thresholds" if n_thresholds > 1 else ""
+    assert " ".join(out.split()).endswith(f"100 models will be fitted{at_each}. They take {words}.")
 
 
 # --- findings -----------------------------------------------------------------------------------------

@@ -140,7 +140,7 @@ def test_ctrl_c_keeps_the_work_and_the_same_command_goes_on(run, folder, monkeyp
     (folder / "stop").write_text(str(n_fits - 20))
     status, out, err = run(*words)
     assert status == 130
-    assert " ".join(out.split()).endswith("which takes some seconds.")
+    assert " ".join(out.split()).endswith("They take some seconds.")
     assert err.split("\n")[-2] == "Stopped. What was fitted is kept, and the same command goes on from there."
     assert not (folder / "out.json").exists()
 

@@ -44,7 +44,7 @@ def halves(estimator, y, *, weight=WEIGHT, caught=CAUGHT, **scored):
 
 
 def started(run, n_jobs=1):
-    return run.start(Progress(run.budget, show=False), n_jobs=n_jobs)
+    return run.start(Progress(run.budget, show=False).part(), n_jobs=n_jobs)
 
 
 def by_hand(make, y, say, weight=WEIGHT, caught=None):

@@ -272,7 +272,7 @@ def prepared(*, levels=(0.0, 0.3, 0.8), n_fits=60, kernel=False, weights=None, *
 
 
 def started(run):
-    return run.start(Progress(run.budget, show=False), n_jobs=1)[MAIN]
+    return run.start(Progress(run.budget, show=False).part(), n_jobs=1)[MAIN]
 
 
 def own_losses():

@@ -107,7 +107,7 @@ def sampling(estimator, target, *, kernel, thinned, n_fits=600, seed=3):
     resampler = WeighRecords(DrawRecords(100, 100, 35), weights, always=True, thin=thinned, seed=seed)
     run = Run(UNMIXED, Fold(0, train, validation), resampler, n_fits, seed, levels)
     prepared = prepare(task, run, RunSettings(("records",), kernel))
-    return prepared.start(Progress(n_fits, show=False), n_jobs=None)[UNMIXED][0]
+    return prepared.start(Progress(n_fits, show=False).part(), n_jobs=None)[UNMIXED][0]
 
 
 @pytest.mark.parametrize("thinned", [False, True])

@@ -44,7 +44,9 @@ from outofcluster.problem.account import TableAccount
 from outofcluster.problem.folds import make_folds
 from outofcluster.problem.problem import Task, check_n_jobs, named_columns
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
+from outofcluster.sampling.backends import count_workers
 from outofcluster.sampling.effect import sample_disjoint_folds, sample_effect
+from outofcluster.sampling.progress import Progress
 
 # Level of the test by default.
 ALPHA = 0.05
@@ -319,12 +321,14 @@ def leakage_test(
         raise InputError(f"scoring must be a single metric for the test for a cluster effect, got {names}.")
     folds = make_folds(X, y, groups, cv)
     account = TableAccount.of(X, y, groups, classes=task.classifier, codes=task.clusters)
-    announce(lambda: Announcement(task, folds[0], account, MODELS_OF_THE_TEST))
+    bar = Progress(MODELS_OF_THE_TEST, show=False, workers=count_workers(n_jobs))
+    announce(lambda: Announcement(task, account, MODELS_OF_THE_TEST), bar)
+    drawn: dict[str, Any] = {"n_jobs": n_jobs, "progress": bar.part()}
     if method == "welch":
-        losses = sample_disjoint_folds(task, folds, seed=seeds.stream("welch"), n_jobs=n_jobs)
+        losses = sample_disjoint_folds(task, folds, seed=seeds.stream("welch"), **drawn)
     else:
         # The stream of this name, as in `audit`.
-        sampled = sample_effect(task, folds, seed=seeds.stream("effect"), n_jobs=n_jobs)[0]
+        sampled = sample_effect(task, folds, seed=seeds.stream("effect"), **drawn)[0]
         if isinstance(sampled, str):
             raise InputError(sampled)
         losses = sampled

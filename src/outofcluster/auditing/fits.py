@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -41,7 +41,7 @@ from outofcluster.sampling.audit_samples import (
 from outofcluster.sampling.baselines import MODELS_PER_FOLD, fold_losses, random_losses, train_losses
 from outofcluster.sampling.effect import sample_effect
 from outofcluster.sampling.engine import package_versions
-from outofcluster.sampling.progress import Progress
+from outofcluster.sampling.progress import Part, Progress
 from outofcluster.sampling.run import PreparedRun, Run, Runnable, RunSettings, UnitKind, prepare
 from outofcluster.sampling.samples import LossSamples
 from outofcluster.sampling.store import Store
@@ -54,6 +54,17 @@ MODELS_OF_THE_TEST = 20
 _BYTES_OF_A_ROW, _MOST_GIGABYTES = 16, 16.0
 # Records times levels times folds up to which sums are stored both for clusters and for records (some 70 MB).
 _BOTH_KINDS = 1_000_000
+
+# About how long fits take, as a multiple of the user's own: those of the test have a fourth of the records.
+_WEIGHTS = {"effect": 0.6}
+# What the bar says while baselines are fitted.
+_WORDS = {
+    "own": "your own models",
+    "random": "random folds",
+    "effect": "test for a cluster effect",
+    "train": "losses on training records",
+    "measured": "without some training clusters",
+}
 
 Losses = dict[str, Array]
 # Losses of the own models, by metric and fold.
@@ -151,10 +162,10 @@ class Baselines:
     measured: Mapping[str, OwnLosses] = field(default_factory=dict)
 
 
-def count_baselines(choices: Choices, n_folds: int, n_measured: int) -> int:
-    """Number of models that are fitted once per audit: own ones, those of random folds and of the test, and others."""
-    further = n_measured + sum(MODELS_PER_FOLD[name] for name in choices.model.baselines(choices))
-    return (1 + further) * n_folds + max(2, n_folds) + MODELS_OF_THE_TEST
+def count_baselines(choices: Choices, n_folds: int, n_measured: int) -> dict[str, int]:
+    """Models that are fitted once per audit: own ones, those of random folds and of the test, and others."""
+    fits = {"own": n_folds, "random": max(2, n_folds), "effect": MODELS_OF_THE_TEST, "measured": n_measured * n_folds}
+    return fits | {name: MODELS_PER_FOLD[name] * n_folds for name in choices.model.baselines(choices)}
 
 
 # --- the fits ---------------------------------------------------------------------------------------------
@@ -202,6 +213,10 @@ class AuditFits:
         Where random numbers come from, and where finished work is kept.
     n_jobs : int or None
         Workers.
+    bar : Progress
+        Counts all fits.
+    began : float
+        When the checks were done.
     """
 
     task: Task
@@ -211,12 +226,13 @@ class AuditFits:
     seeds: Seeds
     store: Store
     n_jobs: int | None
-    _began: float = field(default_factory=time.monotonic)
+    bar: Progress
+    began: float
 
     @property
     def seconds(self) -> float:
         """Seconds since the checks were done."""
-        return time.monotonic() - self._began
+        return time.monotonic() - self.began
 
     def plan(self, number: int = 1, times: int = 1, levels: Mapping[str, Array] | None = None) -> AuditPlan:
         """The checked runs of every fold in a round, and the reasons of those that cannot run; refuses if no fold can.
@@ -258,6 +274,17 @@ class AuditFits:
             return (choices.units,)
         return ("clusters", "records") if choices.units == "clusters" else ("records", "clusters")
 
+    def expect(self, plan: AuditPlan) -> None:
+        """Tell the bar what is about to be fitted."""
+        for name, count in count_baselines(self.choices, len(self.folds), plan.n_measured).items():
+            self.bar.expect(count, name, _WEIGHTS.get(name, 1.0))
+        self._expect_runs(plan)
+        self.bar.may_grow = not self.choices.fixed
+
+    def _expect_runs(self, plan: AuditPlan) -> None:
+        for run in (run for fold in plan.folds for run in fold.runs):
+            self.bar.expect(run.budget, base_role(run.role), run.relative_time)
+
     def own_models(self) -> OwnLosses:
         """The losses of the user's own models by every metric, fold by fold."""
         rows = [(fold.train, fold.validation) for fold in self.folds]
@@ -268,8 +295,15 @@ class AuditFits:
 
     def _part(self, name: str, kind: Any, fit: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """What a checkpoint holds by a name, else what a function fits with the random numbers of that name."""
-        drawn = {"seed": self.seeds.stream(name), "n_jobs": self.n_jobs}
-        return self.store.part(name, kind, lambda: fit(self.task, *arguments, **options, **drawn))
+        with self._counted(name) as part:
+            drawn = {"seed": self.seeds.stream(name), "n_jobs": self.n_jobs, "progress": part}
+            return self.store.part(name, kind, lambda: fit(self.task, *arguments, **options, **drawn))
+
+    def _counted(self, name: str) -> AbstractContextManager[Part]:
+        """The fits of some baselines, on the bar."""
+        self.bar.say(_WORDS[name])
+        n_measured = len(self.measured)
+        return self.bar.part(name).counting(count_baselines(self.choices, len(self.folds), n_measured)[name])
 
     @cached_property
     def measured(self) -> Mapping[str, Sequence[Fold]]:
@@ -278,14 +312,16 @@ class AuditFits:
 
     def _measured_losses(self) -> dict[str, OwnLosses]:
         """Losses of the models without some training clusters, by the name of what they measure."""
-        # The random numbers are those of the own models, so that only the training clusters differ.
-        fit = partial(fold_losses, self.task, seed=self.seeds.stream("own"), n_jobs=self.n_jobs)
         # The same name may stand for other clusters in a checkpoint, once somebody has looked up more of them.
         kept_as = {name: f"{name} {digest([fold.train for fold in folds])}" for name, folds in self.measured.items()}
-        return {
-            name: self.store.part(kept_as[name], OwnLosses, partial(fit, folds))  # type: ignore[arg-type]
-            for name, folds in self.measured.items()
-        }
+        with self._counted("measured") as part:
+            # The random numbers are those of the own models, so that only the training clusters differ.
+            seed = self.seeds.stream("own")
+            fit = partial(fold_losses, self.task, seed=seed, n_jobs=self.n_jobs, progress=part)
+            return {
+                name: self.store.part(kept_as[name], OwnLosses, partial(fit, folds))  # type: ignore[arg-type]
+                for name, folds in self.measured.items()
+            }
 
     def baselines(self, own: OwnLosses) -> Baselines:
         """All baselines, those that a checkpoint holds from there."""
@@ -298,35 +334,38 @@ class AuditFits:
         return Baselines(own, random, effect, train, self._measured_losses())
 
     def samples(
-        self, plan: AuditPlan, baselines: Baselines, bar: Progress, progress_of: Callable[..., RoundProgress]
+        self, plan: AuditPlan, baselines: Baselines, progress_of: Callable[..., RoundProgress]
     ) -> tuple[AuditSamples, ...]:
         """The samples of every metric, after as many rounds as are needed; a fold whose models fail is named.
 
         ``progress_of`` says of the samples so far how far they are from the precision that was asked for.
         """
-        rounds, number = 1, 1
+        rounds, number, bar = 1, 1, self.bar
         limit = self.choices.time_limit
-        with bar:
-            samples = self._joined(self._fit_round(plan, baselines, bar), plan)
-            while (state := progress_of(samples)).missing > 0 and self.choices.n_fits is None:
-                bar.say(state.words)
-                if rounds >= _MOST_ROUNDS:
-                    return self._ended(samples, "rounds")
-                if limit is not None and self.seconds > limit:
-                    return self._ended(samples, "time")
-                # Where time is limited, rounds stay short, so that it is not exceeded by much.
-                wanted = math.ceil(min(state.missing * rounds, float(rounds)))
-                times = 1 if limit is not None else max(wanted, 1)
-                number += 1
-                try:
-                    own = tuple(baselines.own)
-                    further = self.plan(number, times, state.levels).where_defined(self.task, own)
-                    bar.expect(further.budget)
-                    more = self._fit_round(further, baselines, bar)
-                except KeyboardInterrupt:
-                    return self._ended(samples, "interrupt")
-                samples = tuple(map(joined_rounds, samples, self._joined(more, further)))
-                rounds += times
+        samples = self._joined(self._fit_round(plan, baselines, first=True), plan)
+        while (state := progress_of(samples)).missing > 0 and not self.choices.fixed:
+            bar.say(state.words)
+            if rounds >= _MOST_ROUNDS:
+                return self._ended(samples, "rounds")
+            if limit is not None and self.seconds > limit:
+                return self._ended(samples, "time")
+            # Where time is limited, rounds stay short, so that it is not exceeded by much.
+            missing = state.missing * rounds
+            times = 1 if limit is not None else max(math.ceil(min(missing, float(rounds))), 1)
+            number += 1
+            try:
+                further = self.plan(number, times, state.levels).where_defined(self.task, tuple(baselines.own))
+                self._expect_runs(further)
+                # One round says too little about its own noise to say how many will follow.
+                bar.may_grow = rounds < 2 or limit is not None
+                rest = min(missing, _MOST_ROUNDS) - times
+                bar.foresee(0 if bar.may_grow else max(round(further.budget * rest / times), 0))
+                more = self._fit_round(further, baselines)
+            except KeyboardInterrupt:
+                return self._ended(samples, "interrupt")
+            samples = tuple(map(joined_rounds, samples, self._joined(more, further)))
+            rounds += times
+        bar.say(state.words)
         return samples
 
     @staticmethod
@@ -334,19 +373,22 @@ class AuditFits:
         """The samples with the reason why there were no more rounds."""
         return tuple(replace(each, ended=why) for each in samples)
 
-    def _fit_round(self, plan: AuditPlan, baselines: Baselines, bar: Progress) -> _Round:
+    def _fit_round(self, plan: AuditPlan, baselines: Baselines, *, first: bool = False) -> _Round:
         """The samples of every fold by every metric, in one round."""
         task, by_metric = self.task, [list[FoldSamples]() for _ in self.task.metrics]
         left_out, failure = dict(plan.left_out), None
-        for each in plan.folds:
+        for position, each in enumerate(plan.folds):
+            if first:
+                self.bar.say(f"fold {position + 1} of {len(plan.folds)}")
             try:
                 facts = self.evidence.facts(task, each.fold, self.choices.rates)
-                for samples, one in zip(by_metric, self._fit_fold(each, baselines, bar), strict=True):
+                for samples, one in zip(by_metric, self._fit_fold(each, baselines), strict=True):
                     samples.append(replace(one, **facts))
             except FitError as error:
                 left_out[int(each.fold.index)] = str(error)
                 failure = failure or error
             each.fold.forget()
+        self.bar.settle()
         if not by_metric[0]:
             raise _nothing_audited(left_out, failure) from failure
         return _Round(by_metric, left_out, baselines)
@@ -369,20 +411,20 @@ class AuditFits:
                 observed=ClusterSizes.of(task.clusters),
                 fold_sizes=tuple(len(fold.validation) for fold in self.folds),
                 cluster_names=task.cluster_names if any(fold.sides or fold.entities for fold in samples) else (),
-                n_baselines=count_baselines(self.choices, n_folds, plan.n_measured),
+                n_baselines=sum(count_baselines(self.choices, n_folds, plan.n_measured).values()),
                 **of_all,
             )
             for position, (metric, samples) in enumerate(zip(task.metrics, fitted.by_metric, strict=True))
         )
 
-    def _fit_fold(self, plan: FoldPlan, baselines: Baselines, bar: Progress) -> Iterator[FoldSamples]:
+    def _fit_fold(self, plan: FoldPlan, baselines: Baselines) -> Iterator[FoldSamples]:
         """The samples of a fold by every metric."""
         fold, clusters = plan.fold, self.task.clusters
         assert clusters is not None
         runs = dict[str, tuple[LossSamples, ...]]()
         for run in plan.runs:
             with nullcontext() if run.required else suppress(FitError):
-                runs |= self._started(fold, run, baselines.own, bar)
+                runs |= self._started(fold, run, baselines.own)
         for position in range(len(self.task.metrics)):
             own = baselines.own[position][fold.index]
             trained = None
@@ -401,12 +443,13 @@ class AuditFits:
                 measured={name: losses[position][fold.index] for name, losses in baselines.measured.items()},
             )
 
-    def _started(self, fold: Fold, run: Runnable, own: OwnLosses, bar: Progress) -> dict[str, tuple[LossSamples, ...]]:
+    def _started(self, fold: Fold, run: Runnable, own: OwnLosses) -> dict[str, tuple[LossSamples, ...]]:
         """The samples of a run, by their role and by every metric."""
-        if isinstance(run, PreparedRun):  # It keeps its batches in a file of its own.
-            return run.knowing(_own_losses(run, own, int(fold.index))).start(bar, n_jobs=self.n_jobs)
-        kind = dict[str, tuple[LossSamples, ...]]
-        return self.store.part(run.identity, kind, lambda: run.start(bar, n_jobs=self.n_jobs))
+        with self.bar.part(base_role(run.role)).counting(run.budget) as part:
+            if isinstance(run, PreparedRun):  # It keeps its batches in a file of its own.
+                return run.knowing(_own_losses(run, own, int(fold.index))).start(part, n_jobs=self.n_jobs)
+            kind = dict[str, tuple[LossSamples, ...]]
+            return self.store.part(run.identity, kind, lambda: run.start(part, n_jobs=self.n_jobs))
 
 
 def _some_runs(runs: Sequence[Run | Runnable], levels: Mapping[str, Array]) -> Sequence[Run | Runnable]:

@@ -2,26 +2,28 @@
 
 Between the checks and the fits there is a moment for those who want to say something. Whatever is wrong with the input
 has been refused by then, and nothing has been fitted yet. The command line shows its account of the table at this
-moment, with an estimate of the time; so a refused command shows nothing but its sentence.
+moment; so a refused command shows nothing but its sentence. About how long all of it takes is said once the first
+models are fitted, which the audit needs anyway.
 """
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from outofcluster._base.rows import take_rows
 from outofcluster.auditing.fits import AuditPlan, RoundProgress, count_baselines
 from outofcluster.errormodels.base import Choices
 from outofcluster.inference.estimates import decimals
-from outofcluster.problem.account import TableAccount
-from outofcluster.problem.folds import Fold
+from outofcluster.problem.account import TableAccount, estimator_in_words
 from outofcluster.problem.problem import Task
+from outofcluster.sampling.progress import Progress, time_in_words
+
+# Seconds up to which an estimate says no more than that it is quick.
+_QUICK = 10.0
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,6 @@ class Announcement:
     ----------
     task : Task
         The checked problem.
-    fold : Fold
-        One of the folds.
     account : TableAccount
         The account of the table.
     fits : int
@@ -49,7 +49,6 @@ class Announcement:
     """
 
     task: Task
-    fold: Fold
     account: TableAccount
     fits: int
     compiled_fits: int = 0
@@ -60,33 +59,37 @@ class Announcement:
     @classmethod
     def of(cls, task: Task, plan: AuditPlan, choices: Choices, account: TableAccount) -> Announcement:
         """What an audit is about to fit."""
-        n_folds, fixed = len(plan.folds) + len(plan.left_out), choices.n_fits is not None or not choices.corrects
-        fits = plan.budget + count_baselines(choices, n_folds, plan.n_measured)
-        one_by_one, fold = fits - plan.compiled_fits, plan.folds[0].fold
-        return cls(task, fold, account, one_by_one, plan.compiled_fits, choices.model.name, fits / n_folds, fixed)
+        n_folds = len(plan.folds) + len(plan.left_out)
+        fits = plan.budget + sum(count_baselines(choices, n_folds, plan.n_measured).values())
+        one_by_one = fits - plan.compiled_fits
+        return cls(task, account, one_by_one, plan.compiled_fits, choices.model.name, fits / n_folds, choices.fixed)
 
-    def seconds_per_fit(self) -> float:
-        """Fit and score one model, as the audit will, and say how long it took; 0 where that fails."""
-        from sklearn.base import clone
-
-        task, train, held_out = self.task, self.fold.train, self.fold.validation
-        if task.params:
-            return 0.0
-        start = time.perf_counter()
-        try:
-            model = clone(task.estimator).fit(take_rows(task.X, train), take_rows(task.y, train))
-            model.predict(take_rows(task.X, held_out))
-        except Exception:
-            # What is wrong with the model is said by the audit, which knows better where it happened.
-            return 0.0
-        return time.perf_counter() - start
+    def in_words(self, *, n_times: int = 1) -> str:
+        """Which model is fitted how many times, at each of so many thresholds."""
+        model = estimator_in_words(self.task.printed)
+        words = f"{self.fits + self.compiled_fits:,} models will be fitted"
+        words = words if self.fixed else f"At least {words}"
+        if n_times > 1:
+            words += f" at each of {n_times} thresholds"
+        if self.cross_validations:
+            words += f", as many as in {self.cross_validations:.0f} cross-validations"
+        further = "" if self.fixed else "; rounds follow until more of them would hardly help"
+        return f"Model: {model}. {words}{further}."
 
 
-_listener: ContextVar[Callable[[Announcement], Any] | None] = ContextVar("listener", default=None)
+def time_they_take(seconds: float) -> str:
+    """A sentence about how long the models that were announced will take."""
+    return f"They take {'some seconds' if seconds < _QUICK else f'about {time_in_words(seconds)}'}."
+
+
+# Told what is about to be fitted; gives what is to be told about the seconds that it takes.
+Listener = Callable[[Announcement], Callable[[float], Any] | None]
+
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 @contextmanager
-def before_fits(listener: Callable[[Announcement], Any]) -> Iterator[None]:
+def before_fits(listener: Listener) -> Iterator[None]:
     """Call a function when the checks of the first audit or test within this context are done."""
     token = _listener.set(listener)
     try:
@@ -95,22 +98,38 @@ def before_fits(listener: Callable[[Announcement], Any]) -> Iterator[None]:
         _listener.reset(token)
 
 
-def announce(make: Callable[[], Announcement]) -> None:
-    """Tell the listener, if there is one, that the fits begin; it is told once."""
+def announce(make: Callable[[], Announcement], bar: Progress) -> None:
+    """Tell the listener that the fits begin, once; where there is none, write it above the bar."""
     listener = _listener.get()
-    if listener is not None:
-        _listener.set(None)
-        listener(make())
+    if listener is None:
+        if bar.wanted:
+            bar.note(make().in_words())
+            bar.when_known.append(lambda: bar.note(time_they_take(bar.seconds_left or 0.0)))
+        return
+    # Of several audits the first one is told of.
+    _listener.set(lambda _: None)
+    with bar.paused():
+        tell_time = listener(make())
+    if tell_time is not None:
+
+        def tell() -> None:
+            with bar.paused():
+                tell_time(bar.seconds_left or 0.0)
+
+        bar.when_known.append(tell)
 
 
 def progress_of(result: Any, precision: float) -> RoundProgress:
     """How far an audit is from a precision: a Monte-Carlo standard error of the optimism, as a share of its own."""
     ratio, optimism = result.solution.imprecision / precision, result.optimism
-    if ratio <= 1 or optimism is None:
+    if optimism is None:
         return RoundProgress(0.0)
     error, places = math.hypot(optimism.se_data, optimism.se_monte_carlo), decimals(optimism)
+    words = f"optimism {optimism.value:.{places}f} ± {error:.{places}f}"
+    if ratio <= 1:
+        return RoundProgress(0.0, words=words)
     levels = result.pooled.noisy_levels(result.solution.correction.estimate)
-    return RoundProgress(ratio**2 - 1, levels, f"optimism {optimism.value:.{places}f} ± {error:.{places}f} so far")
+    return RoundProgress(ratio**2 - 1, levels, f"{words} so far")
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ together, so every fold is corrected by the same amount.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -50,6 +51,7 @@ from outofcluster.metrics.resolve import is_a
 from outofcluster.problem.account import TableAccount
 from outofcluster.problem.folds import count_clusters, make_folds
 from outofcluster.problem.problem import Task, check_n_jobs, identity_columns, named_columns
+from outofcluster.sampling.backends import count_workers
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.run import check_kernel
 from outofcluster.sampling.store import Store
@@ -177,7 +179,8 @@ def audit(
     random_state : int, RandomState or Generator, optional
         Seed, or where to draw one from.
     progress : bool, default=False
-        Show a bar, on a terminal or in a notebook.
+        Say how many models will be fitted and about how long that takes, and show a bar on a terminal or in a
+        notebook.
     checkpoint : path, optional
         Beginning of the names of files in which finished work is kept, one for every fold, kind of training sets and
         round; the same call goes on from there, and fits nothing if all was done.
@@ -237,19 +240,19 @@ def audit(
         look_ups=look_ups,
         identity=identity,
     )
-    with Store.at(checkpoint) as store:
+    began, bar = time.monotonic(), Progress(show=bool(progress), workers=count_workers(n_jobs))
+    with Store.at(checkpoint) as store, bar:
         seeds = Seeds(store.seed(random_state))
-        fits = AuditFits(task, folds, choices, model.look(task, folds, choices, seeds), seeds, store, n_jobs)
+        bar.say("comparing the records")
+        evidence = model.look(task, folds, choices, seeds)
+        fits = AuditFits(task, folds, choices, evidence, seeds, store, n_jobs, bar, began)
         plan = fits.plan()
-        announce(lambda: Announcement.of(task, plan, choices, account))
-        # Made before the fits, so that a missing package for it is said before any work.
-        bar = Progress(plan.budget, show=bool(progress))
+        announce(lambda: Announcement.of(task, plan, choices, account), bar)
+        fits.expect(plan)
         own = fits.own_models()
         plan = plan.where_defined(task, own)
         result_of = partial(Audit.of, choices=choices, evidence=fits.evidence, table=account)
-        samples = fits.samples(
-            plan, fits.baselines(own), bar, lambda some: progress_of(result_of(some), choices.precision)
-        )
+        samples = fits.samples(plan, fits.baselines(own), lambda some: progress_of(result_of(some), choices.precision))
     return replace(result_of(samples), records=records, seconds=fits.seconds)
 
 

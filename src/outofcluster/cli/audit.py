@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -71,11 +72,9 @@ def command(
     looked_up = review.arguments()
     problem = read_problem(file, review_columns=review.columns, by=by, **options)
     review.check(problem.records.account.n_clusters)
-    out, err = console(error=outputs.on_screen), console(error=True)
-    if err.is_terminal:
-        err.print("Cross-validating, then fitting further models, fold by fold.")
+    out = console(error=outputs.on_screen)
 
-    def begin(announcement: Announcement) -> None:
+    def begin(announcement: Announcement) -> Callable[[float], None]:
         # Whatever else is wrong with the command has been refused by now.
         if files["--suspects"] is not None:
             _check_suspects(problem, announcement.error_model, rate)
@@ -83,7 +82,7 @@ def command(
             _check_review(problem, announcement.error_model)
         if by:
             _check_subgroups(problem, announcement, by, **read_quantiles(quantiles))
-        show_account(out, problem, announcement)
+        return show_account(out, problem, announcement)
 
     with fitting(problem, begin):
         work = FinishedWork.of(checkpoint, problem, file, options)

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -14,20 +14,15 @@ from typing import Any
 from outofcluster._base.files import is_standard_output, write_whole
 from outofcluster._base.text import printable
 from outofcluster.auditing.findings import Finding
-from outofcluster.auditing.price import Announcement
+from outofcluster.auditing.price import Announcement, time_they_take
 from outofcluster.auditing.summary import OPTIMISM, Summary
 from outofcluster.auditing.sweep import Sweep
 from outofcluster.cli.options import Problem
 from outofcluster.inference.estimates import Estimate, Sensitivity, between, decimals, fixed, percent
-from outofcluster.problem.account import estimator_in_words
 
 _WIDTH = 100
 _SEVERITIES = {"severe": ("Severe", "bold red"), "warning": ("Warning", "yellow"), "info": ("Note", "cyan")}
 _RANK = {"note": 0, "info": 0, "warning": 1, "severe": 2, "never": 3}
-# Seconds of a first fit from which it is not timed again.
-_LONG_FIT = 2.0
-# Seconds up to which an estimate says no more than that it is quick.
-_QUICK = 10.0
 
 # Options that are called otherwise than the arguments for which they stand.
 _OPTIONS = {
@@ -198,8 +193,10 @@ def on_screen(*paths: str | None) -> bool:
     return any(path is not None and (path == "-" or is_standard_output(path)) for path in paths)
 
 
-def show_account(out: Any, problem: Problem, announcement: Announcement, *, n_thresholds: int | None = None) -> None:
-    """Print what the table holds and about how long the fits will take, before they begin.
+def show_account(
+    out: Any, problem: Problem, announcement: Announcement, *, n_thresholds: int | None = None
+) -> Callable[[float], None]:
+    """Print what the table holds and what will be fitted; what is returned prints about how long that takes.
 
     ``n_thresholds`` is the number of linkage thresholds of a sweep, whose clusters are in its own table.
     """
@@ -221,35 +218,9 @@ def show_account(out: Any, problem: Problem, announcement: Announcement, *, n_th
         lines.append("Its numbers are taken as classes; --task regression takes them as amounts.")
     for line in lines:
         out.print(line)
-    # The model is fitted to see how long that takes, so the rest is on the screen by then.
-    time = _time(announcement, problem.arguments["n_jobs"], n_thresholds or 1)
-    out.print(f"Model: {estimator_in_words(announcement.task.printed)}. {time}")
-
-
-def _time(announcement: Announcement, n_jobs: int | None, n_thresholds: int) -> str:
-    """How many models will be fitted, and about how long that takes."""
-    seconds = announcement.seconds_per_fit()
-    if seconds < _LONG_FIT:
-        # The first fit also loads what the model needs.
-        seconds = min(seconds, announcement.seconds_per_fit())
-    n_workers = n_jobs or 1
-    if n_workers < 0:
-        n_workers = max((os.cpu_count() or 1) + 1 + n_workers, 1)
-    expected = n_thresholds * seconds * announcement.fits / n_workers
-    models = f"{announcement.fits + announcement.compiled_fits:,} models will be fitted"
-    if not announcement.fixed:
-        models = f"At least {models}"
-    if n_thresholds > 1:
-        models += f" at each of {n_thresholds} thresholds"
-    if announcement.cross_validations:
-        models += f", as many as in {announcement.cross_validations:.0f} cross-validations"
-    if expected < _QUICK:
-        return f"{models}, which takes some seconds."
-    if expected < 90:
-        return f"{models}, which takes about {round(expected, -1):.0f} seconds."
-    if expected < 5400:
-        return f"{models}, which takes about {expected / 60:.0f} minutes."
-    return f"{models}, which takes about {expected / 3600:.1f} hours."
+    n_times = n_thresholds or 1
+    out.print(announcement.in_words(n_times=n_times))
+    return lambda seconds: out.print(time_they_take(n_times * seconds))
 
 
 def show_audit(out: Any, summary: Summary, *, truth: float | None = None, explain: bool = False) -> None:

@@ -22,7 +22,7 @@ import click
 from outofcluster._base.exceptions import CheckpointError, CheckpointWarning, InputError, MissingExtraError
 from outofcluster._base.files import check_destination, release_lock, same_file, shown_path, take_lock
 from outofcluster._base.threads import one_thread
-from outofcluster.auditing.price import Announcement, before_fits
+from outofcluster.auditing.price import Listener, before_fits
 from outofcluster.cli.options import Problem
 from outofcluster.cli.printing import complain, console, write_output
 
@@ -41,10 +41,10 @@ _ANNOUNCEMENTS = {
 
 
 @contextmanager
-def fitting(problem: Problem, listener: Callable[[Announcement], Any]) -> Iterator[None]:
+def fitting(problem: Problem, listener: Listener) -> Iterator[None]:
     """Fit where the user says, with one thread for each small model, and without the warnings of anybody else.
 
-    The listener is called when the checks are done and the fits begin.
+    The listener is called when the checks are done and the fits begin, and what it gives once their time is known.
     """
     with warnings.catch_warnings(), one_thread():
         warnings.simplefilter("ignore")

@@ -132,6 +132,11 @@ class Choices:
         """Whether a correction is asked for."""
         return self.rates.by_fold is not None or self.rates.from_data
 
+    @property
+    def fixed(self) -> bool:
+        """Whether the number of fits is fixed, so that there is a single round."""
+        return self.n_fits is not None or not self.corrects
+
     def fits_per_fold(self, n_folds: int) -> int | None:
         """Models of every fold; None where rounds decide."""
         if self.n_fits is None:

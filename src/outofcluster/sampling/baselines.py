@@ -26,6 +26,7 @@ from outofcluster.problem.folds import Fold, renumbered
 from outofcluster.problem.problem import Task
 from outofcluster.sampling.audit_samples import RandomFolds
 from outofcluster.sampling.fitting import fit_clone, predict, run_calls
+from outofcluster.sampling.progress import Part
 
 # Parts in which T̂ is left out, for losses on training records.
 _PARTS_OF_TRAIN = 10
@@ -38,12 +39,13 @@ Losses = dict[str, Array]
 
 
 def random_losses(
-    task: Task, n_folds: int, *, seed: np.random.SeedSequence, n_jobs: int | None = None
+    task: Task, n_folds: int, *, seed: np.random.SeedSequence, n_jobs: int | None = None, progress: Part | None = None
 ) -> tuple[RandomFolds, ...]:
     """Losses over folds of records at random, by every metric."""
     parts = np.array_split(np.random.default_rng(seed).permutation(task.n_records), n_folds)
     folds = [Fold(i, task.n_records, np.sort(part)) for i, part in enumerate(parts)]
-    by_metric = fold_losses(task, folds, seed=seed.spawn(1)[0], n_jobs=n_jobs, kind="random fold")
+    drawn = seed.spawn(1)[0]
+    by_metric = fold_losses(task, folds, seed=drawn, n_jobs=n_jobs, kind="random fold", progress=progress)
     return tuple(_join_folds(task, metric, folds, per) for metric, per in zip(task.metrics, by_metric, strict=True))
 
 
@@ -70,6 +72,7 @@ def fold_losses(
     parts: Mapping[int, Codes] | None = None,
     n_jobs: int | None = None,
     kind: str = "fold",
+    progress: Part | None = None,
 ) -> list[list[Losses]]:
     """Losses of the validation records of each fold, of a model fitted to all its training records.
 
@@ -79,7 +82,7 @@ def fold_losses(
     names, doing = [f"{kind} {fold.index}" for fold in folds], "the models of all folds were fitted"
     # A seed that numbers are drawn from remembers how many.
     unused = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key)
-    results = run_calls(_score_fold, task, calls, names, seed=unused, doing=doing, n_jobs=n_jobs)
+    results = run_calls(_score_fold, task, calls, names, seed=unused, doing=doing, n_jobs=n_jobs, progress=progress)
     by_metric = [[losses[i] for losses, _ in results] for i in range(len(task.metrics))]
     for metric, per_fold in zip(task.metrics, by_metric, strict=True):
         if metric.joins_folds:
@@ -88,7 +91,12 @@ def fold_losses(
 
 
 def train_losses(
-    task: Task, folds: Sequence[Fold], *, seed: np.random.SeedSequence, n_jobs: int | None = None
+    task: Task,
+    folds: Sequence[Fold],
+    *,
+    seed: np.random.SeedSequence,
+    n_jobs: int | None = None,
+    progress: Part | None = None,
 ) -> list[list[Array]]:
     """Losses of the training records of each fold, each by a model fitted to the other nine tenths of them."""
     deal, fits = seed.spawn(2)
@@ -100,7 +108,7 @@ def train_losses(
         for part in several
     ]
     by_metric = list[list[Array]]()
-    for per_part in fold_losses(task, within, seed=fits, n_jobs=n_jobs):
+    for per_part in fold_losses(task, within, seed=fits, n_jobs=n_jobs, progress=progress):
         losses = iter(per_part)
         ordered: list[Array] = [np.empty(fold.n_train) for fold in folds]
         for values, several in zip(ordered, parts, strict=True):

@@ -58,6 +58,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 from math import ceil
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +72,7 @@ from outofcluster.problem.problem import Task
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
 from outofcluster.sampling.baselines import losses_by_units
 from outofcluster.sampling.fitting import MAX_DRAWS, fit_clone, predict, run_calls
+from outofcluster.sampling.progress import Part
 
 Folds = tuple[Fold, ...]
 
@@ -101,7 +103,7 @@ def _labels(task: Task) -> Codes | None:
 
 
 def sample_effect(
-    task: Task, folds: Folds, *, seed: np.random.SeedSequence, n_jobs: int | None = None
+    task: Task, folds: Folds, *, seed: np.random.SeedSequence, n_jobs: int | None = None, progress: Part | None = None
 ) -> list[EffectLosses | str]:
     """Draw arms and halves, fit the models and score them; the effect by every metric, or why there is none."""
     assert task.clusters is not None
@@ -110,7 +112,8 @@ def sample_effect(
     drawings = [_draw_usable(task, design, labels, rng) for _ in range(_DRAWINGS)]
     calls = [(drawing, design.units) for drawing in drawings]
     names = [f"drawing {i} of the test for a cluster effect" for i in range(_DRAWINGS)]
-    losses = run_calls(_score_drawing, task, calls, names, seed=seed, doing=_FITTING, n_jobs=n_jobs)
+    options: dict[str, Any] = {"seed": seed, "doing": _FITTING, "n_jobs": n_jobs, "progress": progress}
+    losses = run_calls(_score_drawing, task, calls, names, fits_per_call=2, **options)
     return [_effect(design, drawings, list(of_metric)) for of_metric in zip(*losses, strict=True)]
 
 
@@ -279,13 +282,14 @@ def _effect(design: _Design, drawings: list[_Drawing], scored: list[list[Array] 
 
 
 def sample_disjoint_folds(
-    task: Task, folds: Folds, *, seed: np.random.SeedSequence, n_jobs: int | None = None
+    task: Task, folds: Folds, *, seed: np.random.SeedSequence, n_jobs: int | None = None, progress: Part | None = None
 ) -> EffectLosses:
     """Draw the folds, fit the models and score them."""
     rng = np.random.default_rng(seed.spawn(1)[0])
     sizes, pairs = _draw_folds(folds, task.n_records, _labels(task), not task.metrics[0].is_mean, rng)
     names = [f"training fold {i}" for i in range(len(pairs))]
-    losses = run_calls(_score_pair, task, pairs, names, seed=seed, doing=_FITTING, n_jobs=n_jobs)
+    options: dict[str, Any] = {"seed": seed, "doing": _FITTING, "n_jobs": n_jobs, "progress": progress}
+    losses = run_calls(_score_pair, task, pairs, names, **options)
     by_side = np.array(losses, dtype=float).reshape(-1, 2, sizes.n_train_folds)
     return EffectLosses(by_side[:, 0], by_side[:, 1], sizes)
 

@@ -35,7 +35,7 @@ from outofcluster.sampling.fitting import (
     run_timed,
 )
 from outofcluster.sampling.levels import Plan
-from outofcluster.sampling.progress import Progress
+from outofcluster.sampling.progress import Part
 from outofcluster.sampling.samples import LossSamples, UnitEffects
 from outofcluster.sampling.store import Batch, Checkpoint
 
@@ -161,7 +161,7 @@ def run_plan(
     *,
     checkpoint: Checkpoint | None,
     n_jobs: int | None,
-    progress: Progress,
+    progress: Part,
 ) -> tuple[LossSamples, ...]:
     """Samples of every metric, once the plan is fulfilled; if an estimator fails, FitError with the first's so far."""
     store = _Store(workload, len(plan.injected), checkpoint)
@@ -179,13 +179,13 @@ def run_plan(
             if following is None:
                 break
             blocks = store.restore(_blocks(workload, plan.injected, target, following))
-            # What a checkpoint held does not count for the rate of the progress bar.
+            # What a checkpoint held does not count for the time that is left.
             progress.skip(int(following.sum() - target.sum()) - sum(block.count for block in blocks))
             with (
                 lost_workers("models were fitted to resamples", first_samples),
                 closing(_results(workload, blocks, n_jobs)) as results,
             ):
-                for block, result in results:
+                for block, result, seconds in results:
                     if isinstance(result, Failure):
                         raise FitError(
                             f"The estimator failed at level {block.level} (injected fraction {block.injected:g}), "
@@ -193,7 +193,7 @@ def run_plan(
                             first_samples(),
                         ) from result.error
                     store.add(block.level, result)
-                    progress.add(block.count)
+                    progress.add(block.count, seconds)
             # Batches end with their round, so that a run that goes on can tell what comes next.
             store.flush()
             target = following
@@ -247,8 +247,8 @@ def _blocks(workload: Workload, injected: Array, start: Any, stop: Any) -> list[
 
 def _results(
     workload: Workload, blocks: list[Block], n_jobs: int | None
-) -> Generator[tuple[Block, BlockLosses | Failure]]:
-    """Each block with its result, in order."""
+) -> Generator[tuple[Block, BlockLosses | Failure, float]]:
+    """Each block with its result and the seconds that it took, in order."""
     compiled = workload.compiled is not None
     workers = count_workers(n_jobs, threads=compiled)
     # A kernel is compiled here, once, before several threads would ask for it.
@@ -256,7 +256,7 @@ def _results(
     pace = 0.0
     for block in blocks[:here]:
         pace, results = run_timed(workload, [block])
-        yield block, results[0]
+        yield block, results[0], pace
     rest, sent = blocks[here:], deque[list[Block]]()
 
     def batches() -> Iterator[list[Block]]:
@@ -272,4 +272,5 @@ def _results(
     with closing(in_order(run_timed, workload, batches(), n_jobs=n_jobs, threads=compiled)) as by_batch:
         for seconds, results in by_batch:
             pace = seconds
-            yield from zip(sent.popleft(), results, strict=False)
+            for block, result in zip(sent.popleft(), results, strict=False):
+                yield block, result, seconds

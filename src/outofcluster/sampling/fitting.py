@@ -32,7 +32,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pickle import PicklingError
 from typing import Any
@@ -49,6 +49,7 @@ from outofcluster.metrics.predictions import Predictions
 from outofcluster.problem.problem import Task
 from outofcluster.sampling.backends import in_order
 from outofcluster.sampling.kernels.kernel import Kernel
+from outofcluster.sampling.progress import Part
 from outofcluster.sampling.resamplers import Draw, DrawRecords, Resampler, WeighRecords
 
 # Attempts to draw a replicate.
@@ -360,27 +361,36 @@ def run_calls(
     seed: np.random.SeedSequence,
     doing: str,
     n_jobs: int | None,
+    progress: Part | None = None,
+    fits_per_call: int = 1,
 ) -> list[Any]:
     """``function(task, *call, seed)`` for every call, each with a seed of its own.
 
-    If one fails, there is a FitError that names the first one that did.
+    If one fails, there is a FitError that names the first one that did. Each call counts as so many fits.
     """
     items = [(function, (*call, child)) for call, child in zip(calls, seed.spawn(len(calls)), strict=True)]
-    with lost_workers(doing):
-        results = list(in_order(_attempt, task, items, n_jobs=n_jobs))
+    results = list[Any]()
+    with lost_workers(doing), closing(in_order(_attempt, task, items, n_jobs=n_jobs)) as timed:
+        for seconds, result in timed:
+            results.append(result)
+            if progress is not None:
+                progress.add(fits_per_call, seconds)
     for name, result in zip(names, results, strict=True):
         if isinstance(result, Failure):
             raise FitError(f"The estimator failed in {name}: {described(result.error)}") from result.error
     return results
 
 
-def _attempt(task: Task, item: tuple[Callable[..., Any], tuple[Any, ...]]) -> Any:
+def _attempt(task: Task, item: tuple[Callable[..., Any], tuple[Any, ...]]) -> tuple[float, Any]:
+    """The seconds that a call took, and its result."""
     function, call = item
+    started = time.monotonic()
     try:
         with one_thread():
-            return function(task, *call)
+            result = function(task, *call)
     except Exception as error:
-        return Failure(portable(error))
+        result = Failure(portable(error))
+    return time.monotonic() - started, result
 
 
 @contextmanager

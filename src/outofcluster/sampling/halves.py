@@ -40,7 +40,7 @@ from outofcluster.problem.problem import Task, digest
 from outofcluster.sampling.audit_samples import MAIN, UNCAUGHT
 from outofcluster.sampling.engine import package_versions
 from outofcluster.sampling.fitting import fit_clone, predict, run_calls
-from outofcluster.sampling.progress import Progress
+from outofcluster.sampling.progress import Part
 from outofcluster.sampling.samples import LossSamples, UnitEffects
 
 # The injected fraction of records without a piece in training, and of those with one.
@@ -78,6 +78,7 @@ class HalvesRun:
     role: ClassVar[str] = MAIN
     required: ClassVar[bool] = True
     compiled_fits: ClassVar[int] = 0
+    relative_time: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         cuttable = np.count_nonzero(np.bincount(self._clusters[self._scorable]))
@@ -115,7 +116,7 @@ class HalvesRun:
         """How much the records of each cluster count in each cut."""
         return np.broadcast_to(self.weight, (len(self.cuts.leaks), len(self.cuts.chance)))
 
-    def start(self, progress: Progress, *, n_jobs: int | None) -> dict[str, tuple[LossSamples, ...]]:
+    def start(self, progress: Part, *, n_jobs: int | None) -> dict[str, tuple[LossSamples, ...]]:
         """Fit the models, and give the samples of every metric by their role."""
         rows, clusters = self._scorable, self._clusters
         fits, calls = list[_Fit](), list[tuple[Any, ...]]()
@@ -128,9 +129,15 @@ class HalvesRun:
         names = [f"cut {fit.cut} of fold {self.fold.index}" for fit in fits]
         doing = "models were fitted with imitated pieces"
         answers = run_calls(
-            _fit_half, self.task, calls, names, seed=np.random.SeedSequence(self.seed), doing=doing, n_jobs=n_jobs
+            _fit_half,
+            self.task,
+            calls,
+            names,
+            seed=np.random.SeedSequence(self.seed),
+            doing=doing,
+            n_jobs=n_jobs,
+            progress=progress,
         )
-        progress.add(len(calls))
         by_role = {MAIN: self._samples(fits, answers, None)}
         if self.caught is not None and not self.caught.all():
             # Too few pieces may be missed for a loss of their own.

@@ -17,6 +17,7 @@ from outofcluster._base.seeds import RandomState, seed_of
 from outofcluster.evidence.laws import AssumedCuts, Cuts
 from outofcluster.problem.folds import Fold
 from outofcluster.problem.problem import Task, check_n_jobs
+from outofcluster.sampling.backends import count_workers
 from outofcluster.sampling.halves import HalvesRun
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.resamplers import DrawRecords, RatioWeights, Resampler, WeighRecords, sides_of
@@ -154,8 +155,8 @@ def sample_losses(
             resampler = WeighRecords(drawn, _weights(task, fold, discriminator, seed))
         run = Run("main", fold, resampler, n_fits, seed, injected, largest=largest)
         prepared = prepare(task, run, RunSettings(kinds, kernel, standard_error=standard_error), checkpoint=kept)
-    with Progress(prepared.budget, show=bool(progress)) as bar:
-        samples = prepared.start(bar, n_jobs=n_jobs)[prepared.role][0]
+    with Progress(prepared.budget, show=bool(progress), workers=count_workers(n_jobs)) as bar:
+        samples = prepared.start(bar.part(), n_jobs=n_jobs)[prepared.role][0]
     return samples if units != "none" else dataclasses.replace(samples, effects={})
 
 
