@@ -171,7 +171,7 @@ def masked(text: str) -> str:
     A time is what follows "which takes" up to the end of the sentence. A path begins with a slash and has another one.
     """
     text = text.replace(ooc.__version__, "VERSION")
-    text = re.sub(r"which\s+takes\s[^.]*\.", "which takes TIME.", text)
+    text = re.sub(r"They\s+take\s[^.]*\.", "They take TIME.", text)
     return re.sub(r"(?<![\w<.\]])/(?:[\w.+-]+/)+[\w.+-]*", "PATH", text)
 
 
