@@ -44,6 +44,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 import outofcluster as ooc
 from _figures import Figures
+from outofcluster.auditing.spread import fit_spread
 
 PACKAGES = ("outofcluster", "numpy", "scipy", "scikit-learn", "joblib")
 DATA_SETS, QUICK_DATA_SETS = 100, 5
@@ -166,10 +167,10 @@ class Outcome:
     """Of one data set: which kinds of intervals held all their truths, and errors of the difference of the optimism."""
 
     held: dict[str, bool]
+    scaled: dict[str, list[float]]
     misses: list[bool]
     shows: list[float]
     errors: list[float]
-    ratios: list[float]
 
 
 def audited(world: World, number: int, truth: dict[str, dict[str, float]]) -> Outcome:
@@ -183,11 +184,12 @@ def audited(world: World, number: int, truth: dict[str, dict[str, float]]) -> Ou
     naive, clean = world.means(data, clean=False), world.means(data, clean=True)
     truths = {"naive": truth["naive"], "corrected": truth["clean"]}
     truths["optimism"] = {name: clean[name] - naive[name] for name in naive}
-    held = {}
+    held, scaled = {}, {}
     for kind, known in truths.items():
-        ends = {group.name: getattr(group, kind).interval for group in by.groups}
-        held[kind] = all(low <= known[name] <= high for name, (low, high) in ends.items())
-    misses, shows, errors, ratios = [], [], [], []
+        of_kind = {group.name: getattr(group, kind) for group in by.groups}
+        held[kind] = all(each.interval[0] <= known[name] <= each.interval[1] for name, each in of_kind.items())
+        scaled[kind] = [(each.value - known[name]) / standard_error(each) for name, each in of_kind.items()]
+    misses, shows, errors = [], [], []
     for pair in by.differences:
         estimate = pair.optimism
         real = truths["optimism"][pair.first] - truths["optimism"][pair.second]
@@ -198,8 +200,11 @@ def audited(world: World, number: int, truth: dict[str, dict[str, float]]) -> Ou
         # An effect of two standard errors, of either sign, in the place of the true difference.
         shows.append(float(np.mean([abs(off + sign * 2 * estimate.se_data) > reach for sign in (1, -1)])))
         errors.append(off / estimate.se_data)
-        ratios.append(estimate.se_data)
-    return Outcome(held, misses, shows, errors, ratios)
+    return Outcome(held, scaled, misses, shows, errors)
+
+
+def standard_error(estimate: Any) -> float:
+    return float(np.hypot(estimate.se_data, estimate.se_monte_carlo))
 
 
 def of_truth(world: World, number: int) -> tuple[dict[str, float], dict[str, float]]:
@@ -219,6 +224,10 @@ def measure_subgroups(figures: Figures, world: World, n_data_sets: int, jobs: in
         share = float(np.mean([outcome.held[kind] for outcome in outcomes]))
         error = float(np.sqrt(share * (1 - share) / n_data_sets))
         figures.between(f"{world.name}: simultaneous coverage, {kind}", share, *COVERAGE, error)
+        scaled = np.array([outcome.scaled[kind] for outcome in outcomes])
+        root = float(np.sqrt((scaled**2).mean()))
+        figures.note(f"{world.name}: root mean squared error of {kind}, standard errors", root)
+        figures.note(f"{world.name}: bias of {kind}, standard errors", float(scaled.mean()))
     # Intervals of several pairs hold together, so that a data set counts once.
     level = float(np.mean([any(outcome.misses) for outcome in outcomes]))
     figures.at_most(f"{world.name}: level of the difference of the optimism", level, LEVEL)
@@ -230,6 +239,64 @@ def measure_subgroups(figures: Figures, world: World, n_data_sets: int, jobs: in
         f"{world.name}: root mean squared error of the difference, standard errors", np.sqrt((errors**2).mean())
     )
     figures.note(f"{world.name}: its bias, standard errors", errors.mean())
+
+
+# --- new clusters -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """A law of the expected losses of clusters, of losses within a cluster, and the range of a loss."""
+
+    name: str
+    expected: Callable[[np.random.Generator, int], Any]
+    losses: Callable[[np.random.Generator, Any], Any]
+    loss_range: tuple[float, float]
+
+
+def absolute(rng: np.random.Generator, expected: Any) -> Any:
+    return expected + 1.5 * rng.standard_normal(len(expected))
+
+
+def squared(rng: np.random.Generator, expected: Any) -> Any:
+    return expected * rng.chisquare(1, len(expected))
+
+
+def wrong(rng: np.random.Generator, expected: Any) -> Any:
+    return (rng.random(len(expected)) < expected).astype(float)
+
+
+LAWS = (
+    Clusters("normal", lambda rng, n: 0.8 * rng.standard_normal(n), absolute, (-np.inf, np.inf)),
+    Clusters("error rates", lambda rng, n: rng.beta(4, 8, n), wrong, (0.0, 1.0)),
+    Clusters("squared errors", lambda rng, n: np.exp(0.5 * rng.standard_normal(n)), squared, (0.0, np.inf)),
+)
+
+
+def sizes_of(rng: np.random.Generator, count: int, equal: bool) -> Any:
+    return np.full(count, 12) if equal else np.minimum(1 + rng.geometric(0.1, count), 100)
+
+
+def covered(law: Clusters, count: int, equal: bool, number: int) -> float:
+    """The share of new clusters within the interval of one data set."""
+    rng = np.random.default_rng([SEED, count, equal, number])
+    sizes = sizes_of(rng, count, equal)
+    code = np.repeat(np.arange(count), sizes)
+    losses = law.losses(rng, law.expected(rng, count)[code])
+    low, high = fit_spread(losses, code, sizes, law.loss_range, 0.95).interval
+    new = law.expected(rng, 2000)
+    return float(((low <= new) & (new <= high)).mean())
+
+
+def measure_new_clusters(figures: Figures, n_data_sets: int, jobs: int) -> None:
+    for law in LAWS:
+        for count in CLUSTERS:
+            for equal in (True, False):
+                shares = Parallel(jobs)(delayed(covered)(law, count, equal, number) for number in range(n_data_sets))
+                kind = "equal" if equal else "unequal"
+                what = f"new cluster: {law.name}, {count} of {kind} sizes"
+                error = float(np.std(shares) / np.sqrt(n_data_sets))
+                figures.between(what, float(np.mean(shares)), *COVERAGE, error)
 
 
 # --- time -------------------------------------------------------------------------------------------------
@@ -246,7 +313,7 @@ def measure_time(figures: Figures) -> None:
             LogisticRegression(), X, y, groups=groups, leakage=0.1, unmix=False, n_fits=20, random_state=0
         )
     region = np.array(["east", "north", "south", "west"])[groups % 4]
-    for what, ask in (("by()", lambda: result.by(region)),):
+    for what, ask in (("by()", lambda: result.by(region)), ("spread()", result.spread)):
         start = time.perf_counter()
         ask()
         figures.at_most(f"{what} on {MANY_RECORDS:,} records, seconds", time.perf_counter() - start, SECONDS)
@@ -262,10 +329,12 @@ def main() -> int:
     options = parser.parse_args()
     n_data_sets = options.data_sets or (QUICK_DATA_SETS if options.quick else DATA_SETS)
     figures = Figures()
-    wanted = options.only or [*(world.name for world in WORLDS), "time"]
+    wanted = options.only or [*(world.name for world in WORLDS), "new", "time"]
     for world in WORLDS:
         if world.name in wanted:
             measure_subgroups(figures, world, n_data_sets, options.jobs)
+    if "new" in wanted:
+        measure_new_clusters(figures, QUICK_PREDICTIONS if options.quick else PREDICTIONS, options.jobs)
     if "time" in wanted:
         measure_time(figures)
     if options.json:

@@ -234,3 +234,27 @@ def test_names_need_a_frame(people, result, tmp_path):
         loaded.by("a")
     with pytest.raises(ooc.InputError, match="by must be an array where the audit has no data frame"):
         loaded.by(lambda frame: frame["a"] > 0)
+
+
+def test_the_report_has_a_table_of_subgroups(result, sex):
+    from outofcluster.present.report import render_html
+
+    by_sex, spread = result.by(np.where(np.arange(len(sex)) < 9, "<b>", sex)), result.spread()
+    html = render_html(result, answers={"by sex": by_sex, "spread": spread})
+    for group in by_sex.judged:
+        assert f"{group.records} records of {group.clusters} clusters" in html
+        assert f"{group.corrected.value:.3f}" in html
+    assert "Too small to be judged" in html
+    assert "&lt;b&gt;" in html
+    assert spread.lines[0] in html
+
+
+def test_pictures_show_every_subgroup_and_cluster(result, sex):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    drawn = result.by(sex).plot()
+    assert [label.get_text().split("\n")[0] for label in drawn.ax_.get_yticklabels()] == ["f", "m"]
+    assert drawn.to_frame().equals(result.by(sex).to_frame())
+    caterpillar = result.spread().plot()
+    points = caterpillar.ax_.get_lines()
+    assert max(len(line.get_xdata()) for line in points) == len(result.spread().clusters)
+    pyplot.close("all")

@@ -25,7 +25,10 @@ grid of 200 equally likely q. With equal sizes and no noise it is Student's,
 :math:`\bar y ± t_{K-1} \sqrt{(1 + 1/K)\, s_y^2}`.
 
 *Not normal.* Losses that have a smallest and a largest value are cut to these. For those without an upper end, such as
-squared errors, clusters are skewed: the mixture is one of log-normal laws of the same means and variances.
+squared errors, clusters are skewed: the mixture is one of log-normal laws of the same means and variances. A variance
+of skewed values is known less well. With w the variance of the :math:`y_c` over the square of their mean, plus 1 (at
+most 1½), Q has the law of :math:`χ^2_ν (K-1)/ν` with :math:`ν = 2(K-1)/(2 + γ)`, and γ the excess kurtosis of a
+log-normal law, :math:`w^4 + 2w^3 + 3w^2 - 6`.
 
 *A row of the picture* is a cluster's loss drawn towards the mean, :math:`μ + B_c (y_c - μ)` with
 :math:`B_c = τ^2/(τ^2 + v_c)`, and its interval :math:`± z \sqrt{B_c v_c}`.
@@ -46,6 +49,7 @@ from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import PlainData, data_frame
 from outofcluster._base.text import fragment, printable, table
+from outofcluster.auditing.subgroups import refuse_sets
 from outofcluster.inference.estimates import percent
 from outofcluster.metrics.facts import MetricFacts
 
@@ -53,6 +57,8 @@ from outofcluster.metrics.facts import MetricFacts
 LEAST_CLUSTERS, _LEAST_SEVERAL = 10, 5
 # Points of the confidence distribution of τ².
 _POINTS = 200
+# The largest squared coefficient of variation of clusters that kurtosis is derived from.
+_MOST_SKEWED = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,20 +169,13 @@ class Spread(PlainData, what="a spread over clusters"):
         return fragment(table(("", self.metric.label, f"{percent(self.confidence_level)} interval"), rows))
 
 
-def spread(audit: Any) -> Spread:
-    """The spread of the losses of an audit over its held-out clusters."""
-    metric, samples = audit.metric, audit.samples
-    if any(fold.pseudo for fold in samples.folds):
-        raise InputError(
-            f"spread() needs a loss that every record has, such as the error rate, got {metric.label}, which only a "
-            "set of records has."
-        )
-    clusters = np.concatenate([fold.clusters for fold in samples.folds])
-    numbers, code, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
-    if len(numbers) < LEAST_CLUSTERS:
+def check_clusters(sizes: Any, metric: MetricFacts, *, is_mean: bool) -> None:
+    """Refuse clusters, with their numbers of records, that do not show how different clusters are."""
+    refuse_sets("spread()", metric, is_mean=is_mean)
+    if len(sizes) < LEAST_CLUSTERS:
         raise InputError(
             f"spread() needs at least {LEAST_CLUSTERS} held-out clusters, since fewer do not show how different "
-            f"clusters are, got {len(numbers)}."
+            f"clusters are, got {len(sizes)}."
         )
     several = int((sizes > 1).sum())
     if several < _LEAST_SEVERAL:
@@ -184,6 +183,15 @@ def spread(audit: Any) -> Spread:
             f"spread() needs at least {_LEAST_SEVERAL} held-out clusters of two or more records, which show the noise "
             f"within clusters, got {several}."
         )
+
+
+def spread(audit: Any) -> Spread:
+    """The spread of the losses of an audit over its held-out clusters."""
+    metric, samples = audit.metric, audit.samples
+    is_mean = not any(fold.pseudo for fold in samples.folds)
+    clusters = np.concatenate([fold.clusters for fold in samples.folds])
+    numbers, code, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
+    check_clusters(sizes, metric, is_mean=is_mean)
     losses = np.concatenate([_losses(fold) for fold in samples.folds])
     estimate = audit.solution.corrected or audit.solution.naive
     optimism = audit.solution.optimism
@@ -225,19 +233,37 @@ def fit_spread(
     if total <= 0:
         raise InputError("spread() needs clusters whose losses differ, got the same loss for all of them.")
     tau2 = _solve(y, noise, count - 1.0)
-    chances = (np.arange(_POINTS) + 0.5) / _POINTS
-    drawn = np.array([_solve(y, noise, q) for q in chi2.ppf(chances, count - 1)])
+    freedom = _freedom(y, total, loss_range)
+
+    def quantile_of_q(share: Any) -> Any:
+        return chi2.ppf(share, freedom) * ((count - 1) / freedom)
+
+    drawn = np.array([_solve(y, noise, q) for q in quantile_of_q((np.arange(_POINTS) + 0.5) / _POINTS)])
     means, errors = np.array([_mean(y, noise, t) for t in drawn]).T
     mean = float(_mean(y, noise, tau2)[0])
     interval = _mixture(means, drawn + errors + error**2, loss_range, level)
     tail = (1 - level) / 2
-    ends = [_solve(y, noise, float(chi2.ppf(share, count - 1))) for share in (1 - tail, tail)]
+    ends = [_solve(y, noise, float(quantile_of_q(share))) for share in (1 - tail, tail)]
     shrink = tau2 / (tau2 + noise) if tau2 > 0 else np.zeros(count)
     reach = ndtri(1 - tail) * np.sqrt(shrink * noise)
     std_interval = math.sqrt(ends[0]), math.sqrt(ends[1])
     return _Fitted(
         mean, math.sqrt(tau2), std_interval, interval, math.sqrt(total), y, mean + shrink * (y - mean), reach
     )
+
+
+def _is_skewed(loss_range: tuple[float, float]) -> bool:
+    """Whether losses have a smallest value and no largest one."""
+    return loss_range[0] == 0 and math.isinf(loss_range[1])
+
+
+def _freedom(y: Array, variance: float, loss_range: tuple[float, float]) -> float:
+    """Degrees of freedom of Q: those of normal values, or fewer by the kurtosis of log-normal ones."""
+    count = len(y)
+    if not _is_skewed(loss_range):
+        return count - 1.0
+    w = 1 + min(variance / max(float(y.mean()) ** 2, 1e-300), _MOST_SKEWED)
+    return 2 * (count - 1) / (2 + w**4 + 2 * w**3 + 3 * w**2 - 6)
 
 
 def _mean(y: Array, noise: Array, t: float) -> tuple[float, float]:
@@ -266,7 +292,7 @@ def _solve(y: Array, noise: Array, wanted: float) -> float:
 def _mixture(means: Array, variances: Array, loss_range: tuple[float, float], level: float) -> tuple[float, float]:
     """Quantiles of a mixture of normal laws, or of log-normal ones where losses have no upper end."""
     least, most = loss_range
-    skewed = least == 0 and math.isinf(most) and bool((means > 0).all())
+    skewed = _is_skewed(loss_range) and bool((means > 0).all())
     if skewed:
         variances = np.log1p(variances / means**2)
         means = np.log(means) - variances / 2

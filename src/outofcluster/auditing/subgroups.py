@@ -404,7 +404,7 @@ class _Part:
 
 def subgroups(audit: Any, by: Any, *, leakage: Mapping[str, Any] | None, quantiles: Any) -> Subgroups:
     """The estimates of an audit by subgroup."""
-    _check_metric(audit)
+    _check_audit(audit)
     partition = read_partition(by, audit.records, audit.table.n_records, quantiles)
     folds, units = audit.samples.folds, audit.units
     codes = [partition.codes[fold.rows] for fold in folds]
@@ -437,12 +437,17 @@ def subgroups(audit: Any, by: Any, *, leakage: Mapping[str, Any] | None, quantil
     return Subgroups(partition.column, tuple(groups), differences, metric, units, level, partition.cuts)
 
 
-def _check_metric(audit: Any) -> None:
-    if any(fold.pseudo for fold in audit.samples.folds):
+def refuse_sets(asked: str, metric: MetricFacts, *, is_mean: bool) -> None:
+    """Refuse a metric that single records do not have."""
+    if not is_mean:
         raise InputError(
-            f"by() needs a loss that every record has, such as the error rate, got {audit.metric.label}, which only a "
+            f"{asked} needs a loss that every record has, such as the error rate, got {metric.label}, which only a "
             "set of records has."
         )
+
+
+def _check_audit(audit: Any) -> None:
+    refuse_sets("by()", audit.metric, is_mean=not any(fold.pseudo for fold in audit.samples.folds))
     if audit.validation_leakage > 0:
         raise InputError(
             f"by() needs validation_leakage of 0, got {audit.validation_leakage:g}: which training records a subgroup "

@@ -132,14 +132,10 @@ def _check_review(problem: Problem, error_model: str) -> None:
 
 def _check_subgroups(problem: Problem, announcement: Announcement, by: tuple[str, ...], **quantiles: Any) -> None:
     """Refuse columns without subgroups, and metrics that only a set of records has."""
-    from outofcluster.auditing.subgroups import THIRDS, read_partition
+    from outofcluster.auditing.subgroups import THIRDS, read_partition, refuse_sets
 
     metric = announcement.task.metrics[0]
-    if not metric.is_mean:
-        raise InputError(
-            f"--by needs a loss that every record has, such as the error rate, got {metric.facts.label}, which only a "
-            "set of records has."
-        )
+    refuse_sets("--by", metric.facts, is_mean=metric.is_mean)
     for name in by:
         read_partition(name, problem.records.shown, len(problem.records.target), quantiles.get("quantiles", THIRDS))
 

@@ -18,6 +18,7 @@ from outofcluster._base.exceptions import InputError, MissingExtraError
 from outofcluster._base.plain import plain
 from outofcluster._base.text import printable
 from outofcluster.auditing.result import Audit
+from outofcluster.auditing.subgroups import Subgroups
 from outofcluster.auditing.summary import Summary
 from outofcluster.cli.options import Decorator, explain_option, fail_option, option, read_rate, together
 from outofcluster.cli.printing import as_json, in_options, on_screen, show_audit
@@ -308,8 +309,10 @@ def _report(answer: Answer, _: Outputs) -> str:
     # Features that tell no entities apart leave no suspects.
     with suppress(InputError):
         suspects = answer.audit.suspects()
+    # The report draws a table of subgroups; all else is in words.
+    shown = answer.said | {name: found for name, found in answer.asked.items() if isinstance(found, Subgroups)}
     title = f"Audit of {answer.name or 'a cross-validation'}"
-    return render_html(answer.summary, title=title, about=answer.about, suspects=suspects, answers=answer.said)
+    return render_html(answer.summary, title=title, about=answer.about, suspects=suspects, answers=shown)
 
 
 def _numbers(answer: Answer, _: Outputs) -> str:

@@ -15,11 +15,12 @@ from typing import Any
 from outofcluster._base.exceptions import InputError, MissingExtraError, needing
 from outofcluster._base.files import check_destination, write_whole
 from outofcluster._base.text import printable
+from outofcluster.auditing.subgroups import Subgroups
 from outofcluster.auditing.summary import Summary
 from outofcluster.auditing.summary_parts import counted
 from outofcluster.inference.estimates import between, fixed
 from outofcluster.present.display.base import capitalized, percentage
-from outofcluster.present.report.view import view
+from outofcluster.present.report.view import view, view_of_subgroups
 
 # Suspicious records that a report lists.
 _LISTED = 10
@@ -31,9 +32,9 @@ def render_html(
     title: str = "Audit of a cross-validation",
     about: Mapping[str, str] | None = None,
     suspects: Any = None,
-    answers: Mapping[str, str] | None = None,
+    answers: Mapping[str, Any] | None = None,
 ) -> str:
-    """The report as one HTML document; ``answers`` are texts by what was asked.
+    """The report as one HTML document; ``answers`` are texts, `Subgroups` or a `Spread` by what was asked.
 
     Examples
     --------
@@ -71,9 +72,7 @@ def render_html(
         view(summary, about or {}, [] if listed is None else listed.head(_LISTED).to_dict("records")),
         title=title,
         # Texts with columns keep them.
-        answers=[
-            (capitalized(name), words, bool(re.search(r"\S {2,}\S", words))) for name, words in (answers or {}).items()
-        ],
+        answers=[_answer(name, found) for name, found in (answers or {}).items()],
         # Both are files of this package, and the page's policy allows them and nothing else.
         style=Markup(style),
         script=Markup(script),
@@ -103,6 +102,13 @@ def write_html(result: Any, path: str | os.PathLike[str], **options: Any) -> Pat
     """
     check_destination("path", path)
     return write_whole("path", path, render_html(result, **options))
+
+
+def _answer(name: str, found: Any) -> dict[str, Any]:
+    """An answer as a table of subgroups, or in words."""
+    words = str(found)
+    by = view_of_subgroups(found) if isinstance(found, Subgroups) else None
+    return {"name": capitalized(name), "by": by, "words": words, "aligned": bool(re.search(r"\S {2,}\S", words))}
 
 
 def _suspects(result: Any) -> Any:

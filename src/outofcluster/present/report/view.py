@@ -10,6 +10,7 @@ import numpy as np
 
 from outofcluster._base.plain import plain
 from outofcluster._base.text import printable_data
+from outofcluster.auditing.subgroups import Subgroups
 from outofcluster.auditing.summary import Summary
 from outofcluster.auditing.summary_parts import counted, share_in_words
 from outofcluster.auditing.summary_pieces import SOURCES_HEADER
@@ -46,6 +47,22 @@ def view(summary: Summary, about: Mapping[str, str], suspects: Sequence[Mapping[
         "provenance": _provenance(summary, about),
         "machine": _machine(summary),
         "json": printable_data(summary.to_dict()),
+    }
+
+
+def view_of_subgroups(by: Subgroups) -> dict[str, Any]:
+    """A table of subgroups, with naive and corrected values drawn on one axis."""
+    known = [estimate for group in by.judged for estimate in (group.naive, group.corrected) if estimate is not None]
+    spans = iter(interval_chart(known))
+    rows = [
+        {"group": group, "spans": [next(spans) for each in (group.naive, group.corrected) if each is not None]}
+        for group in by.judged
+    ]
+    return {
+        "rows": rows,
+        "digits": min(decimals(*known), 3),
+        "lines": [line for line in by.lines[1:] if not line.startswith("  ")],
+        "level": percent(by.confidence_level),
     }
 
 
