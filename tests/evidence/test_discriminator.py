@@ -47,8 +47,8 @@ def sides(world):
 def test_shapes_parts_and_quality(world, sides):
     _, _, split, leaked = world
     n, m = len(split.train), len(split.validation)
-    assert sides.ratio_by_part.shape == (5, n)
-    assert set(sides.part) == set(range(5))
+    assert sides.ratio_by_part.shape == (3, n)
+    assert set(sides.part) == set(range(3))
     for fold, size in ((sides.fold_train, n), (sides.part, m)):
         assert np.ptp(np.bincount(fold)) <= 1
         assert len(fold) == size

@@ -160,7 +160,7 @@ def test_other_answers_with_the_same_checkpoint_do_not_take_losses_of_the_first_
         Counting.fits = 0
         kept = audit(Counting(), checkpoint=path, reviewed=reviewed)
         # Three models without what was looked up, and the imitated cuts where the answers change their weights.
-        assert Counting.fits > 40 if number == 0 else Counting.fits in (refitted, refitted + 12)
+        assert Counting.fits > 30 if number == 0 else Counting.fits in (refitted, refitted + 12)
         fresh = audit(Counting(), reviewed=reviewed)
         assert bits(kept) == bits(fresh)
         assert kept.to_json() == fresh.to_json()

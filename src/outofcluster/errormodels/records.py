@@ -228,14 +228,14 @@ def rate_check(samples: AuditSamples) -> RateCheck | None:
 
 # AUC from which the leakage rate that the records show was found to be near the truth.
 TOLD_APART = 0.75
-# Records that each side of a split must have to be told apart: one for each fold of the cross-fit.
+# Records that each side of a split must have to be told apart: more than one for each fold of the cross-fit.
 LEAST_COMPARED = 5
 # Mean AUC below which the records of the two sides say nothing about who leaked.
 _ALIKE = 0.6
 # Fits of a fold, of every size in a round: two at each of four levels, or as many as it takes to place other levels.
 _FITS_OF_A_ROUND, _FITS_OF_OTHER_LEVELS = 8, 24
 # Fits of a fold from which some are worth spending below the leakage rate, where their number is fixed.
-FITS_TO_UNMIX = 45
+FITS_TO_UNMIX = 27
 # Held-out records of a fold, of which some may be drawn and the others are scored.
 _LEAST_SCORED = 2
 # Number of fits per fold from which on some are spent on smaller training sets, where it is fixed.

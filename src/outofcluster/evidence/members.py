@@ -256,7 +256,7 @@ class Members:
     def log_ratio(self, name: str, taught: Ints, new: Ints, seed: int, *, again: bool = False) -> Floats:
         """Log ratio at the records ``new`` by a member that was taught by the records ``taught``.
 
-        With ``again`` the same has been asked with one fold less left out, and fewer trees are enough.
+        With ``again`` the same has been asked for other records that were left out, and fewer trees are enough.
         """
         taught = some_of_both(taught, self.side, self.order, _MOST_TAUGHT)
         side = self.side[taught]

@@ -9,8 +9,8 @@ own cluster, which must be among what was learned from. With folds by record, a 
 the same fold are scored by one model that saw neither: they are exchangeable, which is all that the bound for p0 needs.
 
 For weights of training sets V̂ must be cross-fitted as well: when part h of V̂ is scored, the weights come from models
-that saw neither the weighted record nor part h. Parts are folds, so that a model without the folds j and h serves both
-ways: T̂'s records of fold j with part h, and those of fold h with part j.
+that saw neither the weighted record nor part h. Parts are folds: for the records of T̂ in fold j and part h of V̂, a
+model is taught by the other folds of T̂ and the other parts of V̂, with three folds by two thirds of both sides.
 
 **The members stacked, with a ceiling.** T̂ has the law (1-p0) P_T + p0 P_V, so with u = log dP_V/dP_T
 
@@ -28,6 +28,7 @@ It is cross-fitted over the same folds as the members: the stack that scores a r
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -123,8 +124,8 @@ def _objective(theta: Floats, by_member: Floats, side: Ints, log_odds: float) ->
     return float(value), np.concatenate([[slope @ by_u], by_weights, [slope @ by_ceiling]])
 
 
-# Folds of the cross-fit, and parts of V̂: the time grows with them, what each model lacks shrinks.
-_FOLDS = 5
+# Folds of the cross-fit, and parts of V̂. The number of models grows with the square, what each model lacks shrinks.
+_FOLDS = 3
 # Weight in the stack from which a member is worth fitting again for every part of V̂.
 _LEAST_WEIGHT = 0.1
 
@@ -189,7 +190,7 @@ def tell_sides_apart(
     >>> train, validation = np.arange(160), np.arange(160, 200)
     >>> sides = tell_sides_apart(X, X[:, 0], train, validation, clusters=clusters, seed=0)
     >>> sides.auc > 0.99, sides.ratio_by_part.shape
-    (True, (5, 160))
+    (True, (3, 160))
     """
     if classifier is not None:
         check_classifier(classifier)
@@ -254,17 +255,14 @@ def _log_ratio_by_part(
     train_fold = fold[:n]
     # Parts of the same fold as the record have the log ratios with this fold left out.
     by_part = np.tile(stack.log_ratio(by_member[:n], train_fold), (n_folds, 1))
-    for j in range(n_folds):
-        for h in range(j):
-            left_out = (fold == j) | (fold == h)
-            new = np.flatnonzero(left_out[:n])
-            again = by_member[new]
-            for m, name in enumerate(members.names):
-                if stack.whole[1 + m] >= _LEAST_WEIGHT:
-                    again[:, m] = members.log_ratio(name, np.flatnonzero(~left_out), new, _seed(rng), again=True)
-            log_ratio = stack.log_ratio(again, train_fold[new])
-            for part, of in ((h, j), (j, h)):
-                by_part[part, new[train_fold[new] == of]] = log_ratio[train_fold[new] == of]
+    for part, of in itertools.permutations(range(n_folds), 2):
+        taught = np.flatnonzero(np.where(members.side == 1, fold != part, fold != of))
+        new = np.flatnonzero(train_fold == of)
+        again = by_member[new]
+        for m, name in enumerate(members.names):
+            if stack.whole[1 + m] >= _LEAST_WEIGHT:
+                again[:, m] = members.log_ratio(name, taught, new, _seed(rng), again=True)
+        by_part[part, new] = stack.log_ratio(again, train_fold[new])
     return by_part
 
 

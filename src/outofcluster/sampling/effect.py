@@ -10,12 +10,13 @@ With :math:`u_v = ℓ_2(v) - ℓ_1(v)` the difference of the losses of record v,
 
 half the sum of what the clusters of both arms gain from training. That one model is better than the other on all
 records cancels. Where clusters are alike, the scored records are independent of the models and u has the same law in
-both arms: Δ has mean 0 exactly, for every learner and loss. It is averaged over many drawings.
+both arms: Δ has mean 0 exactly, for every learner and loss. It is averaged over six drawings.
 
 *The standard error.* :math:`d_c`, the part of the sum that is made of the records of cluster c, over all drawings:
-Σ_c d_c = Δ. What cluster c learns from cluster c' has a random sign, that of their arms in the drawing, and averages
-out over the drawings; what it learns from itself stays, and is independent of other clusters. So clusters are the
-units,
+Σ_c d_c = Δ. What cluster c learns from cluster c' has a random sign, that of their arms in the drawing. One drawing
+trains on the first half of c' and scores the second half of c, or the reverse, which are different records: what c
+learns from c' and c' from c is not correlated. What a cluster learns from itself is independent of other clusters. So
+clusters are the units,
 
 .. math:: \operatorname{Var} Δ = \frac{K}{K-1} \sum_c (d_c - Δ\,n_c/n)^2 ,
 
@@ -76,8 +77,8 @@ from outofcluster.sampling.progress import Part
 
 Folds = tuple[Fold, ...]
 
-# Pairs of models.
-_DRAWINGS = 10
+# Pairs of models: with more the test has a little more power, and its price is felt by every audit.
+_DRAWINGS = 6
 # Effective number of held-out clusters from which on clusters are the units.
 _FEW = 10.0
 # Records that each arm, or each fold, must train on and have scored.
