@@ -167,14 +167,14 @@ def test_negative_fractions_by_the_public_call(tmp_path):
     samples = ooc.sample_losses(Ridge(), features, target, injected=[-0.1, 0.0, 0.2], **options)
     assert samples.injected.tolist() == [-0.1, 0.0, 0.2]
     assert samples.means[0] > samples.means[1] > samples.means[2]
-    assert samples.strata.tolist() == [5, 1, 1]
+    assert samples.strata.tolist() == [3, 1, 1]
     assert samples.kept[0] < 1 == samples.kept[1]
     samples.save(tmp_path / "samples")
     again = ooc.LossSamples.load(tmp_path / "samples")
     assert again.effective.tolist() == samples.effective.tolist()
     other = ooc.sample_losses(Ridge(), features, target, injected=[-0.1, 0.3], **options | {"random_state": 1})
     both = samples.merge(other)
-    assert both.strata.tolist() == [5, 1, 1, 1]
+    assert both.strata.tolist() == [3, 1, 1, 1]
     counts = [len(samples.losses[0]), len(other.losses[0])]
     assert both.kept[0] == pytest.approx(np.average([samples.kept[0], other.kept[0]], weights=counts))
     for wrong, message in [
@@ -196,7 +196,7 @@ def test_a_classifier_of_the_user_s_tells_the_sides_apart():
     features, target, _, split = world()
     options = {"train": split.train, "validation": split.validation, "n_fits": 60, "random_state": 0}
     samples = ooc.sample_losses(Ridge(), features, target, injected=[-0.1, 0.0], discriminator=GaussianNB(), **options)
-    assert samples.strata.tolist() == [5, 1]
+    assert samples.strata.tolist() == [3, 1]
 
 
 def test_a_thinned_draw_that_cannot_be_used_is_drawn_again():
