@@ -165,7 +165,7 @@ def audit(
     unmix : {"auto", False} or classifier
         Whether some of the models are fitted without the training records that look leaked, so that the loss is seen
         below the leakage rate: for ``error_model="records"`` where the two sides of a split can be told apart, and from
-        45 fits per fold on where their number is fixed; for "fragments" without the training clusters that are probably
+        27 fits per fold on where their number is fixed; for "fragments" without the training clusters that are probably
         pieces of held-out entities. A classifier with ``predict_proba`` replaces the one that tells the two sides of a
         split apart.
     confidence_level : float, default=0.95

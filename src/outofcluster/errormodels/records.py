@@ -419,6 +419,9 @@ class Records(ErrorModel):
         check_split(task, fold)
         fixed = choices.n_fits is not None
         (size, *fewer), shares = self._sizes(task, folds, choices)
+        if evidence.told_apart and not fixed:
+            # Levels below the rate tell the shape of the curve, of which a smaller size tells no more.
+            fewer, shares = [], shares[:1]
         in_turn = max((weights.n_parts for weights in evidence.weights.values()), default=0)
         budget = self._fits(folds, choices, len(evidence.fractions) * in_turn, 1 + len(fewer))
         # A smaller fold cannot be audited itself, and must not keep the others from it.
@@ -427,19 +430,15 @@ class Records(ErrorModel):
         levels: dict[str, Any] = {"largest": largest}
         if choices.curves[0].needs.levels == "automatic":
             levels["injected"] = placed_levels(largest)
-        # Where levels below the rate tell the shape, a smaller size tells no more than how high its ends are.
-        of_fewer = levels | {"injected": placed_levels(largest)[[0, -1]]} if evidence.told_apart else levels
 
-        def run(role: str, n_train: int, fits: int, levels: dict[str, Any], required: bool = True) -> Run:
+        def run(role: str, n_train: int, fits: int, required: bool = True) -> Run:
             resampler = DrawRecords.of(fold, n_train)
             return Run(role, fold, resampler, fits, seeds.number("fold", fold.index, role), required=required, **levels)
 
-        fits = [round(share * budget.main) for share in shares[1:].tolist()]
-        if not fixed:
-            fits = [budget.main // 2 if evidence.told_apart else budget.main] * len(fewer)
+        fits = [round(share * budget.main) if fixed else budget.main for share in shares[1:].tolist()]
         # A learner may need more records than a small training set has (15 neighbours of 8); the others do.
-        further = [run(smaller(n), n, count, of_fewer, required=False) for n, count in zip(fewer, fits, strict=True)]
-        runs = [run(MAIN, size, budget.main - (sum(fits) if fixed else 0), levels), *further]
+        further = [run(smaller(n), n, count, required=False) for n, count in zip(fewer, fits, strict=True)]
+        runs = [run(MAIN, size, budget.main - (sum(fits) if fixed else 0)), *further]
         if budget.below:
             seed, even = seeds.number("fold", fold.index, UNMIXED), np.ones(len(evidence.fractions))
             drawn, weights = DrawRecords.of(fold, size), evidence.weights[fold.index]
