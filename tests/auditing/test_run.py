@@ -176,7 +176,7 @@ def test_the_result_as_text_and_json(result):
     assert "corrected for 10.0% leakage" in text
     assert "new clusters of the population" in text
     plain = json.loads(result.to_json())
-    assert plain["schema"] == 4
+    assert plain["schema"] == 5
     assert plain["corrected"]["value"] == result.corrected.value
     assert plain["fits"] == 600
     assert set(plain) >= {"naive", "iid", "corrected", "findings", "test", "leakage"}

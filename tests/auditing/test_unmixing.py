@@ -197,7 +197,7 @@ def test_suspects(data, result):
     _, _, cluster, held, split, _ = data
     leaked = set(split.train[np.isin(cluster[split.train], held)].tolist())
     frame = result.suspects()
-    assert frame.columns.tolist() == ["fold", "record", "probability", "resembles"]
+    assert frame.columns.tolist() == ["fold", "record", "cluster", "probability", "resembles"]
     assert frame["probability"].is_monotonic_decreasing
     first = frame.head(len(leaked))
     assert np.mean([record in leaked for record in first["record"]]) > 0.85

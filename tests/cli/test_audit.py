@@ -404,8 +404,8 @@ REFUSED = {
         "--suspects must be given without --no-unmix, or without --leakage.",
     ),
     "suspects of few fits": (
-        ("--suspects", "s.csv", "--fits", "200", "--error-model", "records", "--leakage", "0.1", "--drop", "ratio"),
-        "--fits must be at least 225 for --suspects among single records, which is 45 for each fold, got 200.",
+        ("--suspects", "s.csv", "--fits", "130", "--error-model", "records", "--leakage", "0.1", "--drop", "ratio"),
+        "--fits must be at least 135 for --suspects among single records, which is 27 for each fold, got 130.",
     ),
     # By Python, in the words of the command line.
     "too much leakage": (
@@ -481,7 +481,7 @@ def test_the_test_on_a_table(run, folder, frame, monkeypatch):
     assert f"p = {expected.pvalue:.2g}" in out
     assert "records.csv: 90 records of 30 clusters" in out
     # An effect fails a pipeline only where that is asked for.
-    found = replace(expected, pvalue=1e-9)
+    found = replace(expected, pvalue=1e-9, rejected=True)
     monkeypatch.setattr("outofcluster.auditing.effect_test.leakage_test", lambda *_, **__: found)
     assert run(*words)[0] == 1
     status, out, err = run(*words[:-1], "--json", "-")

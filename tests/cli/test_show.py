@@ -59,7 +59,7 @@ def saved(tmp_path_factory):
     for name, seed in (("records", 0), ("more", 1)):
         scoring = ["roc_auc", "accuracy"]
         made[name] = ooc.audit(LogisticRegression(), X, y, scoring=scoring, n_fits=90, random_state=seed, **options)
-    options |= {"leakage": 0.1, "validation_leakage": 0, "n_fits": 60}
+    options |= {"leakage": 0.1, "validation_leakage": 0, "n_fits": 50}
     made["both"] = ooc.audit(Ridge(), X, X[:, 0], random_state=0, **options)
     half = np.where(np.arange(len(patients.target)) % 2 == 0, "a", "b")
     pd.DataFrame({"half": half, "site": patients.groups % 3}).to_csv(folder / "half.csv", index=False)
