@@ -99,6 +99,8 @@ WORDS = {
     "by": ("kept", "--by", "half"),
     "table": ("kept", "--table", "half.csv", "--by", "half"),
     "spread": ("pieces", "--spread"),
+    "plan_review": ("pieces", "--plan-review", "0.05"),
+    "plan_clusters": ("pieces", "--plan-clusters", "0.2"),
     "parts": ("pieces", "--parts"),
     "cost": ("pieces", "--cost"),
     "report": ("pieces", "--report", "out.html"),
@@ -205,6 +207,10 @@ def test_questions_are_answered_below_the_numbers_and_in_the_json(show, saved, f
     assert answers["parts"] == pieces.parts().to_dict("records")
     assert answers["sensitivity"]["values"] == pieces.sensitivity().values.tolist()
     assert str(pieces.cost) in out
+    _, out, _ = show("pieces", "--plan-clusters", "0.2", "--json", "out.json")
+    answers = numbers((folder / "out.json").read_text())[1]["answers"]
+    assert answers["plan_clusters"]["clusters"] == ooc.plan_clusters(pieces, 0.2).clusters
+    assert " ".join(str(ooc.plan_clusters(pieces, 0.2)).split()) in " ".join(out.split())
 
 
 def test_files_hold_what_python_gives(show, saved, folder):
@@ -361,6 +367,9 @@ REFUSED = {
         ("pieces", "--plot", "x.png", "--plot-of", "by"),
         "--by must be given along with --plot-of by.",
     ),
+    "too narrow a plan": (("pieces", "--plan-clusters", "1e-9"), "--plan-clusters must be at least"),
+    "no plan": (("pieces", "--plan-review", "-1"), "--plan-review must be"),
+    "a plan for records": (("records", "--plan-review", "0.1"), "--plan-review is for --error-model fragments"),
     "columns of no table": (
         ("pieces", "--review-list", "x.csv", "--review-columns", "site"),
         "--table must be given along with --review-columns.",

@@ -36,6 +36,8 @@ _OPTIONS = {
     "ids": "--id",
     "n_links": "--links",
     "n_records": "--records",
+    "plan_clusters()": "--plan-clusters",
+    "plan_review()": "--plan-review",
     "random_state": "--seed",
     "rate": "--leakage",
     "std": "--leakage-std",

@@ -222,6 +222,18 @@ def _over_rates(audit: Audit, options: Options) -> Any:
     return audit.sensitivity_surface(rates, read_shares(options["validation_rates"], "--validation-rates"))
 
 
+def _plan(name: str) -> Callable[[Audit, Options], Any]:
+    def answer(audit: Audit, options: Options) -> Any:
+        try:
+            return getattr(outofcluster, name)(audit, options[name])
+        except InputError as error:
+            argument, words = str(error).split(" ", 1)
+            named = {"width": f"--{name.replace('_', '-')}", "result": "AUDIT"}
+            raise InputError(f"{named.get(argument, argument)} {words}") from None
+
+    return answer
+
+
 QUESTIONS = (
     Question(
         option("--tipping VALUE", "At which leakage rate is the corrected value this bad?", type=float),
@@ -247,6 +259,20 @@ QUESTIONS = (
         ("spread",),
         lambda audit, _: audit.spread(),
         ("spread",),
+    ),
+    Question(
+        option(
+            "--plan-review WIDTH", "How many look-ups bring the interval of the optimism to this width?", type=float
+        ),
+        ("plan_review",),
+        _plan("plan_review"),
+        (),
+    ),
+    Question(
+        option("--plan-clusters WIDTH", "And how many clusters that of the corrected value?", type=float, rare=True),
+        ("plan_clusters",),
+        _plan("plan_clusters"),
+        (),
     ),
     Question(
         option("--parts", "The sources that the optimism rests on."),
