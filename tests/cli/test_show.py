@@ -190,6 +190,27 @@ def test_choices_change_the_numbers_as_in_python(show, saved):
         assert data["about"]["asked again"].startswith("outofcluster show")
 
 
+def test_the_file_of_a_rate_keeps_what_it_knows(show, saved, folder):
+    rate = ooc.Leakage(0.2, 0.03, "validation")
+    rate.save(folder / "rate.json")
+    summary, _ = numbers(show("pieces", "--leakage", "rate.json", "--json", "-")[1])
+    assert summary.corrected == saved[1]["pieces"].at_leakage(rate).corrected
+    status, out, err = show("pieces", "--leakage", "rate.json", "--leakage-std", "0.1")
+    assert (status, out) == (2, "")
+    assert "--leakage-std must be left out with --leakage rate.json" in err
+
+
+def test_names_that_no_font_has_are_drawn_without_a_word(show, saved, folder):
+    half = pd.read_csv(saved[0] / "half.csv")["half"].map({"a": "\x1b[31m<b>", "b": "b"})
+    replace(saved[1]["pieces"], source=Source({}, None, {"half": tuple(half)})).save(folder / "odd.audit")
+    status, out, err = show("odd", "--by", "half", "--plot", "p.png", "--plot-of", "by", "--report", "r.html")
+    assert (status, err) == (0, "")
+    assert "\x1b" not in out
+    report = (folder / "r.html").read_text()
+    assert "&lt;b&gt;" in report
+    assert "\x1b" not in report
+
+
 def test_questions_are_answered_below_the_numbers_and_in_the_json(show, saved, folder):
     both, pieces = saved[1]["both"], saved[1]["pieces"]
     rates = ("--rates", "0,10%", "--validation-rates", "0,0.05")

@@ -6,6 +6,7 @@ An output is an entry of `OUTPUTS`: its option, what its file holds, and which p
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
@@ -259,7 +260,10 @@ def picture(display: Any, path: str) -> bytes:
     """A display drawn in the format that the name of its file asks for."""
     drawn = io.BytesIO()
     form = Path(path).suffix.lower().removeprefix(".")
-    display.figure_.savefig(drawn, format=form, dpi=_DOTS, bbox_inches="tight")
+    with warnings.catch_warnings():
+        # Names may hold characters that no font has.
+        warnings.simplefilter("ignore")
+        display.figure_.savefig(drawn, format=form, dpi=_DOTS, bbox_inches="tight")
     return drawn.getvalue()
 
 
