@@ -15,8 +15,7 @@ from outofcluster.errormodels.choose import error_model_of
 from outofcluster.errormodels.pooled import OWN
 from outofcluster.errormodels.records import RecordsPooled
 from outofcluster.errormodels.two_way import TwoWayPooled
-from outofcluster.inference.columns import Columns
-from outofcluster.inference.functional import Functional, Influences
+from outofcluster.inference.functional import Columns, Functional, Influences
 from outofcluster.sampling.audit_samples import MAIN, UNMIXED, smaller
 
 LINE, PARABOLA = ooc.PolynomialCurve(1), ooc.PolynomialCurve(2)

@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from outofcluster.inference.columns import Block, Columns, Pool
-from outofcluster.inference.functional import Functional
+from outofcluster.inference.functional import Block, Columns, Functional, Pool
 from outofcluster.inference.intervals import Uncertainty, draw_again
 
 UNITS, N = 7, 3000

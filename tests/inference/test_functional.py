@@ -6,8 +6,7 @@ from statistics import variance
 import numpy as np
 import pytest
 
-from outofcluster.inference.columns import Block, Columns, Pool
-from outofcluster.inference.functional import Functional, Influences, added
+from outofcluster.inference.functional import Block, Columns, Functional, Influences, Pool, added
 from outofcluster.inference.intervals import uncertainty
 
 UNITS = 11

@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from outofcluster.inference.columns import Block, Columns, Pool
-from outofcluster.inference.functional import Functional
+from outofcluster.inference.functional import Block, Columns, Functional, Pool
 from outofcluster.inference.intervals import paired_uncertainty, uncertainty
 
 UNITS = 9

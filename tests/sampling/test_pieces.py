@@ -13,9 +13,15 @@ from ooc_test_estimators import Counting, Interrupted
 from outofcluster._base.exceptions import InputError
 from outofcluster.datasets import make_patients
 from outofcluster.errormodels import pieces as pieces_module
-from outofcluster.evidence.likely import NOTHING_LIKELY, LikelyPieces, SeenPieces, look_for_pieces
+from outofcluster.evidence.likely import (
+    NOTHING_LIKELY,
+    LikelyPieces,
+    SeenPieces,
+    joined_pieces,
+    joined_seen,
+    look_for_pieces,
+)
 from outofcluster.sampling.audit_samples import MAIN, UNCAUGHT
-from outofcluster.sampling.joined import joined_pieces, joined_seen
 from outofcluster.sampling.store import Store
 
 PATIENTS = make_patients(70, record_noise=0.1, split_share=0.3, random_state=3)

@@ -59,8 +59,7 @@ import numpy as np
 from outofcluster._base.arguments import Array, Codes
 from outofcluster.curves.base import Curve
 from outofcluster.curves.unmixing import Unmixed
-from outofcluster.inference.columns import Block, Columns, Pool
-from outofcluster.inference.functional import Functional, Influences, Weights
+from outofcluster.inference.functional import Block, Columns, Functional, Influences, Pool, Weights
 from outofcluster.inference.intervals import Uncertainty
 from outofcluster.sampling.audit_samples import MAIN, AuditSamples, FoldSamples
 from outofcluster.sampling.samples import LossSamples

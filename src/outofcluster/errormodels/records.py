@@ -44,8 +44,7 @@ from outofcluster.errormodels.base import (
 )
 from outofcluster.errormodels.pooled import Optimism, Pooled
 from outofcluster.evidence.sides import RateCheck, Sides
-from outofcluster.inference.columns import Block, Pool
-from outofcluster.inference.functional import Weights
+from outofcluster.inference.functional import Block, Pool, Weights
 from outofcluster.leakage.data import check_record_rates, estimate_rate, informed_rates, over_folds, rate_of_records
 from outofcluster.leakage.rate import Leakage
 from outofcluster.problem.folds import Fold

@@ -101,8 +101,7 @@ from outofcluster.curves.base import Curve
 from outofcluster.errormodels.pooled import Optimism, Pooled
 from outofcluster.evidence.likely import ENOUGH_CAUGHT, NOTHING_LIKELY, Z95, LikelyPieces, SeenPieces
 from outofcluster.evidence.looked_up import LookUps, draw_clusters, inclusion_probabilities
-from outofcluster.inference.columns import Block, Pool
-from outofcluster.inference.functional import Functional, Influences, Weights
+from outofcluster.inference.functional import Block, Functional, Influences, Pool, Weights
 from outofcluster.sampling.audit_samples import MAIN, UNCAUGHT
 
 # The roles of the estimates that are measured.

@@ -44,8 +44,7 @@ from outofcluster.curves.base import Curve
 from outofcluster.errormodels.base import LEAST_FITS, Choices, ErrorModel
 from outofcluster.errormodels.pooled import Optimism, Pooled
 from outofcluster.errormodels.records import Budget, Records, RecordsEvidence, RecordsPooled
-from outofcluster.inference.columns import Block
-from outofcluster.inference.functional import Functional, Weights
+from outofcluster.inference.functional import Block, Functional, Weights
 from outofcluster.leakage.rate import Leakage
 from outofcluster.problem.folds import Fold
 from outofcluster.problem.problem import Task

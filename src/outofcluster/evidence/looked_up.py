@@ -420,3 +420,15 @@ def _in_words(cluster: int, entity: frozenset[int], names: Sequence[str]) -> str
 
 def _sorted(numbers: set[int] | frozenset[int]) -> Codes:
     return np.array(sorted(numbers), dtype=np.int64)
+
+
+def same_look_ups(one: LookUps | None, other: LookUps | None) -> bool:
+    """Whether two audits know the same answers."""
+    if one is None or other is None:
+        return one is other
+    return (
+        np.array_equal(one.clusters, other.clusters)
+        and np.array_equal(one.probability, other.probability)
+        and one.reviewer_error == other.reviewer_error
+        and all(map(np.array_equal, one.mates, other.mates))
+    )

@@ -54,9 +54,8 @@ from scipy.special import ndtri, stdtrit
 
 from outofcluster._base.arguments import Array
 from outofcluster._base.threads import one_thread
-from outofcluster.inference.columns import Block, Columns, covariance
 from outofcluster.inference.estimates import Estimate
-from outofcluster.inference.functional import Functional, Influences, Weights
+from outofcluster.inference.functional import Block, Columns, Functional, Influences, Weights, covariance
 
 # No leakage rate that is drawn goes beyond this.
 _LARGEST_RATE = 0.95

@@ -34,12 +34,11 @@ from outofcluster._base.arguments import Array, Codes, short
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import data_frame
 from outofcluster.evidence.entities import EntitySuspects
-from outofcluster.evidence.likely import LikelyPieces, SeenPieces
-from outofcluster.evidence.looked_up import LookUps
+from outofcluster.evidence.likely import LikelyPieces, SeenPieces, joined_pieces, joined_seen
+from outofcluster.evidence.looked_up import LookUps, same_look_ups
 from outofcluster.evidence.sides import RateCheck
 from outofcluster.metrics.facts import MetricFacts
 from outofcluster.problem.folds import ClusterSizes
-from outofcluster.sampling.joined import joined_pieces, joined_seen, same_look_ups
 from outofcluster.sampling.samples import LossSamples, differing
 
 _KIND, _FORMAT = "audit samples", 5
