@@ -280,6 +280,12 @@ def test_ids_and_single_records(plain_audit, tmp_path):
     found = by_code(result)
     assert "'visit'" in found["id-like-feature"].message
     assert "800 of 808 clusters have a single record" in found["singleton-clusters"].message
+    assert "column" not in str(found["singleton-clusters"])
+    numbers = TableAccount.of(frame, target, np.minimum(np.arange(1000), 990), classes=False)
+    assert "and not one of record numbers" in str(by_code(replace(plain_audit, table=numbers))["singleton-clusters"])
+    swapped = TableAccount.of(frame, np.arange(1000) // 20, clusters % 2, classes=True)
+    message = by_code(replace(plain_audit, table=swapped))["swapped-columns"].message
+    assert message == "groups has 2 clusters, and the target has 50 classes."
     assert not {"target-among-features", "perfect-score", "numbers-as-classes"} & set(found)
     result.save(tmp_path / "audit")
     assert ooc.Audit.load(tmp_path / "audit").findings == result.findings

@@ -259,8 +259,13 @@ def test_what_is_written(ridges):
     assert data["chance_of_change"] == ridges.chance_of_change
     assert set(data["models"]) == {"light", "heavy"}
     frame = ridges.to_frame()
-    assert frame.columns.tolist() == ["model", "naive", "corrected", "low", "high"]
+    differences = ["difference", "difference_low", "difference_high"]
+    assert frame.columns.tolist() == ["model", "naive", "corrected", "low", "high", *differences, "optimism"]
     assert frame["model"].tolist() == list(ridges.ranking)
+    np.testing.assert_allclose(frame["optimism"], frame["corrected"] - frame["naive"])
+    np.testing.assert_allclose(frame["difference"], frame["corrected"] - frame["corrected"][0])
+    paired = ridges.difference(*reversed(ridges.ranking)).corrected.interval
+    assert (frame["difference_low"][1], frame["difference_high"][1]) == paired
 
 
 # --- the options of an audit -------------------------------------------------------------------------------

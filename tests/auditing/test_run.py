@@ -221,6 +221,11 @@ def test_far_extrapolation_is_found():
         ({"groups": np.zeros(400, dtype=int)}, "groups must hold at least two clusters"),
         ({"cv": [(np.arange(200), np.arange(195, 400))]}, "both"),
         ({"error_model": "both"}, "error_model must be 'auto' or 'records' or 'fragments', got 'both'"),
+        (
+            {"params": {"sample_weight": np.ones(7)}},
+            r"params\['sample_weight'\] must have one weight for each of the 400 records, got 7",
+        ),
+        ({"params": {"ridge__sample_weight": np.ones(7)}}, r"params\['ridge__sample_weight'\] must have one weight"),
         ({"curve": "magic"}, "curve must be 'auto' or a curve"),
         ({"units": "people"}, "units must be 'auto' or 'clusters' or 'records', got 'people'"),
         ({"mute": ("everything",)}, "mute must hold codes of findings .*, got 'everything'"),

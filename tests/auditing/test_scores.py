@@ -38,7 +38,10 @@ def test_several_metrics_have_names_as_in_cross_validate():
         model, PATIENTS.data, PATIENTS.target, groups=PATIENTS.groups, cv=GroupKFold(5), scoring=scoring
     )
     ours = ooc.corrected_cross_validate(model, PATIENTS.data, PATIENTS.target, scoring=scoring, **OPTIONS)
-    assert set(ours) == {f"{kind}_{name}" for kind in ("test", "corrected") for name in scoring} | {"audit"}
+    assert set(ours) == set(theirs) | {f"corrected_{name}" for name in scoring} | {"audit"}
+    for name in ("fit_time", "score_time"):
+        assert ours[name].shape == theirs[name].shape
+        assert (ours[name] > 0).all()
     for name in scoring:
         np.testing.assert_allclose(ours[f"test_{name}"], theirs[f"test_{name}"], atol=1e-12)
 

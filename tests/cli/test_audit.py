@@ -263,8 +263,8 @@ SAID = {
     ),
     "clusters of single records": (
         ("--groups", "once"),
-        {"once": np.where(np.arange(90) < 80, np.arange(90), 99)},
-        "Most clusters have a single record: is --groups the right column?",
+        {"once": np.where(np.arange(90) < 88, np.arange(90), 99)},
+        "Nearly all clusters have a single record: is --groups the right column?",
     ),
     "clusters among the features": (
         (),
@@ -421,7 +421,12 @@ REFUSED = {
         "got 'f1'; for scikit-learn's scorer pass --scoring f1.",
     ),
     "a misspelt metric": (("--scoring", "roc_acu", "--drop", "ratio"), "got 'roc_acu'; did you mean 'roc_auc'"),
-    "one fold": (("--folds", "1", "--drop", "ratio"), "--folds must be a whole number between 2 and 30, got 1."),
+    "one fold": (("--folds", "1", "--drop", "ratio"), "--folds must be a whole number at least 2, got 1."),
+    "target and groups swapped": (
+        ("--target", "patient", "--groups", "ill", "--drop", "ratio"),
+        "--folds must be at most the number of clusters, got 5; groups has 2 clusters, and the target has 30 different "
+        "values: are the two swapped?",
+    ),
     "few fits": (("--fits", "3", "--drop", "ratio"), "--fits must be a whole number at least"),
     "a negative seed": (("--seed", "-1", "--drop", "ratio"), "--seed must be a whole number at least 0, got -1."),
     "no workers": (("--jobs", "0", "--drop", "ratio"), "--jobs must be None or a whole number other than 0, got 0."),

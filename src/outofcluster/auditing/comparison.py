@@ -313,12 +313,20 @@ class Comparison(SeveralAudits[str]):
         Returns
         -------
         pandas.DataFrame
-            One row per model, in the order of the ranking.
+            One row per model, in the order of the ranking: the value as it is, the corrected one and the ends of its
+            interval, the optimism, and the difference from the first model with its paired interval. Differences are
+            those of corrected values, or of the others where nothing is corrected.
         """
-        ranked = [(name, self.audits[name]) for name in self.ranking]
-        rows = [(name, result.naive.value, *value_and_ends(result.corrected)) for name, result in ranked]
-        columns = ("model", "naive", "corrected", "low", "high")
-        return data_frame([dict(zip(columns, row, strict=True)) for row in rows])
+        return data_frame([self._row(name) for name in self.ranking])
+
+    def _row(self, name: str) -> dict[str, Any]:
+        result, difference = self.audits[name], self.difference(name, self.ranking[0])
+        estimates = {"": result.corrected, "difference_": difference.corrected or difference.naive}
+        row: dict[str, Any] = {"model": name, "naive": result.naive.value}
+        for begin, estimate in estimates.items():
+            value = begin.rstrip("_") or "corrected"
+            row |= dict(zip((value, f"{begin}low", f"{begin}high"), value_and_ends(estimate), strict=True))
+        return row | {"optimism": math.nan if result.optimism is None else result.optimism.value}
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the values of all models, as they are and corrected; needs matplotlib.

@@ -38,7 +38,7 @@ from outofcluster.sampling.audit_samples import (
     is_exchanged,
     joined_rounds,
 )
-from outofcluster.sampling.baselines import MODELS_PER_FOLD, fold_losses, random_losses, train_losses
+from outofcluster.sampling.baselines import MODELS_PER_FOLD, SECONDS, fold_losses, random_losses, train_losses
 from outofcluster.sampling.effect import sample_effect
 from outofcluster.sampling.engine import package_versions
 from outofcluster.sampling.progress import Part, Progress
@@ -290,7 +290,7 @@ class AuditFits:
         rows = [(fold.train, fold.validation) for fold in self.folds]
         about = {"folds": digest(rows), "random_state": self.seeds.entropy, "versions": package_versions()}
         self.store.open(self.task.description | about)
-        own: OwnLosses = self._part("own", OwnLosses, fold_losses, self.folds, parts=self.evidence.parts)
+        own: OwnLosses = self._part("own", OwnLosses, fold_losses, self.folds, parts=self.evidence.parts, timed=True)
         return own
 
     def _part(self, name: str, kind: Any, fit: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -438,7 +438,7 @@ class AuditFits:
                 clusters=clusters[fold.validation],
                 own_losses=own["own"],
                 runs={role: by_metric[position] for role, by_metric in runs.items()},
-                pseudo={name: losses for name, losses in own.items() if name != "own"},
+                pseudo={name: losses for name, losses in own.items() if name not in ("own", SECONDS)},
                 train_losses=trained,
                 measured={name: losses[position][fold.index] for name, losses in baselines.measured.items()},
             )

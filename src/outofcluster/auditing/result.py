@@ -114,6 +114,9 @@ class Audit:
         The data frame that was audited, for `review_list`; None for an array, and for an audit from a file.
     seconds : float or None
         How long the audit took; None for an audit from a file.
+    own_seconds : array or None
+        Seconds that it took to fit the user's own model, and to score it, one row per audited fold; None for an audit
+        from a file.
     table : TableAccount
         What the table holds, and what about it gives reason to doubt.
     others : tuple of Audit
@@ -134,6 +137,7 @@ class Audit:
     from_data: bool = field(default=False, repr=False)
     records: Any = field(default=None, repr=False)
     seconds: float | None = field(default=None, repr=False)
+    own_seconds: Array | None = field(default=None, repr=False)
     others: tuple[Audit, ...] = field(default=(), repr=False)
     source: Source = field(default_factory=Source, repr=False)
 

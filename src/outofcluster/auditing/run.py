@@ -52,6 +52,7 @@ from outofcluster.problem.account import TableAccount
 from outofcluster.problem.folds import count_clusters, make_folds
 from outofcluster.problem.problem import Task, check_n_jobs, identity_columns, named_columns
 from outofcluster.sampling.backends import count_workers
+from outofcluster.sampling.baselines import SECONDS
 from outofcluster.sampling.progress import Progress
 from outofcluster.sampling.run import check_kernel
 from outofcluster.sampling.store import Store
@@ -253,7 +254,8 @@ def audit(
         plan = plan.where_defined(task, own)
         result_of = partial(Audit.of, choices=choices, evidence=fits.evidence, table=account)
         samples = fits.samples(plan, fits.baselines(own), lambda some: progress_of(result_of(some), choices.precision))
-    return replace(result_of(samples), records=records, seconds=fits.seconds)
+    took = np.array([own[0][fold.index][SECONDS] for fold in samples[0].folds])
+    return replace(result_of(samples), records=records, seconds=fits.seconds, own_seconds=took)
 
 
 def corrected_cross_validate(
@@ -282,9 +284,10 @@ def corrected_cross_validate(
     dict
         For one metric, arrays ``test_score``, which are those of ``cross_validate``, and ``corrected_score``, with one
         value per fold; for several, ``test_NAME`` and ``corrected_NAME``. Greater is better, as in scikit-learn:
-        "neg_mean_squared_error" is negative. ``audit`` is the whole `Audit`, with its intervals and findings. A fold
-        that could not be audited is left out, and a finding names it. Where nothing can be corrected, corrected scores
-        are NaN, and a finding says why.
+        "neg_mean_squared_error" is negative. ``fit_time`` and ``score_time`` are the seconds of your own model, fold by
+        fold; the score time is that of all metrics. ``audit`` is the whole `Audit`, with its intervals and findings. A
+        fold that could not be audited is left out, and a finding names it. Where nothing can be corrected, corrected
+        scores are NaN, and a finding says why.
 
     Examples
     --------
@@ -301,7 +304,8 @@ def corrected_cross_validate(
     wanted = _score_of(estimator) if scoring is None else scoring
     result = audit(estimator, X, y, groups=groups, leakage=leakage, scoring=wanted, **options)
     several = isinstance(scoring, Mapping | list | tuple | set)
-    scores: dict[str, Any] = {}
+    assert result.own_seconds is not None
+    scores: dict[str, Any] = dict(zip(("fit_time", "score_time"), result.own_seconds.T, strict=True))
     for name, by_metric in result.metrics.items():
         # The records may be too few to show how much leaks.
         of_loss = by_metric.solution.optimism

@@ -73,6 +73,7 @@ _REMEDIES = {
     "'outofcluster sweep'.",
     "unbalanced-folds": "Use fewer --folds, or smaller clusters.",
     "singleton-clusters": "Check that --groups is the column of the clusters, and not one of record numbers.",
+    "swapped-columns": "Check that --target and --groups are not swapped.",
     "id-like-feature": "Leave them out with --drop, unless they are meant.",
     "target-among-features": "Leave them out with --drop if they are not known before the target is.",
     "numbers-as-classes": "Use --task regression if they are amounts.",
@@ -214,8 +215,11 @@ def show_account(
         lines.append(f"These features give the target away: {', '.join(account.determining)}.")
     if others := records.columns_like_clusters():
         lines.append(f"These features look like clusters as well: {', '.join(others)}; --drop leaves a column out.")
-    if n_thresholds is None and account.n_single > account.n_clusters / 2:
-        lines.append("Most clusters have a single record: is --groups the right column?")
+    if n_thresholds is None and account.looks_like_record_numbers:
+        lines.append("Nearly all clusters have a single record: is --groups the right column?")
+    if account.looks_swapped:
+        swapped = f"{account.n_clusters} clusters and {account.n_classes} classes"
+        lines.append(f"There are {swapped}: are --target and --groups swapped?")
     if account.numbers and account.n_classes > 2:
         lines.append("Its numbers are taken as classes; --task regression takes them as amounts.")
     for line in lines:

@@ -38,6 +38,8 @@ _NUMBER = re.compile(r"\s*[-+]?\d+[.,]\d+\s*$")
 _LEAST_RECORDS = 20
 _LONGEST_ID = 64
 _CLUSTERS_PER_VALUE = 5
+# Share of the records that are alone in their clusters, above which the clusters may be record numbers.
+_RECORD_NUMBERS = 0.95
 # Records that are looked at first; most columns are done with after them.
 _FIRST = 500
 # Rows of a matrix in which gaps are counted at once.
@@ -146,6 +148,17 @@ class TableAccount:
                 about |= _slips(X, target, groups, clusters)
         single, typical, largest = (sizes == 1).sum(), np.median(sizes), sizes.max()
         return cls(len(target), len(sizes), int(single), int(typical), int(largest), **about)
+
+    @property
+    def looks_like_record_numbers(self) -> bool:
+        """Whether hardly any cluster has a second record, as where record numbers are taken for clusters."""
+        return self.n_single > _RECORD_NUMBERS * self.n_records
+
+    @property
+    def looks_swapped(self) -> bool:
+        """Whether there are only few clusters and many classes, each with several records."""
+        few = self.n_clusters < _CLUSTERS_PER_VALUE
+        return few and _CLUSTERS_PER_VALUE * self.n_clusters < self.n_classes <= self.n_records / 2
 
     @property
     def lines(self) -> tuple[str, ...]:

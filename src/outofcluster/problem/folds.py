@@ -142,7 +142,10 @@ def _read_pairs(X: Any, y: Any, clusters: Clusters, cv: Any) -> Iterable[Any]:
         from sklearn.model_selection import GroupKFold
 
         most = len(clusters.names)
-        splitter = GroupKFold(min(DEFAULT_FOLDS, most) if cv is None else check_integer("cv", cv, least=2, most=most))
+        number = min(DEFAULT_FOLDS, most) if cv is None else check_integer("cv", cv, least=2)
+        if number > most:
+            raise InputError(f"cv must be at most the number of clusters, got {number}; {_counted(clusters, y)}")
+        splitter = GroupKFold(number)
     if is_splitter(splitter):
         return _split(splitter, X, y, clusters, cv)
     if isinstance(cv, str | bytes | type) or not isinstance(cv, Iterable):
@@ -152,6 +155,16 @@ def _read_pairs(X: Any, y: Any, clusters: Clusters, cv: Any) -> Iterable[Any]:
         return list(cv)
     except Exception as error:
         raise InputError(f"cv must give pairs of train and test rows, but says: {described(error)}") from error
+
+
+def _counted(clusters: Clusters, y: Any) -> str:
+    """How many clusters there are, and whether the targets look like what the clusters should have been."""
+    words, values = f"groups has {len(clusters.names)} clusters", np.asarray(y)
+    different = len(np.unique(values.astype(str))) if values.ndim == 1 else 0
+    # Targets that are clusters have many values, each of which occurs several times.
+    if len(clusters.names) < different <= len(values) / 2:
+        return f"{words}, and the target has {different} different values: are the two swapped?"
+    return f"{words}."
 
 
 def _split(splitter: Any, X: Any, y: Any, clusters: Clusters, cv: Any) -> Iterator[Any]:

@@ -85,6 +85,8 @@ class Task:
         clusters = None if groups is None else Clusters.of(groups, n_records)
         for name, value in of_fit.items():
             refuse_masked(name, value)
+        for name, value in (params or {}).items():
+            _check_fit_weight(name, value, n_records)
         weight = check_weight(score_weight, n_records)
         codes = None if clusters is None else clusters.codes
         names = () if clusters is None else tuple(map(str, clusters.names))
@@ -301,6 +303,15 @@ def _check_nested(low: float, loose: AnyArray, high: float, tight: AnyArray) -> 
         got = f"records {one} and {other} are in one cluster at threshold {high:g} and in two at {low:g}"
         why = "although a higher threshold can only split clusters"
         raise InputError(f"groups_by_threshold must be nested, but {got}, {why}.")
+
+
+def _check_fit_weight(name: Any, value: Any, n_records: int) -> None:
+    """Refuse weights of another length than the records, also those of a step of a pipeline, before any fit."""
+    if str(name).rpartition("__")[2] != "sample_weight" or value is None or np.ndim(value) == 0:
+        return
+    if n_rows(f"params[{short(name)}]", value) != n_records:
+        must = f"params[{short(name)}] must have one weight for each of the {n_records} records"
+        raise InputError(f"{must}, got {n_rows('sample_weight', value)}.")
 
 
 def check_cloneable(name: str, estimator: Any) -> None:

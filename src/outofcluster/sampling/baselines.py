@@ -13,6 +13,7 @@ with n records, n_f of them in one of K folds, and L̄ the mean of the folds' lo
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -36,6 +37,8 @@ MODELS_PER_FOLD = {"train": _PARTS_OF_TRAIN}
 # Losses of the records of a fold: "own" and, where these are pseudo losses, those that `FoldSamples.pseudo` holds.
 # "own" is empty where the metric is not defined for the fold.
 Losses = dict[str, Array]
+# Beside the losses by the first metric: the seconds that it took to fit the model, and to score it by all metrics.
+SECONDS = "seconds"
 
 
 def random_losses(
@@ -72,21 +75,26 @@ def fold_losses(
     parts: Mapping[int, Codes] | None = None,
     n_jobs: int | None = None,
     kind: str = "fold",
+    timed: bool = False,
     progress: Part | None = None,
 ) -> list[list[Losses]]:
     """Losses of the validation records of each fold, of a model fitted to all its training records.
 
-    The same seed gives the models of every fold the same random numbers, however often it is used.
+    Seconds are among them where these are wanted. The same seed gives the models of every fold the same random numbers,
+    however often it is used.
     """
     calls = [(fold, (parts or {}).get(fold.index)) for fold in folds]
     names, doing = [f"{kind} {fold.index}" for fold in folds], "the models of all folds were fitted"
     # A seed that numbers are drawn from remembers how many.
     unused = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key)
     results = run_calls(_score_fold, task, calls, names, seed=unused, doing=doing, n_jobs=n_jobs, progress=progress)
-    by_metric = [[losses[i] for losses, _ in results] for i in range(len(task.metrics))]
+    by_metric = [[losses[i] for losses, _, _ in results] for i in range(len(task.metrics))]
     for metric, per_fold in zip(task.metrics, by_metric, strict=True):
         if metric.joins_folds:
-            _add_pooled(task, metric, folds, per_fold, [predictions for _, predictions in results])
+            _add_pooled(task, metric, folds, per_fold, [predictions for _, predictions, _ in results])
+    if timed:
+        for losses, (_, _, seconds) in zip(by_metric[0], results, strict=True):
+            losses[SECONDS] = seconds
     return by_metric
 
 
@@ -138,16 +146,20 @@ def _add_pooled(
 
 def _score_fold(
     task: Task, fold: Fold, parts: Codes | None, seed: np.random.SeedSequence
-) -> tuple[list[Losses], StoredPredictions | None]:
-    """The losses by every metric, and the predictions of those that are pooled, if any."""
-    predictions = predict(task, fit_clone(task, fold.train, np.random.default_rng(seed)), fold.validation)
+) -> tuple[list[Losses], StoredPredictions | None, Array]:
+    """The losses by every metric, the predictions of those that are pooled, if any, and the seconds of both steps."""
+    began = time.perf_counter()
+    model = fit_clone(task, fold.train, np.random.default_rng(seed))
+    fitted = time.perf_counter()
+    predictions = predict(task, model, fold.validation)
     by_metric = [_own_losses(task, metric, predictions, fold.validation, parts) for metric in task.metrics]
     kinds = [
         metric.uses
         for metric, losses in zip(task.metrics, by_metric, strict=True)
         if metric.joins_folds and metric.uses is not None and len(losses["own"])
     ]
-    return by_metric, predictions.stored(kinds) if kinds else None
+    seconds = np.array([fitted - began, time.perf_counter() - fitted])
+    return by_metric, predictions.stored(kinds) if kinds else None, seconds
 
 
 def _own_losses(task: Task, metric: Metric, predictions: Predictions, rows: Codes, parts: Codes | None) -> Losses:

@@ -241,10 +241,21 @@ def _about_metric(shape: ShapeCheck, metric: MetricFacts) -> str:
 def singleton_clusters(context: Context) -> Iterator[Remark]:
     """Most clusters have a single record."""
     table = context.table
-    if table.n_single > table.n_clusters / 2:
-        yield warning(
-            f"{table.n_single:,} of {table.n_clusters:,} clusters have a single record.",
-            "Check that groups is the column of the clusters, and not one of record numbers.",
+    message = f"{table.n_single:,} of {table.n_clusters:,} clusters have a single record."
+    if table.looks_like_record_numbers:
+        yield warning(message, "Check that groups is the column of the clusters, and not one of record numbers.")
+    elif table.n_single > table.n_clusters / 2:
+        yield info(message, "Where these people have more records, the linkage missed them; a review list shows some.")
+
+
+@check("swapped-columns")
+def swapped_columns(context: Context) -> Iterator[Remark]:
+    """The target looks like the clusters, and the clusters like the target."""
+    table = context.table
+    if table.looks_swapped:
+        yield severe(
+            f"groups has {table.n_clusters} clusters, and the target has {table.n_classes} classes.",
+            "Check that y and groups are not swapped.",
         )
 
 
