@@ -10,6 +10,7 @@ from outofcluster._base.exceptions import (
     SolverError,
 )
 from outofcluster._base.version import __version__
+from outofcluster.auditing.checklist import Checklist
 from outofcluster.auditing.comparison import Comparison, Difference, compare
 from outofcluster.auditing.effect_test import LeakageTest, leakage_test
 from outofcluster.auditing.findings import Finding
@@ -40,6 +41,7 @@ __all__ = [
     "AutoCurve",
     "BasisCurve",
     "BinomialOperator",
+    "Checklist",
     "CheckpointWarning",
     "ClusterPlan",
     "Comparison",

@@ -105,6 +105,7 @@ WORDS = {
     "cost": ("pieces", "--cost"),
     "report": ("pieces", "--report", "out.html"),
     "methods": ("pieces", "--methods", "out.txt"),
+    "checklist": ("pieces", "--checklist", "out.md"),
     "plot": ("pieces", "--plot", "out.png"),
     "save": ("pieces", "--save", "out.audit"),
     "json": ("pieces", "--json", "out.json"),
@@ -323,6 +324,10 @@ def test_subgroups_are_of_columns_that_were_kept_or_are_in_the_table(show, saved
     answers = numbers((folder / "out.json").read_text())[1]["answers"]
     assert answers["by half"] == expected.to_dict()
     assert answers["by site"] == pieces.by(table["site"]).to_dict()
+    assert show("kept", "--by", "half", "--checklist", "out.md", "--json", "out.json")[0] == 0
+    written = pieces.checklist(expected)
+    assert (folder / "out.md").read_text() == f"{written}\n"
+    assert numbers((folder / "out.json").read_text())[1]["checklist"] == written.to_dict()["items"]
     words = ("--table", "half.csv", "--review-list", "l.csv", "--review-columns", "site", "--review-size", "10")
     assert show("pieces", *words)[0] == 0
     assert "site" in pd.read_csv("l.csv").columns

@@ -2,7 +2,8 @@
 
 The order and the words follow TRIPOD+AI, the reporting guideline for prediction models: the data and how clusters were
 handled, internal validation, the performance measures with their confidence intervals, and the limitations. The text is
-made of a `Summary` alone, so whatever it says is a number or a choice of that audit.
+made of a `Summary` alone, so whatever it says is a number or a choice of that audit. Its pieces are those of
+:mod:`outofcluster.auditing.checklist` as well.
 """
 
 from __future__ import annotations
@@ -32,31 +33,63 @@ def methods_text(summary: Summary, *, n_records: int, n_clusters: int, left_out:
     """Three short paragraphs for a paper: methods, results and limitations."""
     parts = {
         "Methods": _methods(summary, n_records, n_clusters, left_out=left_out),
-        "Results": _results(summary),
-        "Limitations": _limitations(summary),
+        "Results": results(summary),
+        "Limitations": limitations(summary),
     }
-    return "\n\n".join(f"{title}. {' '.join(sentences)}" for title, sentences in parts.items())
+    return "\n\n".join(f"{title}. {' '.join(filter(None, sentences))}" for title, sentences in parts.items())
 
 
 def _methods(summary: Summary, n_records: int, n_clusters: int, *, left_out: bool) -> list[str]:
-    folds, words = len(summary.by_fold), _WORDS[summary.error_model]
-    splits = f"{folds} folds" if folds > 1 else "one split"
-    code = "" if summary.model == summary.estimator else f", in code {summary.estimator}"
-    further = f" and to {words['left_out']}" if left_out and words["left_out"] else ""
-    named = [one.metric.label for one in summary.metrics] or [summary.metric.label]
     return [
+        held_out(summary, n_records, n_clusters),
+        model_and_code(summary),
+        measures(summary),
+        *correction(summary, left_out=left_out),
+        about_intervals(summary),
+    ]
+
+
+def held_out(summary: Summary, n_records: int, n_clusters: int) -> str:
+    """How the records were split."""
+    folds = len(summary.by_fold)
+    splits = f"{folds} folds" if folds > 1 else "one split"
+    return (
         f"For internal validation, {n_records:,} records of {n_clusters:,} clusters were held out over {splits}; all "
-        "records of a cluster were held out together.",
-        f"The model was {summary.model}{code}." if summary.estimator else "",
-        f"Performance was measured by the {_listed(named)}.",
+        "records of a cluster were held out together."
+    )
+
+
+def model_and_code(summary: Summary) -> str:
+    """The model by its name and as code; empty where it is not known."""
+    code = "" if summary.model == summary.estimator else f", in code {summary.estimator}"
+    return f"The model was {summary.model}{code}." if summary.estimator else ""
+
+
+def measures(summary: Summary) -> str:
+    """What performance was measured by."""
+    named = [one.metric.label for one in summary.metrics] or [summary.metric.label]
+    return f"Performance was measured by the {_listed(named)}."
+
+
+def correction(summary: Summary, *, left_out: bool) -> list[str]:
+    """Which errors the clusters have, and how the performance was corrected for them."""
+    words = _WORDS[summary.error_model]
+    further = f" and to {words['left_out']}" if left_out and words["left_out"] else ""
+    return [
         f"The clusters come from a clustering that makes errors: {words['errors']}. Such leakage makes "
         "cross-validation too optimistic.",
         f"We audited it with outofcluster {summary.version}, which extends the method of Barnes and Dubrawski (AISTATS "
         f"2019). It fitted {summary.fits:,} further models to {words['added']}{further}.",
         *(_pieces(summary) if summary.of_pieces else [_rate(summary, words["share"])]),
-        f"Confidence intervals have a level of {percent(summary.confidence_level)}, are about {summary.estimand}, and "
-        f"take {summary.units} as the independent units.",
     ]
+
+
+def about_intervals(summary: Summary) -> str:
+    """The level of the intervals, and what they are about."""
+    return (
+        f"Confidence intervals have a level of {percent(summary.confidence_level)}, are about {summary.estimand}, and "
+        f"take {summary.units} as the independent units."
+    )
 
 
 def _pieces(summary: Summary) -> list[str]:
@@ -119,7 +152,8 @@ def _size_of_rate(summary: Summary) -> str:
     return f"{least}{100 * summary.rate:.3g} %{source}, {certainty}"
 
 
-def _results(summary: Summary) -> list[str]:
+def results(summary: Summary) -> list[str]:
+    """The estimates with their intervals, and the test."""
     sentences, level = [], percent(summary.confidence_level)
     for one in summary.metrics or (summary,):
         known = [estimate for estimate in (one.naive, one.corrected) if estimate is not None]
@@ -148,7 +182,8 @@ def _over_rates(summary: Summary, sensitivity: Sensitivity) -> str:
     return f"For other leakage rates the corrected {summary.metric.label} would be {_listed(values)}."
 
 
-def _limitations(summary: Summary) -> list[str]:
+def limitations(summary: Summary) -> list[str]:
+    """What limits the answer, warnings among the findings included."""
     sentences = []
     if not summary.of_pieces:
         sentences.append("Leaked records are assumed to be like the other records of their clusters.")

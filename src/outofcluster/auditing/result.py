@@ -30,6 +30,7 @@ from outofcluster._base.plain import data_frame
 from outofcluster._base.rows import n_rows
 from outofcluster._base.seeds import RandomState
 from outofcluster._base.version import __version__
+from outofcluster.auditing.checklist import Checklist, checklist
 from outofcluster.auditing.checks import find
 from outofcluster.auditing.choices import choose_stored_units, read_confidence, read_curve
 from outofcluster.auditing.effect_test import LeakageTest, evaluate_effect
@@ -762,6 +763,33 @@ class Audit:
         # Without a rate the text names values at other rates, which the summary has.
         return self.summary.methods if self.leakage is None else self._methods(self._brief)
 
+    def checklist(self, *by: Any) -> Checklist:
+        """What reporting guidelines ask for: TRIPOD+AI, REFORMS and GUILD, with what only you know to be filled in.
+
+        Parameters
+        ----------
+        *by : Subgroups, str, array, or callable
+            Subgroups that count for you, as `by` gives or takes them.
+
+        Returns
+        -------
+        Checklist
+            ``print`` it for Markdown. Every number in it is one of this audit, and nothing is fitted.
+        """
+        summary = self._brief if self.leakage is not None else self.summary
+        groups = [each if isinstance(each, Subgroups) else self.by(each) for each in by]
+        return checklist(summary, **self._counts, spread=self._spread_or_reason(), by=groups)
+
+    def _spread_or_reason(self) -> Spread | InputError:
+        """The spread by the first metric that single records have, or why there is none."""
+        reasons = list[InputError]()
+        for result in self.metrics.values():
+            try:
+                return result.spread()
+            except InputError as error:
+                reasons.append(error)
+        return reasons[0]
+
     def __str__(self) -> str:
         return str(self._brief)
 
@@ -867,10 +895,15 @@ class Audit:
         return Summary(**made, **{name: getattr(self, name) for name in shared})
 
     def _methods(self, summary: Summary) -> str:
+        return methods_text(summary, **self._counts)
+
+    @property
+    def _counts(self) -> dict[str, Any]:
+        """Records and clusters that were held out, and whether models were fitted without some of the others."""
         rows = np.unique(np.concatenate([fold.rows for fold in self.samples.folds]))
         clusters = np.unique(np.concatenate([fold.clusters for fold in self.samples.folds]))
         below = any(UNMIXED in fold.runs or fold.measured for fold in self.samples.folds)
-        return methods_text(summary, n_records=len(rows), n_clusters=len(clusters), left_out=below)
+        return {"n_records": len(rows), "n_clusters": len(clusters), "left_out": below}
 
     def _overview(self) -> Sensitivity | None:
         """The summary's sensitivity; None where the curve cannot be solved for these losses."""

@@ -18,6 +18,7 @@ from typing import Any, Self
 from outofcluster._base.exceptions import InputError, MissingExtraError
 from outofcluster._base.plain import plain
 from outofcluster._base.text import printable
+from outofcluster.auditing.checklist import Checklist
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.subgroups import Subgroups
 from outofcluster.auditing.summary import Summary
@@ -71,6 +72,11 @@ class Answer:
             else str(found)
             for name, found in self.asked.items()
         }
+
+    @cached_property
+    def checklist(self) -> Checklist:
+        """The checklist, with the subgroups that were asked for."""
+        return self.audit.checklist(*(found for found in self.asked.values() if isinstance(found, Subgroups)))
 
     @property
     def name(self) -> str:
@@ -316,12 +322,20 @@ def _report(answer: Answer, _: Outputs) -> str:
     # The report draws a table of subgroups; all else is in words.
     shown = answer.said | {name: found for name, found in answer.asked.items() if isinstance(found, Subgroups)}
     title = f"Audit of {answer.name or 'a cross-validation'}"
-    return render_html(answer.summary, title=title, about=answer.about, suspects=suspects, answers=shown)
+    return render_html(
+        answer.summary,
+        title=title,
+        about=answer.about,
+        suspects=suspects,
+        answers=shown,
+        checklist=answer.checklist,
+    )
 
 
 def _numbers(answer: Answer, _: Outputs) -> str:
     asked = {"answers": {name: _plain(found) for name, found in answer.asked.items()}} if answer.asked else {}
-    return as_json(answer.summary.to_dict() | {"about": answer.about} | asked)
+    checklist = plain(answer.checklist.items)
+    return as_json(answer.summary.to_dict() | {"about": answer.about, "checklist": checklist} | asked)
 
 
 def _plain(found: Any) -> Any:
@@ -347,6 +361,12 @@ OUTPUTS = (
     Output("--report FILE", "Write an HTML report.", _report, ("write_html",)),
     Output(
         "--methods FILE", "Write paragraphs for a paper.", lambda a, _: f"{a.audit.methods_text()}\n", ("methods_text",)
+    ),
+    Output(
+        "--checklist FILE",
+        "Write answers to reporting guidelines, to be filled in.",
+        lambda answer, _: f"{answer.checklist}\n",
+        ("checklist",),
     ),
     Output("--plot FILE", "Draw the answer: PNG, SVG or PDF.", _drawn, ("plot",)),
     Output("--save FILE", "Keep the audit for 'outofcluster show'.", _saved, ("save",)),

@@ -33,6 +33,7 @@ _ANNOUNCEMENTS = {
     "--review-list": "The clusters to look up are in {}. Write into its column same_as which other clusters are the "
     "same entity, or none. Then audit again with --reviewed and this file.",
     "--methods": "The paragraphs for a paper are in {}.",
+    "--checklist": "The checklist is in {}; what only you can say is marked.",
     "--plot": "The picture is in {}.",
     "--save": "The audit is in {}. 'outofcluster show' asks it again, without a fit.",
     "--estimates": "The estimates are in {}.",

@@ -15,6 +15,8 @@ from typing import Any
 from outofcluster._base.exceptions import InputError, MissingExtraError, needing
 from outofcluster._base.files import check_destination, write_whole
 from outofcluster._base.text import printable
+from outofcluster.auditing.checklist import Checklist
+from outofcluster.auditing.result import Audit
 from outofcluster.auditing.subgroups import Subgroups
 from outofcluster.auditing.summary import Summary
 from outofcluster.auditing.summary_parts import counted
@@ -33,8 +35,11 @@ def render_html(
     about: Mapping[str, str] | None = None,
     suspects: Any = None,
     answers: Mapping[str, Any] | None = None,
+    checklist: Checklist | None = None,
 ) -> str:
     """The report as one HTML document; ``answers`` are texts, `Subgroups` or a `Spread` by what was asked.
+
+    The checklist of an audit has the subgroups among the answers; that of a summary alone is given, or left out.
 
     Examples
     --------
@@ -68,11 +73,14 @@ def render_html(
     environment.filters["thousands"] = "{:,}".format
     style, script = _read("style.css"), _read("script.js")
     listed = _suspects(result) if suspects is None else suspects
+    if checklist is None and isinstance(result, Audit):
+        checklist = result.checklist(*(found for found in (answers or {}).values() if isinstance(found, Subgroups)))
     return environment.get_template("template.html").render(
         view(summary, about or {}, [] if listed is None else listed.head(_LISTED).to_dict("records")),
         title=title,
         # Texts with columns keep them.
         answers=[_answer(name, found) for name, found in (answers or {}).items()],
+        guidelines=[] if checklist is None else checklist.guidelines,
         # Both are files of this package, and the page's policy allows them and nothing else.
         style=Markup(style),
         script=Markup(script),
