@@ -25,6 +25,7 @@ PLUMBING = {
     "mute": "leaves findings out of those that are shown",
     "error_model_reason": "is said by the finding error-model",
     "units_asked": "is said by the finding of the units",
+    "own_seconds": "is the times of corrected_cross_validate",
 }
 
 
