@@ -7,6 +7,7 @@ truth is known, and the page can say how far the answer is from it. It takes abo
 
 import contextlib
 import io
+import re
 import subprocess
 import sys
 import tempfile
@@ -24,10 +25,14 @@ import outofcluster as ooc
 
 HERE = Path(__file__).parent
 LINKAGES = 5
+# What each person said, in the order of the recordings, by the description of the data set.
+KINDS = ["vowel"] * 3 + ["number"] * 10 + ["sentence"] * 4 + ["word"] * 9
+# Headings of the checklist that the page shows.
+SHOWN = ("## TRIPOD+AI", "### 12d", "### 23a", "### 23b", "## REFORMS", "### 6b", "## GUILD", "### Data linkage")
 
 
 def voices(seed):
-    """The table: measures of the voice, whether the person is ill, the person, and the person as linked."""
+    """The table: measures of the voice, what was said, the person, the person as linked, and whether ill."""
     data = ooc.datasets.load_parkinson()
     table = pd.DataFrame(data.data, columns=data.feature_names)
     person = np.asarray(data.groups).astype(int)
@@ -35,12 +40,13 @@ def voices(seed):
     for split in rng.choice(np.unique(person), 14, replace=False):
         rows = rng.permutation(np.flatnonzero(person == split))
         linked[rows[: rng.integers(6, 21)]] = 100 + split
-    return table.assign(person=person, linked=linked, ill=data.target)
+    kind = np.tile(KINDS, len(np.unique(person)))
+    return table.assign(person=person, kind=kind, linked=linked, ill=data.target)
 
 
 def parts(table):
     """Records, targets, linked people and true people."""
-    X = table.drop(columns=["person", "linked", "ill"])
+    X = table.drop(columns=["person", "kind", "linked", "ill"])
     return X, table["ill"].to_numpy(), table["linked"].to_numpy(), table["person"].to_numpy()
 
 
@@ -83,13 +89,27 @@ def command(words, folder):
     return done.stdout
 
 
+def excerpt(markdown, titles):
+    """Some sections of a checklist, each with what stands above it."""
+    sections = re.split(r"\n\n(?=#)", markdown)
+    shown = [next(part for part in sections if part.startswith(title)) for title in titles]
+    return "\n\n".join(shown)
+
+
+def wrapped(line):
+    """A line as several, where it is long."""
+    start = re.match(" *", line)[0]
+    return textwrap.fill(line, 100, subsequent_indent=start)
+
+
 def main():
     """Write every text."""
     table = voices(0)
     said = {}
     with tempfile.TemporaryDirectory() as folder:
         table.drop(columns="person").to_csv(f"{folder}/voices.csv", index=False)
-        said["test"] = command(["test", "voices.csv", "--target", "ill", "--groups", "linked"], folder)
+        words = ["--target", "ill", "--groups", "linked", "--drop", "kind"]
+        said["test"] = command(["test", "voices.csv", *words], folder)
     result = audited(table)
     said["audit"] = str(result)
     answers = looked_up(table, result)
@@ -97,6 +117,11 @@ def main():
     result = audited(table, answers)
     said["again"] = str(result)
     said["methods"] = "\n\n".join(textwrap.fill(part, 100) for part in result.methods_text().split("\n\n"))
+    by = result.by(table["kind"])
+    for name, asked in (("by", by), ("spread", result.spread())):
+        said[name] = "\n".join(wrapped(line) for line in str(asked).splitlines())
+    checklist = result.checklist(by).to_markdown()
+    said["checklist"] = "\n".join(wrapped(line) for line in excerpt(checklist, SHOWN).splitlines())
     tried = []
     for seed in range(LINKAGES):
         other = voices(seed)

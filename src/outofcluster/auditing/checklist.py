@@ -46,6 +46,8 @@ class ChecklistItem:
         Sentences with the numbers of the audit; empty where only the author can answer.
     you_must_say : str
         What only the author knows; empty where the audit says everything.
+    rows : tuple of str
+        What is listed below the sentences, such as subgroups.
     """
 
     guideline: str
@@ -53,6 +55,7 @@ class ChecklistItem:
     title: str
     says: tuple[str, ...]
     you_must_say: str = ""
+    rows: tuple[str, ...] = ()
 
     @property
     def source(self) -> str:
@@ -111,6 +114,7 @@ class Checklist(PlainData, what="a checklist"):
             for item in items:
                 blocks.append(f"### {item.number}: {item.title}")
                 blocks += [" ".join(_escaped(item.says))] if item.says else []
+                blocks += ["\n".join(f"- {row}" for row in _escaped(item.rows))] if item.rows else []
                 blocks += [f"**You must say:** {item.you_must_say}", f"> {_BLANK}"] if item.you_must_say else []
         return printable("\n\n".join(blocks))
 
@@ -127,7 +131,7 @@ class Checklist(PlainData, what="a checklist"):
                 "guideline": item.guideline,
                 "item": item.number,
                 "title": item.title,
-                "says": " ".join(item.says),
+                "says": " ".join((*item.says, *item.rows)),
                 "you_must_say": item.you_must_say,
                 "source": item.source,
             }
@@ -145,6 +149,7 @@ class Checklist(PlainData, what="a checklist"):
             for item in items:
                 parts.append(element("p", element("strong", f"{item.number}: {item.title}")))
                 parts += [element("p", " ".join(item.says))] if item.says else []
+                parts += [element("ul", *(element("li", row) for row in item.rows))] if item.rows else []
                 parts += [element("p", f"You must say: {item.you_must_say}")] if item.you_must_say else []
         return fragment(*parts)
 
@@ -206,8 +211,9 @@ class _Told:
 
     @property
     def subgroups(self) -> list[str]:
-        """What is found by subgroup, in one sentence for each line."""
-        return [_ended(line.strip()) for by in self.by for line in by.lines]
+        """What is found by subgroup, without the differences that are not shown."""
+        lines = [line.strip() for by in self.by for line in by.lines if not line.endswith("(no difference is shown).")]
+        return [line if line.endswith(".") else f"{line}." for line in lines]
 
     @property
     def leakage_by_subgroup(self) -> list[str]:
@@ -299,8 +305,9 @@ def _tripod(told: _Told) -> list[ChecklistItem]:
             TRIPOD,
             "23a",
             "Performance with intervals, also in key subgroups",
-            [*words.results(summary), *told.subgroups],
+            words.results(summary),
             subgroups,
+            told.subgroups,
         ),
         _item(
             TRIPOD,
@@ -397,8 +404,10 @@ def _guild(told: _Told) -> list[ChecklistItem]:
     ]
 
 
-def _item(guideline: str, number: str, title: str, says: Iterable[str], you_must_say: str) -> ChecklistItem:
-    return ChecklistItem(guideline, number, title, tuple(filter(None, says)), you_must_say)
+def _item(
+    guideline: str, number: str, title: str, says: Iterable[str], you_must_say: str, rows: Iterable[str] = ()
+) -> ChecklistItem:
+    return ChecklistItem(guideline, number, title, tuple(filter(None, says)), you_must_say, tuple(rows))
 
 
 def _reason(error: InputError) -> str:
@@ -408,7 +417,3 @@ def _reason(error: InputError) -> str:
 def _range(numbers: Sequence[int]) -> str:
     low, high = min(numbers), max(numbers)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def _ended(line: str) -> str:
-    return line if line.endswith((".", "!", "?")) else f"{line}."
