@@ -45,10 +45,10 @@ def write_archive(path: str | os.PathLike[str] | BinaryIO, kind: str, format_num
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
         for name, content in entries.items():
             file.writestr(zipfile.ZipInfo(name, _EARLIEST), content, zipfile.ZIP_DEFLATED)
-    if isinstance(path, str | os.PathLike):
-        write_whole("path", path, whole.getvalue())
-    else:
+    if hasattr(path, "write"):
         path.write(whole.getvalue())
+    else:
+        write_whole("path", path, whole.getvalue())
 
 
 def read_archive(path: str | os.PathLike[str], kind: str, format_number: int, type_read: type[Kind]) -> Kind:
