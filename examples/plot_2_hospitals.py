@@ -37,7 +37,7 @@ def draw(hospitals, count):
 
 X, y, hospital = draw(np.arange(n_hospitals), size)
 leaky = ooc.simulate_leakage(hospital, [6, 7, 8], rate=0.08, random_state=0)
-print(f"{leaky.rate:.1%} of the training records belong to held-out hospitals")
+print(f"{100 * leaky.rate:.1f} % of the training records belong to held-out hospitals")
 
 # %%
 # The audit

@@ -54,9 +54,8 @@ ridge = ooc.audit(
     random_state=0,
 )
 for name, result in {"neighbours": neighbours, "ridge": ridge}.items():
-    print(
-        f"{name}: too low by {result.bias:.3f} of {result.naive.value:.3f}, or {result.bias / result.naive.value:.0%}"
-    )
+    share = result.bias / result.naive.value
+    print(f"{name}: too low by {result.bias:.3f} of {result.naive.value:.3f}, or {100 * share:.0f} %")
 
 # %%
 # Was it right?

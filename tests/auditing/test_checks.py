@@ -11,6 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 import outofcluster as ooc
 from outofcluster._base.exceptions import InputError
+from outofcluster._base.text import percentage
 from outofcluster.auditing.checks import CHECKS, CODES
 from outofcluster.auditing.findings import Remark, check
 from outofcluster.problem.account import TableAccount
@@ -118,7 +119,7 @@ def test_a_rate_that_is_a_lower_bound_says_so_everywhere(tmp_path):
     for result in (bounded, ooc.Audit.load(tmp_path / "bounded"), bounded.with_confidence(0.9)):
         found = by_code(result)
         assert found["rate-is-a-lower-bound"].severity == "warning"
-        assert "10.0% is a lower bound" in found["rate-is-a-lower-bound"].message
+        assert "10 % is a lower bound" in found["rate-is-a-lower-bound"].message
         assert "blocking_recall=" in found["rate-is-a-lower-bound"].remedy
         text = " ".join(str(result).split())
         assert "It is assumed that at least 10 % of the training records" in text
@@ -135,10 +136,10 @@ def test_the_fold_with_the_largest_rate_is_named():
     options = {"groups": clusters, "error_model": "records", "n_fits": 1000, "random_state": 0}
     result = ooc.audit(Ridge(), X, target, leakage=[0.0, 0.1, 0.45, 0.2, 0.0], **options)
     found = {finding.code: finding.message for finding in result.findings}
-    assert found["rate-above-bound"].endswith("and 45.0% was assumed in fold 2 (15.0% on average).")
+    assert found["rate-above-bound"].endswith("and 45 % was assumed in fold 2 (15 % on average).")
     assert result.summary.rate == pytest.approx(0.15)
     same = {finding.code: finding.message for finding in result.at_leakage(0.45).findings}
-    assert same["rate-above-bound"].endswith("and 45.0% was assumed.")
+    assert same["rate-above-bound"].endswith("and 45 % was assumed.")
 
 
 def test_a_rate_that_counts_whole_entities(tmp_path, plain_audit):
@@ -155,7 +156,7 @@ def test_a_rate_that_counts_whole_entities(tmp_path, plain_audit):
         for one in (result, ooc.Audit.load(tmp_path / "audit")):
             found = by_code(one)["rate-counts-whole-entities"]
             assert found.severity == "warning"
-            assert f"{audited.train.rate:.1%} counts whole entities" in found.message
+            assert f"{percentage(audited.train.rate)} counts whole entities" in found.message
             assert f"leakage={misplaced:.3g}" in found.remedy
     several = np.where(draw.random(1000) < 0.3, draw.integers(0, 40, 1000), clusters)
     too_large = ooc.Leakage.from_true_groups(clusters, several, cv=5)
@@ -227,13 +228,13 @@ def test_a_giant_cluster_and_folds_that_are_left_out():
     options = {"groups": chained, "error_model": "fragments", "n_fits": 60, "unmix": False}
     found = codes(**options)
     assert found["giant-cluster"].severity == "warning"
-    assert "One of the 11 clusters holds 960 of the 1000 records (96%)" in found["giant-cluster"].message
+    assert "One of the 11 clusters holds 960 of the 1000 records (96 %)" in found["giant-cluster"].message
     assert found["mostly-left-out"].severity == "severe"
     assert "hold 960 of the 1000 records, so that the loss is that of the other 40 only" in (
         found["mostly-left-out"].message
     )
     assert found["unbalanced-folds"].severity == "warning"
-    assert "between 8 and 960 records, and one of them 96% of all" in found["unbalanced-folds"].message
+    assert "between 8 and 960 records, and one of them 96 % of all" in found["unbalanced-folds"].message
 
 
 def test_ordinary_clusters_and_folds_have_no_such_findings(plain_audit, tmp_path):

@@ -9,6 +9,7 @@ from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import outofcluster as ooc
+from outofcluster._base.text import percentage
 from outofcluster.problem.folds import Fold
 from outofcluster.problem.problem import Task
 from outofcluster.sampling.audit_samples import MAIN, exchanged
@@ -102,13 +103,13 @@ def test_the_surface_needs_no_fit_and_can_be_written_down(data, result, monkeypa
     assert ooc.SensitivitySurface.from_dict(json.loads(json.dumps(surface.to_dict()))) == surface
     assert list(surface.to_frame().columns) == ["rate", "validation_rate", "value", "low", "high"]
     assert len(surface.to_frame()) == 4
-    assert "0.0%" in str(surface)
+    assert "0 %" in str(surface)
     assert "<table" in surface._repr_html_()
 
 
 def test_it_is_said_and_kept(result, tmp_path):
     text = " ".join(str(result).split())
-    assert f"leakage and {result.validation_leakage:.1%} the other way" in text
+    assert f"leakage and {percentage(result.validation_leakage)} the other way" in text
     assert "The other way, it is assumed that" in text
     assert "they are easy for the model" in text
     assert f"{100 * result.validation_leakage:.3g} % of the held-out records belong to training clusters" in str(

@@ -7,7 +7,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import outofcluster as ooc
 from ooc_test_prose import long_sentences
-from outofcluster.auditing.summary_parts import share_in_words
+from outofcluster._base.text import percentage
 
 PATIENTS = ooc.datasets.make_patients(random_state=0)
 
@@ -52,7 +52,7 @@ def test_methods_name_records_clusters_folds_fits_the_rate_and_the_model(fragmen
     assert "The model was 3 nearest neighbours, in code KNeighborsClassifier(n_neighbors=3)." in text
     assert "Performance was measured by the error rate." in text
     assert f"It fitted {fragments._brief.fits} further models" in text
-    assert "share of held-out records whose cluster also has records in training, was 12 %" in text
+    assert "share of held-out records whose cluster also has records in training, was 12.0 %" in text
     assert "with a standard error of 2 percentage points" in text
     assert "are about new clusters of the population, and take clusters as the independent units" in text
 
@@ -61,7 +61,7 @@ def test_results_are_those_of_the_audit_with_intervals(fragments):
     text = fragments.methods_text()
     for estimate in (fragments.naive, fragments.corrected, fragments.optimism):
         low, high = estimate.interval
-        assert f"{estimate.value:.4f} (95 % CI {low:.4f} to {high:.4f})" in text
+        assert f"{estimate.value:.3f} (95 % CI {low:.3f} to {high:.3f})" in text
     assert fragments.test.sentence in text
     assert "90 % CI" in fragments.with_confidence(0.9).methods_text()
 
@@ -104,7 +104,7 @@ def test_without_a_rate_a_range_of_rates_is_told():
     text = result.methods_text()
     assert "Performance was measured by the AUC and accuracy." in text
     assert "The leakage rate is not known" in text
-    assert f"{result.at_leakage(0.2).corrected.value:.4f} at 20 %" in text
+    assert f"{result.at_leakage(0.2).corrected.value:.3f} at 20 %" in text
     assert "without the clusters" not in text
 
 
@@ -139,7 +139,7 @@ def test_look_ups_say_how_many_and_by_which_design(without_rate):
     assert "For 30 clusters, drawn with known, unequal probabilities, it was looked up" in text
     assert f"{sum(map(bool, mates))} had such mates" in text
     assert "allows for 2 % wrong answers" in text
-    weights = [share_in_words(source.weight, 2) for source in result.summary.sources]
+    weights = [percentage(source.weight, 2) for source in result.summary.sources]
     assert f"weighted by their precision (seen {weights[0]} and looked up {weights[1]})" in text
     assert not long_sentences(text)
     sampled = np.isin(PATIENTS.entities, np.arange(60))

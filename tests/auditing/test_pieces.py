@@ -14,7 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier
 import outofcluster as ooc
 from ooc_test_results import with_samples
 from outofcluster._base.exceptions import InputError
-from outofcluster.auditing.summary_parts import share_in_words
+from outofcluster._base.text import percentage
 from outofcluster.problem.folds import make_folds
 
 
@@ -202,7 +202,7 @@ def test_no_rate_is_said_to_be_assumed(result):
 
 def test_what_was_looked_up_is_said(reviewed):
     text = said(reviewed)
-    weights = [share_in_words(source.weight, 2) for source in reviewed.summary.sources]
+    weights = [percentage(source.weight, 2) for source in reviewed.summary.sources]
     assert "corrected for what is seen and looked up" in text
     assert f"on what can be seen ({weights[0]}) and on what somebody looked up ({weights[1]})." in text
     looked_up = reviewed.summary.looked_up
@@ -214,7 +214,7 @@ def test_a_rate_says_what_it_is_a_share_of_and_how_much_it_counts(at_rate):
     text = said(at_rate)
     assert "It is assumed that 25 % of the held-out records have a piece of their cluster in training" in text
     assert "and on imitated pieces at this leakage rate (" in text
-    assert "corrected for 25.0% leakage" in text
+    assert "corrected for 25 % leakage" in text
 
 
 def with_caught(result, caught, optimism, upper):
@@ -307,7 +307,7 @@ def test_a_rate_that_is_half_the_truth_is_noticed_and_the_truth_is_not():
 
 def test_a_rate_below_what_is_seen_names_both(result):
     finding = codes(result.at_leakage(0.02))["rate-below-seen"]
-    seen = share_in_words(result.samples.seen.rate, 2)
+    seen = percentage(result.samples.seen.rate, 2)
     assert finding.severity == "warning"
     assert finding.message.startswith(f"The likely pieces alone are {seen} of the held-out records (standard error ")
     assert finding.message.endswith(", and a leakage rate of 2 % was given.")

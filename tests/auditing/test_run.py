@@ -173,7 +173,7 @@ def test_a_fold_that_cannot_be_audited_is_named_and_the_others_go_on():
 
 def test_the_result_as_text_and_json(result):
     text = str(result)
-    assert "corrected for 10.0% leakage" in text
+    assert "corrected for 10 % leakage" in text
     assert "new clusters of the population" in text
     plain = json.loads(result.to_json())
     assert plain["schema"] == 5

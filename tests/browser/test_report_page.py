@@ -227,7 +227,7 @@ def test_the_slider_drives_the_rows_of_the_table(open_page, records):
     at = records.at_leakage(0.2)
     value, (low, high) = at.corrected.value, at.corrected.interval
     assert cells("corrected") == [f"{value:.4f}", f"{low:.4f} to {high:.4f}"]
-    assert page.locator("#corrected-row .name").inner_text() == "corrected for 20.0% leakage"
+    assert page.locator("#corrected-row .name").inner_text() == "corrected for 20 % leakage"
     assert cells("optimism")[0] == f"{value - records.naive.value:.4f}"
     assert cells("optimism")[1] == "for the assumed rate only"
     page.get_by_role("button", name="Back to the assumed rate").click()
@@ -263,7 +263,7 @@ def test_an_answer_without_a_rate_is_where_the_slider_starts(open_page, without_
     assert shown() == [corrected.value, *corrected.interval]
     set_slider(page, 0.2)
     assert shown()[0] == pytest.approx(without_rate.at_leakage(0.2).corrected.value, abs=1e-3)
-    assert page.locator("#corrected-row .name").inner_text() == "corrected for 20.0% leakage"
+    assert page.locator("#corrected-row .name").inner_text() == "corrected for 20 % leakage"
     page.get_by_role("button", name="Back to what the records show").click()
     assert shown() == [corrected.value, *corrected.interval]
     assert page.locator("#corrected-row .name").inner_text() == "corrected for what the records show"

@@ -75,7 +75,7 @@ def test_the_answer_is_that_of_python(audited):
         "models will be fitted, as many as in",
         "They take some seconds.",
         f"cross-validated as it is {expected.naive.value:.4f}",
-        f"corrected for 10.0% leakage {expected.corrected.value:.4f} {expected.corrected.interval[0]:.4f} to",
+        f"corrected for 10 % leakage {expected.corrected.value:.4f} {expected.corrected.interval[0]:.4f} to",
         "give or take 2 %, which the interval includes",
         expected.test.sentence,
         "The report is in out.html.",
@@ -135,7 +135,7 @@ def test_features_that_tell_no_clusters_apart_leave_no_suspects_but_all_else(sho
     assert (status, err.count("\n")) == (3, 1)
     assert err.startswith("outofcluster: --suspects needs features that tell entities apart")
     assert (folder / "out.json").exists()
-    assert "corrected for 10.0% leakage" in out
+    assert "corrected for 10 % leakage" in out
 
 
 @pytest.mark.slow

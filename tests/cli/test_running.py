@@ -77,7 +77,7 @@ def test_json_on_the_screen_is_all_there_is_on_standard_output(shown):
     status, out, err = shown("--json", "-")
     assert status == 0
     assert Summary.from_dict(json.loads(out)).rate == 0.1
-    assert "corrected for 10.0% leakage" in err
+    assert "corrected for 10 % leakage" in err
 
 
 def test_a_disk_that_is_full_at_the_end_loses_nothing(shown, folder, monkeypatch):

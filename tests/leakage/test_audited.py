@@ -334,7 +334,7 @@ def test_splits_and_merges_are_counted():
     assert errors.sizes == ((1, 1, 1), (2, 2, 1), (3, 1, 1), (3, 2, 1))
     assert errors.to_frame().shape == (1, 10)
     assert errors.to_frame()["misplaced"].item() == pytest.approx(1 / 6 / 5)
-    assert "3.33% of the training records are misplaced" in str(errors)
+    assert "3.33 % of the training records are misplaced" in str(errors)
 
 
 def brute_misplaced(entity, groups, splits):

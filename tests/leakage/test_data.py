@@ -192,8 +192,10 @@ def test_upper_is_the_bound_or_the_end_of_an_interval():
 
 
 def test_a_bound_is_said():
-    assert str(Leakage(0.1, bound=0.17)) == "10% of the training records leak, at most 17% (95% bound)"
-    assert str(Leakage(0.1, 0.04, "train", 1)) == "10% ± 4% of the training records leak, at most 100% (95% bound)"
+    assert str(Leakage(0.1, bound=0.17)) == "10 % of the training records leak, at most 17 % (95 % bound)"
+    assert (
+        str(Leakage(0.1, 0.04, "train", 1)) == "10.0 % ± 4.0 % of the training records leak, at most 100 % (95 % bound)"
+    )
 
 
 def test_a_bound_is_a_share_and_not_below_the_rate():
@@ -227,7 +229,7 @@ def test_where_features_tell_nobody_apart_identity_may():
     options = {"groups": patients.groups, "error_model": "fragments", "random_state": 0}
     blind = Leakage.from_data(noise, target, **options)
     assert (blind.rate, blind.bound, blind.at_least) == (0, 1, True)
-    assert "at least 0%" in str(blind)
+    assert "at least 0 %" in str(blind)
     seeing = Leakage.from_data(noise, target, identity=patients.data, **options)
     assert seeing.rate > 0.05
     assert seeing.bound < 0.5

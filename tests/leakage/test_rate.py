@@ -32,10 +32,10 @@ def test_an_interval_far_from_the_edges_is_the_normal_one():
 
 
 def test_words():
-    assert str(Leakage(0.1)) == "10% of the training records leak (uncertainty unknown)"
+    assert str(Leakage(0.1)) == "10 % of the training records leak (uncertainty unknown)"
     words = str(Leakage(0.1, 0.02, of="validation"))
-    assert words == "10% ± 2% of the validation records leak (95% interval 6.71% to 14.7%)"
-    assert str(Leakage(0, 0.01)) == "0% ± 1% of the training records leak (95% interval 0% to 3.69%)"
+    assert words == "10.0 % ± 2.0 % of the validation records leak (95 % interval 6.7 % to 14.7 %)"
+    assert str(Leakage(0, 0.01)) == "0.0 % ± 1.0 % of the training records leak (95 % interval 0.0 % to 3.7 %)"
     assert repr(Leakage(np.float64(0.1))) == "Leakage(rate=0.1, std=None, of='train', bound=None)"
     assert Leakage(0.1) == Leakage(0.1)
 
@@ -131,12 +131,12 @@ def test_what_is_refused(call, message):
 
 
 def test_in_a_notebook():
-    assert "<p>8% ± 1% of the training records leak" in Leakage(0.08, std=0.01)._repr_html_()
+    assert "<p>8.0 % ± 1.0 % of the training records leak" in Leakage(0.08, std=0.01)._repr_html_()
     both = Leakage.from_true_groups([1, 1, 1, 2, 2, 3, 3], ["a", "a", "b", "c", "c", "d", "d"], cv=5)
     assert str(both).splitlines() == [str(both.validation), str(both.train)]
     shown = both._repr_html_()
-    assert '<th scope="row">of the validation records</th><td>34.3% ± 29.4%</td><td>95% interval 3.89%' in shown
-    assert '<th scope="row">of the training records</th><td>8.57% ± 7.35%</td>' in shown
+    assert '<th scope="row">of the validation records</th><td>34 % ± 29 %</td><td>95 % interval 4 %' in shown
+    assert '<th scope="row">of the training records</th><td>8.6 % ± 7.3 %</td>' in shown
     assert "Audited entities: 3. Cut by the linkage: 1." in shown
 
 

@@ -25,6 +25,7 @@ from outofcluster._base.arguments import Array
 
 _SEQUENCES = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|\x9b[0-?]*[ -/]*[@-~]"
 _CHARACTERS = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+_MOST_DECIMALS = 4
 _UNWANTED = re.compile(f"{_SEQUENCES}|{_CHARACTERS}")
 
 
@@ -49,6 +50,33 @@ def printable_data(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [printable_data(inner) for inner in value]
     return value
+
+
+def percentage(share: float, digits: int = 3, *, error: float | None = None) -> str:
+    """A share as a percentage, in the one way in which it is written everywhere.
+
+    It has so many digits that count, or as many decimals as two digits of its error need, and four decimals at most. A
+    share below 1 is never rounded to all of it.
+
+    Examples
+    --------
+    >>> from outofcluster._base.text import percentage
+    >>> percentage(0.0796), percentage(0.5), percentage(2e-15), percentage(0.9997)
+    ('7.96 %', '50 %', '0 %', '99.97 %')
+    >>> percentage(0.0796, error=0.0123)
+    '8.0 %'
+    """
+    value = 100 * share
+    known = error is not None and 0 < error < math.inf
+    scale = 100 * error if known and error else abs(value)
+    needed = (1 if known else digits - 1) - math.floor(math.log10(scale)) if 0 < scale < math.inf else 0
+    decimals = min(max(needed, 0), _MOST_DECIMALS)
+    while decimals < _MOST_DECIMALS and share < 1 and float(f"{value:.{decimals}f}") == 100:
+        decimals += 1
+    written = f"{value:.{decimals}f}"
+    if not known and "." in written:
+        written = written.rstrip("0").rstrip(".")
+    return f"{written.lstrip('-') if float(written) == 0 else written.replace('-', '−')} %"
 
 
 class Markup(str):
@@ -118,7 +146,7 @@ def band(x: Array, value: Array, low: Array, high: Array, described: str) -> Mar
 
     around = path([*x, *x[::-1]], [*low, *high[::-1]])
     written = label(56, 134, "end", f"{bottom:.3g}") + label(56, 19, "end", f"{top:.3g}")
-    written += label(60, 150, "start", f"{x[0]:.1%}") + label(390, 150, "end", f"{x[-1]:.1%}")
+    written += label(60, 150, "start", percentage(x[0])) + label(390, 150, "end", percentage(x[-1]))
     return Markup(
         f'<svg class="accent" role="img" aria-label="{escape(described)}" width="400" height="156" '
         f'viewBox="0 0 400 156" font-size="11" fill="currentColor"><polygon points="{around}" fill-opacity=".18"/>'

@@ -18,12 +18,11 @@ from typing import Any
 
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import PlainData, data_frame
-from outofcluster._base.text import element, fragment, printable
+from outofcluster._base.text import element, fragment, percentage, printable
 from outofcluster.auditing import methods_text as words
 from outofcluster.auditing.subgroups import Subgroups
 from outofcluster.auditing.summary import Summary
-from outofcluster.auditing.summary_parts import share_in_words
-from outofcluster.inference.estimates import decimals, fixed, percent
+from outofcluster.inference.estimates import decimals, fixed
 
 TRIPOD, REFORMS, GUILD = "TRIPOD+AI", "REFORMS", "GUILD"
 SOURCES = {
@@ -206,7 +205,7 @@ class _Told:
         summary = self.summary
         estimate, what = summary.corrected or summary.naive, "corrected" if summary.corrected else "cross-validated"
         width = fixed(estimate.interval[1] - estimate.interval[0], max(decimals(estimate) - 1, 2))
-        level = percent(summary.confidence_level)
+        level = percentage(summary.confidence_level)
         return f"The {level} interval of the {what} {summary.metric.label} is {width} wide."
 
     @property
@@ -220,9 +219,7 @@ class _Told:
         """The leakage rates of subgroups, where they are seen or known."""
         sentences = []
         for by in self.by:
-            rates = [
-                f"{group.name} {share_in_words(group.leakage, 2)}" for group in by.judged if group.leakage is not None
-            ]
+            rates = [f"{group.name} {percentage(group.leakage, 2)}" for group in by.judged if group.leakage is not None]
             if rates:
                 sentences.append(f"The leakage rate by {by.column}, as it is seen or known: {', '.join(rates)}.")
         return sentences

@@ -40,12 +40,13 @@ from scipy.special import ndtr
 from outofcluster._base.arguments import Array, short, shown
 from outofcluster._base.exceptions import FitError, InputError
 from outofcluster._base.plain import data_frame, plain
+from outofcluster._base.text import percentage
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit
 from outofcluster.auditing.several import AuditOptions, SeveralAudits, check_options, checkpoint_of_part, common_seed
-from outofcluster.auditing.summary_parts import share_in_words, value_and_ends
+from outofcluster.auditing.summary_parts import value_and_ends
 from outofcluster.auditing.tipping import TippingPoint, find_tipping_point
-from outofcluster.inference.estimates import Estimate, chance_in_words, percent
+from outofcluster.inference.estimates import Estimate, chance_in_words
 from outofcluster.metrics.facts import SOME_LOSS, MetricFacts
 from outofcluster.metrics.resolve import resolve_loss, resolve_scoring
 from outofcluster.problem.folds import make_folds
@@ -300,9 +301,9 @@ class Comparison(SeveralAudits[str]):
             if not apart:
                 return f"{better} and {worse} are equally good by cross-validation, so that no order can change"
             if rate is not None:
-                start = share_in_words(rate, 2)
+                start = percentage(rate, 2)
                 return f"{better} looks better than {worse}, and is worse from a leakage rate of {start} on"
-            most = percent(float(grid[-1]))
+            most = percentage(float(grid[-1]))
             return f"{better} is better than {worse} up to a leakage rate of {most}, the largest that is looked at"
 
         return find_tipping_point(worse_by, grid, ends, words, threshold=0.0, confidence_level=a.confidence_level)

@@ -35,10 +35,9 @@ from outofcluster._base.arguments import check_choice, check_number
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import Chance, Finite, JsonData, KnownChance, Matrix, data_frame
 from outofcluster._base.seeds import RandomState, Seeds, seed_of
-from outofcluster._base.text import element, fragment, printable, table
+from outofcluster._base.text import element, fragment, percentage, printable, table
 from outofcluster.auditing.fits import MODELS_OF_THE_TEST
 from outofcluster.auditing.price import Announcement, announce
-from outofcluster.inference.estimates import percent
 from outofcluster.metrics.facts import known_facts
 from outofcluster.problem.account import TableAccount
 from outofcluster.problem.folds import make_folds
@@ -111,7 +110,9 @@ class LeakageTest(JsonData, what="a leakage test", schema=2):
     def _chance(self) -> str:
         """The p-value, and the power of the paper's test beside it."""
         power = (
-            "" if self.method == "paired" else f", power {100 * self.power:.0f} % against the effect that was measured"
+            ""
+            if self.method == "paired"
+            else f", power {percentage(round(self.power, 2))} against the effect that was measured"
         )
         return f"p = {self.pvalue:.2g}{power}"
 
@@ -129,7 +130,7 @@ class LeakageTest(JsonData, what="a leakage test", schema=2):
             return f"No cluster effect was found ({self._chance}), from losses that do not vary."
         return (
             f"No cluster effect was found ({self._chance}); one of {self.detectable:.3g} would have been found "
-            f"with a probability of {percent(POWER)}."
+            f"with a probability of {percentage(POWER)}."
         )
 
     def __read__(self) -> Self:
@@ -191,7 +192,9 @@ class LeakageTest(JsonData, what="a leakage test", schema=2):
                 "depends on the errors of the clustering, and the optimism of an audit says by how much."
             )
         else:
-            power = f"an effect of {self.detectable:.3g} would have been found with a probability of {percent(POWER)}"
+            power = (
+                f"an effect of {self.detectable:.3g} would have been found with a probability of {percentage(POWER)}"
+            )
             if not isfinite(self.detectable):
                 power = "the losses do not vary, which leaves unknown what effect would have been found"
             verdict = (

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from outofcluster._base.text import printable
+from outofcluster._base.text import percentage, printable
 from outofcluster.auditing.solution import Solution
 from outofcluster.auditing.summary_parts import mean_rate
 from outofcluster.curves.base import Curve
@@ -135,7 +135,7 @@ class Context:
         if len(set(rates)) < 2:
             return ""
         mean = mean_rate(self.leakage, self.samples.folds)
-        return f" in fold {self.samples.folds[int(np.argmax(rates))].index} ({mean:.1%} on average)"
+        return f" in fold {self.samples.folds[int(np.argmax(rates))].index} ({percentage(mean)} on average)"
 
 
 @dataclass(frozen=True)

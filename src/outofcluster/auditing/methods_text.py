@@ -8,10 +8,12 @@ made of a `Summary` alone, so whatever it says is a number or a choice of that a
 
 from __future__ import annotations
 
+from outofcluster._base.text import percentage
 from outofcluster.auditing.summary import Summary
-from outofcluster.auditing.summary_parts import share_in_words
-from outofcluster.inference.estimates import Estimate, Sensitivity, between, decimals, fixed, percent
+from outofcluster.inference.estimates import Estimate, Sensitivity, between, decimals, fixed
 
+# Letters of a model's code up to which it is part of a sentence.
+_LONGEST_CODE = 60
 # The error models in words: their errors, what the rate is a share of, and the training sets of further models.
 _WORDS = {
     "records": {
@@ -61,7 +63,8 @@ def held_out(summary: Summary, n_records: int, n_clusters: int) -> str:
 
 def model_and_code(summary: Summary) -> str:
     """The model by its name and as code; empty where it is not known."""
-    code = "" if summary.model == summary.estimator else f", in code {summary.estimator}"
+    is_short = summary.model != summary.estimator and len(summary.estimator) <= _LONGEST_CODE
+    code = f", in code {summary.estimator}" if is_short else ""
     return f"The model was {summary.model}{code}." if summary.estimator else ""
 
 
@@ -87,8 +90,8 @@ def correction(summary: Summary, *, left_out: bool) -> list[str]:
 def about_intervals(summary: Summary) -> str:
     """The level of the intervals, and what they are about."""
     return (
-        f"Confidence intervals have a level of {percent(summary.confidence_level)}, are about {summary.estimand}, and "
-        f"take {summary.units} as the independent units."
+        f"Confidence intervals have a level of {percentage(summary.confidence_level)}, are about {summary.estimand}, "
+        f"and take {summary.units} as the independent units."
     )
 
 
@@ -111,7 +114,7 @@ def _pieces(summary: Summary) -> list[str]:
         )
         if seen.pairs:
             sentences.append("The model was fitted again without these training clusters, and without as many others.")
-        caught = share_in_words(seen.caught, 2)
+        caught = percentage(seen.caught, 2)
         sentences.append(f"The classifier would have named {caught} of pieces that were cut off on purpose.")
     if (looked_up := summary.looked_up) is not None and "looked up" in used:
         drawn = "drawn with equal probabilities" if looked_up.even else "drawn with known, unequal probabilities"
@@ -121,11 +124,11 @@ def _pieces(summary: Summary) -> list[str]:
             "weighted by one over the probabilities (difference estimator)."
         )
         if looked_up.reviewer_error:
-            sentences.append(f"The interval allows for {share_in_words(looked_up.reviewer_error, 2)} wrong answers.")
+            sentences.append(f"The interval allows for {percentage(looked_up.reviewer_error, 2)} wrong answers.")
     if "imitated" in used:
         sentences.append("At the leakage rate, the gain from pieces that were cut off on purpose was added up.")
     if len(used) > 1:
-        named = [f"{name} {share_in_words(source.weight, 2)}" for name, source in used.items()]
+        named = [f"{name} {percentage(source.weight, 2)}" for name, source in used.items()]
         sentences.append(
             f"The optimism is the mean of these estimates, weighted by their precision ({_listed(named)})."
         )
@@ -149,21 +152,22 @@ def _size_of_rate(summary: Summary) -> str:
     source = ", an estimate from the records themselves" if summary.rate_is_of_the_data else ""
     least = "at least " if any(leak.at_least for leak in summary.leakage) else ""
     certainty = f"with a standard error of {100 * std:.2g} percentage points" if std else "taken as known"
-    return f"{least}{100 * summary.rate:.3g} %{source}, {certainty}"
+    return f"{least}{percentage(summary.rate, error=std)}{source}, {certainty}"
 
 
 def results(summary: Summary) -> list[str]:
     """The estimates with their intervals, and the test."""
-    sentences, level = [], percent(summary.confidence_level)
+    sentences, level = [], percentage(summary.confidence_level)
     for one in summary.metrics or (summary,):
         known = [estimate for estimate in (one.naive, one.corrected) if estimate is not None]
-        digits = decimals(*known)
+        digits = _decimals(*known)
         naive, *corrected = (_with_interval(estimate, level, digits) for estimate in known)
         sentence = f"The cross-validated {one.metric.label} was {naive}"
         if one.optimism is not None:
-            optimism = _with_interval(one.optimism, level, digits)
+            optimism = _with_interval(one.optimism, level, max(digits, _decimals(one.optimism)))
             least = "at least " if summary.at_least else ""
-            sentence += f"; corrected for leakage it was {corrected[0]}, an optimism of {least}{optimism}"
+            amount = f"an optimism of {least}{optimism}" if any(one.optimism.interval) else "the same"
+            sentence += f"; corrected for leakage it was {corrected[0]}, {amount}"
         sentences.append(f"{sentence}.")
     if summary.corrected is None and summary.sensitivity is not None:
         sentences.append(_over_rates(summary, summary.sensitivity))
@@ -172,10 +176,15 @@ def results(summary: Summary) -> list[str]:
     return sentences
 
 
+def _decimals(*estimates: Estimate) -> int:
+    """Decimals for print: one less than a table has, which leaves two digits of the narrowest interval's width."""
+    return max(decimals(*estimates) - 1, 0)
+
+
 def _over_rates(summary: Summary, sensitivity: Sensitivity) -> str:
-    digits = decimals(summary.naive)
+    digits = _decimals(summary.naive)
     values = [
-        f"{fixed(float(value), digits)} at {100 * rate:.3g} %"
+        f"{fixed(float(value), digits)} at {percentage(rate)}"
         for rate, value in zip(sensitivity.rates, sensitivity.values, strict=True)
         if any(abs(rate - wanted) < 1e-9 for wanted in (0.05, 0.1, 0.2, 0.3))
     ]

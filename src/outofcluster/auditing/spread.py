@@ -48,9 +48,8 @@ from scipy.stats import chi2
 from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import PlainData, data_frame
-from outofcluster._base.text import fragment, printable, table
+from outofcluster._base.text import fragment, percentage, printable, table
 from outofcluster.auditing.subgroups import refuse_sets
-from outofcluster.inference.estimates import percent
 from outofcluster.metrics.facts import MetricFacts
 
 # Clusters below which nothing is said about a new one, and those of two or more records that noise is seen in.
@@ -148,7 +147,7 @@ class Spread(PlainData, what="a spread over clusters"):
     def lines(self) -> list[str]:
         """What there is to say, in sentences."""
         low, high = self.interval
-        level, metric = percent(self.confidence_level), self.metric
+        level, metric = percentage(self.confidence_level), self.metric
         kind = "corrected " if self.corrected else ""
         return [
             f"The {kind}{metric.label} of one new cluster lies between {low:.3f} and {high:.3f} ({level} prediction "
@@ -166,7 +165,7 @@ class Spread(PlainData, what="a spread over clusters"):
         rows = [("one new cluster", f"{self.mean:.3f}", f"{first} to {last}")]
         spread = tuple(f"{end:.3f}" for end in self.value_interval)
         rows.append(("standard deviation between clusters", f"{self.value:.3f}", f"{spread[0]} to {spread[1]}"))
-        return fragment(table(("", self.metric.label, f"{percent(self.confidence_level)} interval"), rows))
+        return fragment(table(("", self.metric.label, f"{percentage(self.confidence_level)} interval"), rows))
 
 
 def check_clusters(sizes: Any, metric: MetricFacts, *, is_mean: bool) -> None:

@@ -53,12 +53,12 @@ from outofcluster._base.arguments import (
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import PlainData, data_frame
 from outofcluster._base.rows import n_rows
-from outofcluster._base.text import fragment, printable, table
+from outofcluster._base.text import fragment, percentage, printable, table
 from outofcluster.auditing.solution import Solution
 from outofcluster.errormodels.choose import error_model_of
 from outofcluster.errormodels.pooled import Pooled
 from outofcluster.errormodels.subgroups import PiecesOfSubgroup, split_rate, subgroup_of
-from outofcluster.inference.estimates import Estimate, between, decimals, fixed, percent
+from outofcluster.inference.estimates import Estimate, between, decimals, fixed
 from outofcluster.inference.functional import Functional, Influences
 from outofcluster.inference.intervals import Uncertainty
 from outofcluster.leakage.rate import Leakage
@@ -212,7 +212,9 @@ class Subgroups(PlainData, what="subgroups"):
     @property
     def lines(self) -> list[str]:
         """What there is to say, one sentence or subgroup in each line."""
-        heading = f"{self.metric.title} by {self.column}; the {percent(self.confidence_level)} intervals hold together."
+        heading = (
+            f"{self.metric.title} by {self.column}; the {percentage(self.confidence_level)} intervals hold together."
+        )
         lines = [heading, *([self.cuts] if self.cuts else [])]
         lines += [f"  {group.name} ({_size(group)}): {_of_group(group)}" for group in self.judged]
         for pair in self.differences if len(self.differences) <= _SHOWN_PAIRS else ():

@@ -15,7 +15,7 @@ from textwrap import fill
 from typing import Any, Self
 
 from outofcluster._base.plain import JsonData, data_frame, read
-from outofcluster._base.text import Markup, element, fragment, printable, table
+from outofcluster._base.text import Markup, element, fragment, percentage, printable, table
 from outofcluster.auditing.effect_test import LeakageTest
 from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.summary_parts import (
@@ -27,7 +27,6 @@ from outofcluster.auditing.summary_parts import (
     aligned,
     counted,
     mean_rate,
-    share_in_words,
 )
 from outofcluster.auditing.summary_pieces import (
     SOURCES_HEADER,
@@ -37,14 +36,14 @@ from outofcluster.auditing.summary_pieces import (
     rests_on,
 )
 from outofcluster.errormodels.records import TOLD_APART
-from outofcluster.inference.estimates import Estimate, Sensitivity, between, decimals, estimates_table, fixed, percent
+from outofcluster.inference.estimates import Estimate, Sensitivity, between, decimals, estimates_table, fixed
 from outofcluster.leakage.rate import Leakage
 from outofcluster.metrics.facts import MetricFacts
 from outofcluster.problem.account import TableAccount, estimator_in_words
 from outofcluster.sampling.audit_samples import has_pieces
 
 _WIDTH = 104
-_MOST_DIGITS, _LONGEST_NAME = 8, 60
+_MOST_DIGITS, _LONGEST_NAME = 8, 120
 # Notes that are shown in full, since a part of the answer is missing.
 _ALWAYS = ("no-rate", "no-test")
 OPTIMISM = "optimism"
@@ -282,8 +281,9 @@ class Summary(JsonData, what="a summary", schema=5):
             looked_up = any(each.source == "looked up" for each in self.sources)
             shown = "what is seen and looked up" if looked_up else "what the records show"
             return named | {f"corrected for {shown}": self.corrected}
-        other_way = f" and {self.validation_leakage:.1%} the other way" if self.validation_leakage else ""
-        return named | {f"corrected for {self.rate:.1%} leakage{other_way}": self.corrected}
+        assert self.rate is not None
+        other_way = f" and {percentage(self.validation_leakage)} the other way" if self.validation_leakage else ""
+        return named | {f"corrected for {percentage(self.rate)} leakage{other_way}": self.corrected}
 
     @property
     def headline(self) -> str:
@@ -316,10 +316,11 @@ class Summary(JsonData, what="a summary", schema=5):
         value, (low, high) = self.optimism.value, self.optimism.interval
         if self.nothing_seen:
             return self._unseen(high, digits)
-        if low == high == 0:
+        if max(abs(low), abs(high)) < 10**-_MOST_DIGITS:
             return f"Cross-validation needs no correction{'' if self.without_rate else ' at this leakage rate'}."
-        # An interval without 0 is not printed as one that begins at 0.
-        while digits < _MOST_DIGITS and not low <= 0 <= high and float(f"{min(abs(low), abs(high)):.{digits}f}") == 0:
+        # An interval without 0 is not printed as one that begins at 0, and no interval as one from 0 to 0.
+        seen = max(abs(low), abs(high)) if low <= 0 <= high else min(abs(low), abs(high))
+        while digits < _MOST_DIGITS and float(f"{seen:.{digits}f}") == 0:
             digits += 1
         if self.at_least:
             return self._lower_bound(value, low, high, digits)
@@ -338,7 +339,7 @@ class Summary(JsonData, what="a summary", schema=5):
 
     def _lower_bound(self, value: float, low: float, high: float, digits: int) -> str:
         """The verdict where little of the leakage would be seen."""
-        caught = "few" if self.seen is None else f"only {share_in_words(self.seen.caught, 2)}"
+        caught = "few" if self.seen is None else f"only {percentage(self.seen.caught, 2)}"
         missed = f"Much of the leakage would not be seen ({caught} of imitated pieces would be)"
         amount, interval = fixed(value, digits), f"({fixed(low, digits)} to {fixed(high, digits)})"
         first = f"Cross-validation {'is' if low > 0 else 'may be'} too optimistic by at least {amount} {interval}."
@@ -369,7 +370,7 @@ class Summary(JsonData, what="a summary", schema=5):
         if shown is None or shown.upper is None or self.auc is None:
             return ""
         most, alike = (
-            f"at most {share_in_words(shown.upper, 2)}",
+            f"at most {percentage(shown.upper, 2)}",
             f"(a classifier of the two has an AUC of {self.auc:.2f})",
         )
         sides = "held-out and training records"
@@ -378,7 +379,7 @@ class Summary(JsonData, what="a summary", schema=5):
         if self.auc < TOLD_APART:
             only = f"show no more than that the leakage rate is {most}"
             return f"The records themselves {only}: {sides} are hard to tell apart {alike}."
-        rate, whose = share_in_words(shown.rate, 2), _WHOSE["records"]
+        rate, whose = percentage(shown.rate, 2), _WHOSE["records"]
         return f"By what the records show, {rate} of {whose} ({most})."
 
     @property
@@ -414,24 +415,22 @@ class Summary(JsonData, what="a summary", schema=5):
             upper = ["The interval goes up to what imitated pieces allow."] if self.at_least else []
             return " ".join(["No leakage rate is assumed.", *left_out, *looked_up, *upper])
         spread = max(leak.std or 0.0 for leak in self.leakage)
-        certainty = (
-            f"give or take {share_in_words(spread)}, which the interval includes" if spread else "taken as known"
-        )
+        certainty = f"give or take {percentage(spread)}, which the interval includes" if spread else "taken as known"
         other_way = ""
         if self.validation_leakage:
             other_way = (
-                f" The other way, it is assumed that {share_in_words(self.validation_leakage)} of the held-out records "
+                f" The other way, it is assumed that {percentage(self.validation_leakage)} of the held-out records "
                 "belong to training clusters, taken as known: they are easy for the model, and make its score too good."
             )
         if self.nothing_seen:
-            suggested = f"{share_in_words(self.rate)} of {_WHOSE['records']}"
+            suggested = f"{percentage(self.rate)} of {_WHOSE['records']}"
             used = f"The rate that they suggest ({suggested}) is used for the correction, {certainty}"
             return f"{used}; it is worth little where records look alike.{other_way}"
         if self.rate_is_of_the_data:
             return f"That rate is used for the correction, {certainty}.{other_way}"
         low, high = min(leak.rate for leak in self.leakage), max(leak.rate for leak in self.leakage)
-        several = f" ({share_in_words(low)} to {share_in_words(high)} over the folds)" if low < high else ""
-        amount, whose = f"{share_in_words(self.rate)}{several}", _WHOSE[self.error_model]
+        several = f" ({percentage(low)} to {percentage(high)} over the folds)" if low < high else ""
+        amount, whose = f"{percentage(self.rate)}{several}", _WHOSE[self.error_model]
         if not any(leak.at_least for leak in self.leakage):
             return " ".join([f"It is assumed that {amount} of {whose}, {certainty}.{other_way}", *looked_up])
         lower_bound = (
@@ -443,7 +442,7 @@ class Summary(JsonData, what="a summary", schema=5):
     @property
     def scope(self) -> str:
         """What the intervals cover."""
-        about = f"Intervals are {percent(self.confidence_level)}, for {self.estimand}. They allow for"
+        about = f"Intervals are {percentage(self.confidence_level)}, for {self.estimand}. They allow for"
         rate = "the leakage rate where its standard error is given"
         more = f"the choice of the curve, and {rate}."
         if self.of_pieces:
@@ -540,7 +539,7 @@ class Summary(JsonData, what="a summary", schema=5):
         sentences = [*([] if self.optimism is not None else [self.verdict]), *self.answers]
         blocks = [
             [fill(self.headline, _WIDTH)],
-            [f"  {'':{width}}  {self.metric.label:>{wide}}  {percent(self.confidence_level)} interval", *rows],
+            [f"  {'':{width}}  {self.metric.label:>{wide}}  {percentage(self.confidence_level)} interval", *rows],
             *([[f"  {line}" for line in aligned(metrics)]] if self.metrics else []),
             [fill(line, _WIDTH) for line in sentences],
         ]

@@ -169,11 +169,6 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def share_in_words(share: float, digits: int = 3) -> str:
-    """A share as a percentage, with so many digits where that is not all of it."""
-    return f"{100 * share:.{digits}g} %" if share < 0.995 else f"{100 * share:.0f} %"
-
-
 def in_digits(digits: int, *estimates: Estimate | None) -> list[str]:
     """Estimates and their intervals with so many decimals; empty where there is none."""
     return ["" if each is None else f"{fixed(each.value, digits)} ({between(each, digits)})" for each in estimates]

@@ -13,7 +13,8 @@ from typing import Self
 
 import numpy as np
 
-from outofcluster.auditing.summary_parts import counted, share_in_words
+from outofcluster._base.text import percentage
+from outofcluster.auditing.summary_parts import counted
 from outofcluster.inference.estimates import fixed
 from outofcluster.sampling.audit_samples import AuditSamples
 
@@ -57,7 +58,7 @@ class SourceSummary:
     def words(self, digits: int) -> tuple[str, str, str, str]:
         """The source, its optimism, the standard error of that, and its weight, as a row of a table."""
         error = fixed(self.standard_error, digits) if math.isfinite(self.standard_error) else "not known"
-        return self.in_words, fixed(self.value, digits), error, share_in_words(self.weight, 2)
+        return self.in_words, fixed(self.value, digits), error, percentage(self.weight, 2)
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class SeenSummary:
                 "The records themselves do not show which clusters are pieces of one entity, since their features "
                 "hardly tell entities apart."
             )
-        rate, upper, caught = (share_in_words(share, 2) for share in (self.rate, self.upper, self.caught))
+        rate, upper, caught = (percentage(share, 2) for share in (self.rate, self.upper, self.caught))
         shown = f"By what the records show, {rate} of the held-out records have a piece of their cluster in training"
         if not self.told_apart:
             return f"{shown}. Only pairs of the linkage tool show it; the features do not tell entities apart."
@@ -196,5 +197,5 @@ def rests_on(sources: Sequence[SourceSummary]) -> str:
         return ""
     if len(sources) == 1:
         return f"The answer rests on {sources[0].in_words} alone."
-    named = [f"on {each.in_words} ({share_in_words(each.weight, 2)})" for each in sources]
+    named = [f"on {each.in_words} ({percentage(each.weight, 2)})" for each in sources]
     return f"The answer rests {', '.join(named[:-1])} and {named[-1]}."

@@ -24,6 +24,7 @@ import numpy as np
 from outofcluster._base.exceptions import FitError, InputError, SolverError
 from outofcluster._base.plain import data_frame
 from outofcluster._base.rows import n_rows
+from outofcluster._base.text import percentage
 from outofcluster.auditing.choices import read_rates
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit
@@ -245,7 +246,7 @@ class Sweep(SeveralAudits[float]):
         if not self.giants:
             return f"{until}: at {self.thresholds[0]:g}, the lowest of these thresholds, there is none yet."
         highest = max(self.giants)
-        share = f"one cluster holds {_percent(self.sizes[highest].share)} of the records"
+        share = f"one cluster holds {percentage(self.sizes[highest].share)} of the records"
         looser = [threshold for threshold in self.thresholds if threshold > highest]
         if not looser:
             return f"{until}: even at {highest:g} {share}, so that a higher threshold is needed."
@@ -314,15 +315,11 @@ class Sweep(SeveralAudits[float]):
             if result is not None:
                 rate = "not seen" if result.from_data else "not given"
                 if result.leakage is not None:
-                    rate = f"{_percent(self.leakage[threshold])}{' seen' if result.from_data else ''}"
+                    rate = f"{percentage(self.leakage[threshold])}{' seen' if result.from_data else ''}"
                 estimates = in_digits(digits, result.naive, result.corrected, result.optimism)
-            cells.append((f"{threshold:g}", rate, str(sizes.n_clusters), _percent(sizes.share), *estimates))
+            cells.append((f"{threshold:g}", rate, str(sizes.n_clusters), percentage(sizes.share), *estimates))
         return cells
 
     @property
     def _answers(self) -> list[str]:
         return [self.advice]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"

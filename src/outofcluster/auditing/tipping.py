@@ -23,7 +23,7 @@ from scipy.optimize import brentq
 
 from outofcluster._base.arguments import Array, check_number
 from outofcluster._base.exceptions import InputError, SolverError
-from outofcluster.inference.estimates import percent
+from outofcluster._base.text import percentage
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ def find_tipping_point(
         # Straight lines between few rates may end on the wrong side of the rate.
         low, high = (None if low is None else min(low, rate)), (None if high is None else max(high, rate))
     if low is not None and high != 0:
-        above = f"above {percent(most)}" if high is None else f"{100 * high:.2g} %"
-        sentence += f" ({percent(confidence_level)} interval of the rate: {100 * low:.2g} % to {above})"
+        above = f"above {percentage(most)}" if high is None else percentage(high, 2)
+        sentence += f" ({percentage(confidence_level)} interval of the rate: {percentage(low, 2)} to {above})"
     return TippingPoint(rate, (low, high), threshold, most, confidence_level, f"{sentence}.")
 
 
@@ -127,9 +127,9 @@ def tipping_point_of(audit: Any, threshold: Any) -> TippingPoint:
         if rate == 0:
             return f"The {metric.noun} is {audit.naive.value:.4g} without any correction, no better than {level:.4g}"
         if rate is not None:
-            return f"The corrected {metric.noun} reaches {level:.4g} at a leakage rate of {100 * rate:.2g} %"
+            return f"The corrected {metric.noun} reaches {level:.4g} at a leakage rate of {percentage(rate, 2)}"
         return (
-            f"The corrected {metric.noun} does not reach {level:.4g}: at a leakage rate of {percent(most)}, the "
+            f"The corrected {metric.noun} does not reach {level:.4g}: at a leakage rate of {percentage(most)}, the "
             f"largest that is looked at, it is {audit.value_at(most):.4g}"
         )
 

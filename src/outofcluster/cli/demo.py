@@ -15,6 +15,7 @@ import click
 import numpy as np
 
 from outofcluster._base.arguments import check_integer
+from outofcluster._base.text import percentage
 from outofcluster.auditing.result import Audit
 from outofcluster.cli.options import explain_option, json_option, option
 from outofcluster.cli.printing import as_json, console, in_options, on_screen, show_audit, write_output
@@ -54,7 +55,7 @@ def command(report: str, json_path: str | None, explain: bool, fits: int, seed: 
     for line in (
         f"Simulated: {records} of {people} patients. The linkage left {n_groups - n_people} of them in two pieces, "
         f"so it counts {groups} patients. The task is to predict who is ill.",
-        f"A 5-fold cross-validation that keeps the linked patients whole shows {100 * summary.naive.value:.1f} % wrong "
+        f"A 5-fold cross-validation that keeps the linked patients whole shows {percentage(summary.naive.value)} wrong "
         "predictions.",
         "The audit knows the records and the linked patients, and nothing else. Because this is a simulation, the "
         "truth can be shown beside it: the loss of models that saw no leaked record, on 3,000 new patients.",
@@ -115,7 +116,7 @@ def _what_looking_up_adds(demo: Demo) -> str:
     assert before is not None
     assert after is not None
     widths = [high - low for low, high in (before.interval, after.interval)]
-    narrower = f", with an interval that is {100 * (1 - widths[1] / widths[0]):.0f} % narrower"
+    narrower = f", with an interval that is {percentage((1 - widths[1] / widths[0]), 2)} narrower"
     return (
         f"Looking up would add to that: with answers about {_LOOKED_UP} of the linked patients (audit --review-list, "
         f"then --reviewed) the optimism is {fixed(after.value, 4)} ({between(after, 4)})"

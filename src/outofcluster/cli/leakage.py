@@ -11,6 +11,7 @@ import numpy as np
 
 from outofcluster._base.arguments import check_integer
 from outofcluster._base.exceptions import InputError
+from outofcluster._base.text import percentage
 from outofcluster.cli.options import SuggestingGroup, encoding_option, example, json_option, option
 from outofcluster.cli.printing import as_json, console, on_screen, write_output
 from outofcluster.cli.running import check_files
@@ -182,7 +183,7 @@ def _show(leakage: Leakage, files: dict[str, str | None], *, at_most: bool = Fal
         rate, most = getattr(leakage, MODELS[name].side), MODELS[name].largest_rate
         out.print(f"{words}:\n    {'at most ' if at_most else ''}{rate}")
         if rate.rate > most:
-            out.print(f"    That is more than {100 * most:g} %. For such rates nothing can be told.")
+            out.print(f"    That is more than {percentage(most)}. For such rates nothing can be told.")
         bounds = {"at_most": at_most, "at_least": rate.at_least}
         known = {bound: True for bound, holds in bounds.items() if holds}
         numbers[name] = {"rate": rate.rate, "std": rate.std, "of": rate.of} | known

@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import Any
 
 from outofcluster._base.files import is_standard_output, write_whole
-from outofcluster._base.text import printable
+from outofcluster._base.text import percentage, printable
 from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.price import Announcement, time_they_take
 from outofcluster.auditing.summary import OPTIMISM, Summary
 from outofcluster.auditing.sweep import Sweep
 from outofcluster.cli.options import Problem
-from outofcluster.inference.estimates import Estimate, Sensitivity, between, decimals, fixed, percent
+from outofcluster.inference.estimates import Estimate, Sensitivity, between, decimals, fixed
 
 _WIDTH = 100
 _SEVERITIES = {"severe": ("Severe", "bold red"), "warning": ("Warning", "yellow"), "info": ("Note", "cyan")}
@@ -274,7 +274,7 @@ def show_sweep(out: Any, sweep: Sweep) -> None:
 
 
 def _numbers(summary: Summary, truth: float | None) -> Any:
-    table = _plain_table(summary.metric.label, "value", f"{percent(summary.confidence_level)} interval")
+    table = _plain_table(summary.metric.label, "value", f"{percentage(summary.confidence_level)} interval")
     digits = decimals(*summary.estimates.values())
     for name, estimate in summary.estimates.items():
         _add_row(table, name, estimate, digits, "bold" if estimate is summary.corrected else "")
@@ -288,7 +288,7 @@ def _numbers(summary: Summary, truth: float | None) -> Any:
 
 def _metrics(summary: Summary) -> Any:
     """All metrics of the same fits, with a line for each estimate, since three intervals do not fit into one."""
-    table = _plain_table("metric", "value", f"{percent(summary.confidence_level)} interval")
+    table = _plain_table("metric", "value", f"{percentage(summary.confidence_level)} interval")
     for one in summary.metrics:
         digits = decimals(*(estimate for estimate in (one.naive, one.corrected) if estimate is not None))
         named = {"as it is": one.naive, "corrected": one.corrected, "optimism": one.optimism}
@@ -300,13 +300,13 @@ def _metrics(summary: Summary) -> Any:
 
 
 def _rates(summary: Summary, sensitivity: Sensitivity) -> Any:
-    table = _plain_table("if the leakage rate is", "corrected", f"{percent(summary.confidence_level)} interval")
+    table = _plain_table("if the leakage rate is", "corrected", f"{percentage(summary.confidence_level)} interval")
     digits = decimals(*summary.estimates.values())
     curves = (sensitivity.values, sensitivity.low, sensitivity.high)
     for rate in (0.02, 0.05, 0.1, 0.2):
         index = int(abs(sensitivity.rates - rate).argmin())
         value, low, high = (fixed(values[index], digits) for values in curves)
-        table.add_row(f"{100 * sensitivity.rates[index]:g} %", value, f"{low} to {high}")
+        table.add_row(percentage(sensitivity.rates[index]), value, f"{low} to {high}")
     return table
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from outofcluster._base.arguments import Array, check_vector
 from outofcluster._base.plain import PlainData, data_frame
-from outofcluster._base.text import Markup, band, fragment, span, table
+from outofcluster._base.text import Markup, band, fragment, percentage, span, table
 from outofcluster.metrics.facts import SOME_LOSS, MetricFacts
 
 _ARRAYS = ("rates", "values", "low", "high")
@@ -111,8 +111,8 @@ class Sensitivity(PlainData, what="a sensitivity"):
     >>> from outofcluster import Sensitivity
     >>> print(Sensitivity([0, 0.1], [0.31, 0.34], [0.28, 0.29], [0.34, 0.39]))
     Corrected loss by leakage rate, with 95 % intervals
-        0.0%  0.3100 (0.2800 to 0.3400)
-       10.0%  0.3400 (0.2900 to 0.3900)
+         0 %  0.3100 (0.2800 to 0.3400)
+        10 %  0.3400 (0.2900 to 0.3900)
     """
 
     rates: Array
@@ -165,18 +165,18 @@ class Sensitivity(PlainData, what="a sensitivity"):
         return SensitivityDisplay.from_sensitivity(self).plot(ax)
 
     def __str__(self) -> str:
-        head = f"Corrected {self.metric.noun} by leakage rate, with {percent(self.confidence_level)} intervals"
-        return "\n".join([head, *(f"  {rate:6.1%}  {estimate}" for rate, estimate in self._shown)])
+        head = f"Corrected {self.metric.noun} by leakage rate, with {percentage(self.confidence_level)} intervals"
+        return "\n".join([head, *(f"  {percentage(rate):>6}  {estimate}" for rate, estimate in self._shown)])
 
     def _repr_html_(self) -> str:
-        rows = [(f"{rate:.1%}", *_in_words(estimate, decimals(estimate))) for rate, estimate in self._shown]
-        header = ("leakage rate", f"corrected {self.metric.noun}", f"{percent(self.confidence_level)} interval")
+        rows = [(percentage(rate), *_in_words(estimate, decimals(estimate))) for rate, estimate in self._shown]
+        header = ("leakage rate", f"corrected {self.metric.noun}", f"{percentage(self.confidence_level)} interval")
         return fragment(self.drawing, table(header, rows))
 
     @property
     def drawing(self) -> Markup:
         """The corrected value within its intervals, as a line within a band (SVG)."""
-        level = percent(self.confidence_level)
+        level = percentage(self.confidence_level)
         described = f"Corrected {self.metric.noun} by leakage rate, within its {level} intervals"
         return band(self.rates, self.values, self.low, self.high, described)
 
@@ -189,11 +189,6 @@ class Sensitivity(PlainData, what="a sensitivity"):
         return [(float(rate), Estimate(value, (low, high), math.nan, math.nan)) for rate, value, low, high in rows]
 
 
-def percent(share: float) -> str:
-    """A confidence level in words: 0.95 is "95 %"."""
-    return f"{100 * share:.4g} %"
-
-
 def chance_in_words(chance: float) -> str:
     """A chance as a percentage: whole ones in the middle, and bounds at both ends."""
     if not math.isfinite(chance):
@@ -202,7 +197,7 @@ def chance_in_words(chance: float) -> str:
         return "below 0.5 %"
     if 0.995 < chance < 1:
         return "above 99.5 %"
-    return f"{100 * chance:.0f} %"
+    return percentage(round(chance, 2))
 
 
 def decimals(*estimates: Estimate) -> int:
@@ -246,7 +241,7 @@ def estimates_table(
         rows.append((name, *_in_words(estimate, digits), drawn))
     rows += [(name, *_in_words(estimate, digits), Markup("")) for name, estimate in (apart or {}).items()]
     level = next(iter(named.values())).confidence_level
-    return table(("", label, f"{percent(level)} interval", ""), rows)
+    return table(("", label, f"{percentage(level)} interval", ""), rows)
 
 
 _TABLES = ("values", "low", "high")
@@ -275,9 +270,9 @@ class SensitivitySurface(PlainData, what="a sensitivity surface"):
     >>> from outofcluster import SensitivitySurface
     >>> print(SensitivitySurface([0, 0.1], [0, 0.2], [[0.3, 0.32], [0.34, 0.37]], [[0, 0]] * 2, [[1, 1]] * 2))
     Corrected loss by share of training records (down) and of held-out records (across) on the wrong side
-               0.0%   20.0%
-      0.0%   0.3000  0.3200
-     10.0%   0.3400  0.3700
+                0 %    20 %
+       0 %   0.3000  0.3200
+      10 %   0.3400  0.3700
     """
 
     rates: Array
@@ -313,17 +308,17 @@ class SensitivitySurface(PlainData, what="a sensitivity surface"):
     def __str__(self) -> str:
         lines = [
             f"Corrected {self.metric.noun} {_BY_SHARES}",
-            " " * 8 + "".join(f"{share:8.1%}" for share in self.validation_rates),
+            " " * 8 + "".join(f"{percentage(share):>8}" for share in self.validation_rates),
         ]
         for rate, row in zip(self.rates, self.values, strict=True):
-            lines.append(f"{rate:7.1%} " + "".join(f"{value:8.4f}" for value in row))
+            lines.append(f"{percentage(rate):>7} " + "".join(f"{value:8.4f}" for value in row))
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        header = ("", *(f"{share:.1%}" for share in self.validation_rates))
+        header = ("", *(percentage(share) for share in self.validation_rates))
         rows = []
         for rate, *cells in zip(self.rates, self.values, self.low, self.high, strict=True):
             written = [f"{value:.4f} ({low:.4f} to {high:.4f})" for value, low, high in zip(*cells, strict=True)]
-            rows.append((f"{rate:.1%}", *written))
-        about = f"Corrected {self.metric.noun} with {percent(self.confidence_level)} intervals, {_BY_SHARES}"
+            rows.append((percentage(rate), *written))
+        about = f"Corrected {self.metric.noun} with {percentage(self.confidence_level)} intervals, {_BY_SHARES}"
         return fragment(about, table(header, rows))

@@ -62,6 +62,7 @@ import numpy as np
 from outofcluster._base.arguments import Array, as_array, check_choice
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import data_frame
+from outofcluster._base.text import percentage
 from outofcluster.evidence.laws import PieceLaw
 from outofcluster.evidence.looked_up import AuditedClusters
 from outofcluster.leakage.splits import Rates, Side, Split, counted_and_other, other_share, read_split, same_index
@@ -196,7 +197,7 @@ class LinkageErrors:
     (1, 1, 0.778)
     >>> print(errors)
     1 of 3 entities is split, and 1 of 3 clusters merges entities (6 audited records).
-    3.33% of the training records are misplaced: they lie outside the main cluster of their entity, which is held out.
+    3.33 % of the training records are misplaced: they lie outside the main cluster of their entity, which is held out.
     """
 
     n_records: int
@@ -220,7 +221,7 @@ class LinkageErrors:
         if math.isnan(self.misplaced):
             return text
         return (
-            f"{text}\n{100 * self.misplaced:.3g}% of the training records are misplaced: they lie outside the main "
+            f"{text}\n{percentage(self.misplaced)} of the training records are misplaced: they lie outside the main "
             "cluster of their entity, which is held out."
         )
 

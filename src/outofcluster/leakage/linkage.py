@@ -37,6 +37,7 @@ from scipy.sparse.csgraph import connected_components
 
 from outofcluster._base.arguments import Array, as_array, check_share, check_vector, listed, short, shown
 from outofcluster._base.exceptions import InputError
+from outofcluster._base.text import percentage
 from outofcluster.leakage.splits import Split, read_names, read_split, same_index
 from outofcluster.problem.folds import Clusters, Rows, in_order_of_occurrence
 
@@ -344,8 +345,9 @@ class BlockingRecall:
     missed: float
 
     def __str__(self) -> str:
+        recall, std = (percentage(share, error=self.std) for share in (self.recall, self.std))
         return (
-            f"blocking compared {100 * self.recall:.3g}% ± {100 * self.std:.2g}% of the matches: "
+            f"blocking compared {recall} ± {std} of the matches: "
             f"{self.caught:.4g} caught, about {self.missed:.3g} missed"
         )
 
@@ -375,7 +377,7 @@ def capture_recapture(rules: Any, probability: ArrayLike | None = None) -> Block
     >>> import outofcluster as ooc
     >>> rules = np.repeat([[True, True], [True, False], [False, True]], [420, 280, 180], axis=0)
     >>> print(ooc.capture_recapture(rules))
-    blocking compared 88% ± 1.1% of the matches: 880 caught, about 120 missed
+    blocking compared 88.0 % ± 1.1 % of the matches: 880 caught, about 120 missed
     """
     caught = as_array("rules must be a table with one row per pair", rules)
     if caught.dtype != bool or caught.ndim != 2 or caught.shape[1] < 2 or len(caught) == 0:

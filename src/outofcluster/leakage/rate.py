@@ -19,6 +19,7 @@ import json
 import math
 import os
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any, Self
 
 from numpy.typing import ArrayLike, NDArray
@@ -29,7 +30,7 @@ from outofcluster._base.exceptions import InputError, one_line
 from outofcluster._base.files import check_path, shown_path, write_whole
 from outofcluster._base.plain import PlainData, data_frame
 from outofcluster._base.seeds import RandomState
-from outofcluster._base.text import element, fragment, table
+from outofcluster._base.text import element, fragment, percentage, table
 from outofcluster._base.version import __version__
 from outofcluster.evidence.laws import PieceLaw
 from outofcluster.evidence.likely import ENOUGH_CAUGHT, NamedPairs, SeenPieces
@@ -84,13 +85,13 @@ class Leakage(PlainData, what="a Leakage"):
     --------
     >>> import outofcluster as ooc
     >>> print(ooc.Leakage(0.08, std=0.01))
-    8% ± 1% of the training records leak (95% interval 6.25% to 10.2%)
+    8.0 % ± 1.0 % of the training records leak (95 % interval 6.2 % to 10.2 %)
 
     Where both sides are known, each has a line of its own:
 
     >>> print(ooc.Leakage(0.3, std=0.04, of="validation", other=ooc.Leakage(0.08, std=0.01)))
-    30% ± 4% of the validation records leak (95% interval 22.8% to 38.4%)
-    8% ± 1% of the training records leak (95% interval 6.25% to 10.2%)
+    30.0 % ± 4.0 % of the validation records leak (95 % interval 22.8 % to 38.4 %)
+    8.0 % ± 1.0 % of the training records leak (95 % interval 6.2 % to 10.2 %)
     """
 
     rate: float
@@ -325,15 +326,18 @@ class Leakage(PlainData, what="a Leakage"):
     @property
     def _in_words(self) -> tuple[str, str, str]:
         """Which records leak, the rate with its standard error, and what else is known about its uncertainty."""
+        # Two digits of the standard error are known, and the rate and its interval have as many decimals.
+        written = partial(percentage, error=self.std)
         spread, certainty = "", "" if self.at_least else " (uncertainty unknown)"
         if self.std is not None:
-            low, high = (f"{100 * end:.3g}%" for end in self.interval())
-            spread = f" ± {100 * self.std:.3g}%"
-            certainty = f" (95% lower bound {low})" if self.at_least else f" (95% interval {low} to {high})"
+            low, high = map(written, self.interval())
+            least = percentage(self.interval()[0], 2)
+            spread = f" ± {written(self.std)}"
+            certainty = f" (95 % lower bound {least})" if self.at_least else f" (95 % interval {low} to {high})"
         if self.bound is not None and not self.at_least:
-            certainty = f", at most {100 * self.bound:.3g}% (95% bound)"
+            certainty = f", at most {percentage(self.bound)} (95 % bound)"
         records = f"of the {'training' if self.of == 'train' else 'validation'} records"
-        return records, f"{'at least ' if self.at_least else ''}{100 * self.rate:.3g}%{spread}", certainty
+        return records, f"{'at least ' if self.at_least else ''}{written(self.rate)}{spread}", certainty
 
     @classmethod
     def from_true_groups(
@@ -396,9 +400,9 @@ class Leakage(PlainData, what="a Leakage"):
         >>> patient, linked = [1, 1, 1, 2, 2, 3, 3], ["a", "a", "b", "c", "c", "d", "d"]
         >>> leakage = ooc.Leakage.from_true_groups(patient, linked, cv=5)
         >>> print(leakage.train)
-        8.57% ± 7.35% of the training records leak (95% interval 1.47% to 35.7%)
+        8.6 % ± 7.3 % of the training records leak (95 % interval 1.5 % to 35.7 %)
         >>> print(leakage.validation)
-        34.3% ± 29.4% of the validation records leak (95% interval 3.89% to 87.1%)
+        34 % ± 29 % of the validation records leak (95 % interval 4 % to 87 %)
         >>> leakage.pieces.n_split, leakage.linkage_errors.n_merged
         (1.0, 0)
 
@@ -406,7 +410,7 @@ class Leakage(PlainData, what="a Leakage"):
 
         >>> drawn = [True, False, False, False, True, True, False]
         >>> print(ooc.Leakage.from_true_groups(patient, linked, of="train", drawn="records", sampled=drawn))
-        6.67% ± 6.67% of the training records leak (95% interval 0.867% to 31.3%)
+        6.7 % ± 6.7 % of the training records leak (95 % interval 0.9 % to 31.3 %)
         """
         rates, more = rates_of_audited_records(true_groups, groups, cv, drawn, sampled, read_sides(of))
         return cls._of_sides(rates, "true_groups", **more)
@@ -545,7 +549,7 @@ class Leakage(PlainData, what="a Leakage"):
         >>> suspects = {"record": np.arange(200), "probability": 0.9 * 0.96 ** np.arange(200)}
         >>> reviewed = {record: record in (0, 1, 2, 4, 7, 11, 16, 22) for record in range(60)}
         >>> print(ooc.Leakage.from_review(suspects, reviewed))
-        4.08% ± 0.418% of the training records leak (95% interval 3.34% to 4.99%)
+        4.08 % ± 0.42 % of the training records leak (95 % interval 3.34 % to 4.99 %)
         """
         return cls(*rate_of_review(suspects, reviewed, n_train, drawn))
 
@@ -607,9 +611,9 @@ class Leakage(PlainData, what="a Leakage"):
         >>> pairs = ["r1", "r2"], ["r3", "r4"], [0.5, 0.2]
         >>> linked = {"groups": ["a", "a", "b", "c"], "ids": ["r1", "r2", "r3", "r4"], "cv": 2}
         >>> print(ooc.Leakage.from_pair_probabilities(*pairs, **linked, of="train", blocking_recall=1))
-        24.4% ± 24% of the training records leak (95% interval 2.46% to 80.6%)
+        24 % ± 24 % of the training records leak (95 % interval 2 % to 81 %)
         >>> print(ooc.Leakage.from_pair_probabilities(*pairs, **linked, of="train"))
-        at least 24.4% ± 24% of the training records leak (95% lower bound 3.66%)
+        at least 24 % ± 24 % of the training records leak (95 % lower bound 3.7 %)
         """
         linkage = Linkage(left, right, probability, groups, ids, by_tool=False)
         return cls._of_linkage(linkage, blocking_recall, cv, of, reviewed)
@@ -821,13 +825,13 @@ class Leakage(PlainData, what="a Leakage"):
         >>> import outofcluster as ooc
         >>> shares = {"n_links": 5000, "n_records": 4000, "validation_share": 0.2, "recall_std": 0.02}
         >>> print(ooc.Leakage.from_precision_recall(0.95, 0.9, **shares, of="train"))
-        5.28% ± 1.17% of the training records leak (95% interval 3.4% to 8.11%)
+        5.3 % ± 1.2 % of the training records leak (95 % interval 3.4 % to 8.1 %)
 
         Clusters of five records: a lost record misses up to four pairs.
 
         >>> linked = np.repeat(np.arange(800), 5)
         >>> print(ooc.Leakage.from_precision_recall(0.95, 0.9, groups=linked, validation_share=0.2, of="train"))
-        5.3% of the training records leak (uncertainty unknown)
+        5.3 % of the training records leak (uncertainty unknown)
         """
         shares, stds = (precision, recall), (precision_std, recall_std)
         counts = (groups, n_links, n_records, mates)

@@ -28,6 +28,7 @@ import numpy as np
 
 from outofcluster._base.arguments import AnyArray, Codes, missing_values
 from outofcluster._base.exceptions import InputError
+from outofcluster._base.text import percentage
 
 _ID_NAME = re.compile(
     r"(^|[_\W])(id|ids|uuid|guid|rowid|row|index|key)$|[a-z](Id|ID|UUID)$|^unnamed: 0$|^(id|uuid|guid)[_\W]",
@@ -194,7 +195,7 @@ class TableAccount:
 
     def _with_shares(self, counts: Sequence[tuple[str, int]], number: int) -> str:
         """The first names, each with its share of the records."""
-        shown = [f"{name} ({_share(count / self.n_records)})" for name, count in counts[:_SHOWN_CLASSES]]
+        shown = [f"{name} ({percentage(count / self.n_records, 2)})" for name, count in counts[:_SHOWN_CLASSES]]
         return ", ".join(shown) + (", …" if number > len(shown) else "")
 
 
@@ -323,10 +324,6 @@ def _count(number: int, what: str, several: str = "") -> str:
     return f"{number:,} {what}" if number == 1 else f"{number:,} {several or what + 's'}"
 
 
-def _share(share: float) -> str:
-    return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
-
-
 # Names that are not the words of the class; endings such as CV and Classifier may be left out.
 _NAMES = {
     "LogisticRegression": "logistic regression",
@@ -355,6 +352,29 @@ _NAMES = {
 }
 
 
+# What steps before a model do, by their names and by how other names end.
+_STEPS = {
+    "OneHotEncoder": "one-hot encoding",
+    "OrdinalEncoder": "ordinal encoding",
+    "TargetEncoder": "target encoding",
+    "TableVectorizer": "encoding of the columns",
+    "PCA": "principal components",
+    "TruncatedSVD": "singular vectors",
+    "VarianceThreshold": "feature selection",
+    "SelectKBest": "feature selection",
+    "SelectFromModel": "feature selection",
+    "PolynomialFeatures": "polynomial features",
+    "SplineTransformer": "splines",
+    "QuantileTransformer": "quantile transformation",
+    "PowerTransformer": "power transformation",
+    "KBinsDiscretizer": "binning",
+    "FunctionTransformer": "a function of the features",
+    "CountVectorizer": "counts of words",
+    "TfidfVectorizer": "weighted counts of words",
+}
+_ENDS = {"Imputer": "imputation", "Scaler": "scaling"}
+
+
 def estimator_in_words(printed: str) -> str:
     """What a model is called, from the way in which scikit-learn prints it, as files of samples keep it.
 
@@ -366,23 +386,50 @@ def estimator_in_words(printed: str) -> str:
     >>> estimator_in_words("KNeighborsClassifier(n_neighbors=3)")
     '3 nearest neighbours'
     >>> estimator_in_words("Pipeline(steps=[('scale', StandardScaler()), ('fit', MyOwnForest(depth=3))])")
-    'my own forest'
+    'scaling, then my own forest'
     """
     name, bracket, inside = printed.partition("(")
     if not bracket or not re.fullmatch(r"[A-Za-z_]\w*", name):
         return printed
     if name == "Pipeline":
-        steps = re.findall(r"\('[^']*', ?([A-Za-z_]\w*\(.*?)(?=, ?\('[^']*', ?[A-Za-z_]\w*\(|\]\)?,? ?\w*|$)", inside)
-        return estimator_in_words(steps[-1]) if steps else "pipeline"
+        *before, last = _steps(inside) or ["pipeline"]
+        named = list(dict.fromkeys(words for step in before for words in _step_in_words(step)))
+        return f"{', '.join(named)}, then {estimator_in_words(last)}" if named else estimator_in_words(last)
     if name.endswith("SearchCV"):
         tuned = re.search(r"estimator=([A-Za-z_]\w*\(.*)", inside)
-        return f"tuned {estimator_in_words(tuned.group(1))}" if tuned else "tuned model"
+        *before, last = estimator_in_words(tuned.group(1)).rpartition(", then ") if tuned else ["model"]
+        return f"{''.join(before)}tuned {last}"
     if name.startswith("KNeighbors"):
         number = re.search(r"n_neighbors=(\d+)", inside)
         count = int(number.group(1)) if number else 5
         return "nearest neighbour" if count == 1 else f"{count} nearest neighbours"
     bare = name.removesuffix("CV")
     return _NAMES.get(bare) or _NAMES.get(re.sub("(Classifier|Regressor)$", "", bare)) or _words_of(name)
+
+
+def _steps(inside: str) -> list[str]:
+    """The steps of a pipeline, from what its brackets hold: "steps=[('scale', StandardScaler()), ...]"."""
+    steps, depth, start = list[str](), 0, -1
+    for bracket in re.finditer(r"([A-Za-z_]\w*)?\(|\[|[)\]]", inside):
+        if bracket[0] in ")]":
+            depth -= 1
+            if depth == 2 and start >= 0:
+                steps.append(inside[start : bracket.end()])
+                start = -1
+        else:
+            # Within the list, and within the tuple of a name and a step.
+            if depth == 2 and bracket[1]:
+                start = bracket.start()
+            depth += 1
+    return steps
+
+
+def _step_in_words(printed: str) -> list[str]:
+    """What a step before the model does; several things where it is made of others."""
+    name, _, inside = printed.partition("(")
+    if name in ("Pipeline", "ColumnTransformer", "FeatureUnion"):
+        return [words for step in _steps(inside) for words in _step_in_words(step)]
+    return [_STEPS.get(name) or next((words for end, words in _ENDS.items() if name.endswith(end)), _words_of(name))]
 
 
 def _words_of(name: str) -> str:

@@ -43,6 +43,7 @@ import numpy as np
 
 from outofcluster._base.arguments import Array, Codes, check_integer
 from outofcluster._base.exceptions import InputError
+from outofcluster._base.text import percentage
 from outofcluster._base.threads import one_thread
 from outofcluster.curves.unmixing import mass_of_injected
 from outofcluster.evidence.sides import Sides, tell_sides_apart
@@ -243,9 +244,10 @@ class RatioWeights:
         """Refuse fractions below what the data allow."""
         for fraction in injected[injected < 0]:
             if not self.allows(float(fraction)):
+                removed = percentage(float(mass_of_injected(fraction)), 2)
                 raise InputError(
                     f"injected must leave enough of the training records to draw from, got {fraction:g}, which removes "
-                    f"{float(mass_of_injected(fraction)):.0%} of them and leaves {self.effective(float(fraction)):.0f} "
+                    f"{removed} of them and leaves {self.effective(float(fraction)):.0f} "
                     f"effective records of {self.train.shape[1]}."
                 )
 

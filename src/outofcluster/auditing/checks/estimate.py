@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import chdtrc
 
+from outofcluster._base.text import percentage
 from outofcluster.auditing.findings import Context, Remark, check, info, severe, warning
 from outofcluster.errormodels.records import TOLD_APART, Records, rate_check
 from outofcluster.leakage.rate import Leakage
@@ -46,7 +47,8 @@ def sides_alike(context: Context) -> Iterator[Remark]:
         yield Remark(
             "warning" if by_data in context.leakage else "info",
             "Held-out and training records can hardly be told apart (a classifier of the two has an AUC of "
-            f"{auc:.2f}), so that the records themselves say little about the leakage rate (at most {upper:.0%}).",
+            f"{auc:.2f}), so that the records themselves say little about the leakage rate (at most "
+            f"{percentage(upper, 2)}).",
             "Where nothing tells the sides apart, leaked records teach a model little as well; else look up some "
             "records: Leakage.from_true_groups.",
         )
@@ -58,8 +60,8 @@ def rate_above_bound(context: Context) -> Iterator[Remark]:
     bound, assumed = _bound_by_records(context), context.largest_rate
     if bound is not None and assumed > bound[1]:
         yield warning(
-            f"The data allow a leakage rate of at most {bound[1]:.1%} (95 % bound), and {assumed:.1%} was "
-            f"assumed{context.fold_of_largest_rate}.",
+            f"The data allow a leakage rate of at most {percentage(bound[1])} (95 % bound), and {percentage(assumed)} "
+            f"was assumed{context.fold_of_largest_rate}.",
             "Check where the rate comes from and what it is a share of; leakage='data' takes the data's own.",
         )
 
@@ -87,8 +89,8 @@ def per_record_rates(context: Context) -> Iterator[Remark]:
     # The mean of probabilities that know neither features nor target says nothing about the records.
     if differs and rates.known != 0 and auc >= TOLD_APART:
         yield info(
-            f"The probabilities that were given for single records have a mean of {assumed:.1%}, and the records "
-            f"themselves show a leakage rate of {by_data.rate:.1%}.",
+            f"The probabilities that were given for single records have a mean of {percentage(assumed)}, and the "
+            f"records themselves show a leakage rate of {percentage(by_data.rate)}.",
             remedy,
         )
 
@@ -101,8 +103,9 @@ def rate_is_a_lower_bound(context: Context) -> Iterator[Remark]:
         return
     if bounds := [leak.rate for leak in context.leakage if leak.at_least]:
         yield warning(
-            f"The leakage rate of {max(bounds):.1%} is a lower bound, since part of the leakage could not be seen: the "
-            f"corrected {context.metric.noun} is still too optimistic, and the interval does not include by how much.",
+            f"The leakage rate of {percentage(max(bounds))} is a lower bound, since part of the leakage could not be "
+            f"seen: the corrected {context.metric.noun} is still too optimistic, and the interval does not include by "
+            "how much.",
             "Give blocking_recall= where the rate comes from pairs, or look up the mates of some records: "
             "Leakage.from_true_groups.",
         )
@@ -116,9 +119,9 @@ def rate_counts_whole_entities(context: Context) -> Iterator[Remark]:
     if wrong := [(rate, misplaced) for rate, misplaced in audited if rate > _WHOLE_ENTITIES * misplaced + 1e-9]:
         rate, misplaced = max(wrong)
         yield warning(
-            f"The leakage rate of {rate:.1%} counts whole entities once one of their records is on the other side. "
-            f"By the audited records only {misplaced:.2%} of the training records are misplaced, so that the "
-            "correction is too large.",
+            f"The leakage rate of {percentage(rate)} counts whole entities once one of their records is on the other "
+            f"side. By the audited records only {percentage(misplaced)} of the training records are misplaced, so that "
+            "the correction is too large.",
             f"Give leakage={misplaced:.3g}, which is linkage_errors.misplaced, or use error_model='fragments' where "
             "linkage leaves whole pieces behind.",
         )
@@ -159,7 +162,7 @@ def far_extrapolation(context: Context) -> Iterator[Remark]:
         return
     multiplier, assumed = context.solution.correction.multiplier, context.largest_rate
     if multiplier > _FAR or assumed > Records.largest_rate:
-        large = f" from a leakage rate of {assumed:.0%}{context.fold_of_largest_rate}"
+        large = f" from a leakage rate of {percentage(assumed, 2)}{context.fold_of_largest_rate}"
         most = large if assumed > Records.largest_rate else ""
         yield warning(
             f"The extrapolation{most} to no leakage multiplies the noise of the losses by up to {multiplier:.1f}.",
@@ -224,7 +227,7 @@ def curve_and_unmixing(context: Context) -> Iterator[Remark]:
     if below is not None and abs(below.optimism - below.optimism_above) > error:
         yield info(
             f"The losses below the leakage rate put the optimism at {below.optimism:.3g}, the curve above it at "
-            f"{below.optimism_above:.3g}; the first counts {below.mass_probability:.0%}.",
+            f"{below.optimism_above:.3g}; the first counts {percentage(below.mass_probability, 2)}.",
             "The curve cannot see a fall below the leakage rate; look at range for what needs no curve.",
         )
 

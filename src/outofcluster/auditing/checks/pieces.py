@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from outofcluster._base.arguments import Array, Codes
+from outofcluster._base.text import percentage
 from outofcluster.auditing.findings import Context, Remark, check, info, warning
-from outofcluster.auditing.summary_parts import mean_rate, share_in_words
+from outofcluster.auditing.summary_parts import mean_rate
 from outofcluster.auditing.summary_pieces import LookedUpSummary, SeenSummary
 from outofcluster.evidence.likely import ENOUGH_CAUGHT, NOTHING_LIKELY
 from outofcluster.inference.functional import Functional, Influences
@@ -35,7 +36,7 @@ def little_would_be_seen(context: Context) -> Iterator[Remark]:
         return
     caught = "No imitated piece"
     if seen.caught > 0:
-        caught = f"Only {share_in_words(seen.caught, 2)} of imitated pieces"
+        caught = f"Only {percentage(seen.caught, 2)} of imitated pieces"
     yield Remark(
         "warning" if context.from_data else "info",
         f"{caught} would be seen in these records, so that most of the leakage may be missed"
@@ -55,8 +56,8 @@ def rate_below_seen(context: Context) -> Iterator[Remark]:
     error = math.hypot(_error_of_seen(context.samples.folds), spread)
     if seen.rate - _CLEARLY * error > assumed:
         yield warning(
-            f"The likely pieces alone are {share_in_words(seen.rate, 2)} of the held-out records (standard error "
-            f"{share_in_words(error, 2)}), and a leakage rate of {share_in_words(assumed, 2)} was given.",
+            f"The likely pieces alone are {percentage(seen.rate, 2)} of the held-out records (standard error "
+            f"{percentage(error, 2)}), and a leakage rate of {percentage(assumed, 2)} was given.",
             "Check where the rate comes from and what it is a share of. leakage='data' goes by what is seen, and "
             "review_list() draws clusters to look up.",
         )
@@ -146,8 +147,8 @@ def _seen_otherwise(context: Context) -> str:
         return ""
     less = "less" if share < seen.caught else "more"
     return (
-        f"Looked-up pieces are unlike the rest of their clusters: {share_in_words(share, 2)} of them are seen, and "
-        f"{share_in_words(seen.caught, 2)} of imitated ones would be. Real pieces look {less} like their clusters."
+        f"Looked-up pieces are unlike the rest of their clusters: {percentage(share, 2)} of them are seen, and "
+        f"{percentage(seen.caught, 2)} of imitated ones would be. Real pieces look {less} like their clusters."
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from outofcluster._base.text import percentage
 from outofcluster.auditing.choices import enough_clusters
 from outofcluster.auditing.findings import Context, Remark, check, info, severe, warning
 from outofcluster.curves.shape import ShapeCheck, ShapeDiagnosis, diagnose_points
@@ -48,7 +49,7 @@ def stopped_early(context: Context) -> Iterator[Remark]:
     }.get(context.samples.ended)
     if why:
         share = context.solution.imprecision
-        so_far = f"is {share:.0%} of the standard error" if np.isfinite(share) else "is not known yet"
+        so_far = f"is {percentage(share, 2)} of the standard error" if np.isfinite(share) else "is not known yet"
         yield warning(
             f"The fits ended {why}, before the precision was reached: their own error {so_far} of the optimism.",
             "Audit again with more time, from a checkpoint or with a lower precision.",
@@ -84,7 +85,7 @@ def giant_cluster(context: Context) -> Iterator[Remark]:
     if observed.is_giant:
         yield warning(
             f"One of the {observed.n_clusters} clusters holds {observed.largest} of the {observed.n_records} "
-            f"records ({observed.share:.0%}), so that it is alone on one side of every fold.",
+            f"records ({percentage(observed.share, 2)}), so that it is alone on one side of every fold.",
             "A linkage that chains different entities together needs a higher threshold; look at sweep().",
         )
 
@@ -99,7 +100,7 @@ def unbalanced_folds(context: Context) -> Iterator[Remark]:
         yield Remark(
             "warning" if dominates else "info",
             f"The folds hold out between {min(held_out)} and {most} records"
-            + (f", and one of them {most / total:.0%} of all." if dominates else "."),
+            + (f", and one of them {percentage(most / total, 2)} of all." if dominates else "."),
             "Use fewer folds, smaller clusters, or a splitter that balances them, such as GroupKFold.",
         )
 

@@ -17,6 +17,7 @@ from scipy.special import ndtri
 
 from outofcluster._base.exceptions import needing
 from outofcluster._base.plain import data_frame
+from outofcluster._base.text import percentage
 from outofcluster.inference.estimates import Estimate, between, decimals, fixed
 from outofcluster.metrics.facts import known_facts
 
@@ -217,11 +218,6 @@ def in_words(estimate: Estimate, *others: Estimate) -> str:
     if not math.isfinite(sum(estimate.interval)):
         return fixed(estimate.value, digits)
     return f"{fixed(estimate.value, digits)} ({between(estimate, digits)})"
-
-
-def percentage(share: float, digits: int = 1) -> str:
-    """A share as a percentage, with so many decimals at most and a true minus sign."""
-    return f"{round(100 * share, digits):g} %".replace("-", "−")
 
 
 def loss_name(loss: str) -> str:

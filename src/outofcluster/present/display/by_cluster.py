@@ -7,7 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from outofcluster.inference.estimates import Estimate, percent
+from outofcluster._base.text import percentage
+from outofcluster.inference.estimates import Estimate
 from outofcluster.metrics.facts import MetricFacts
 from outofcluster.present.display.base import BLUE, ORANGE, Display, name_axes
 from outofcluster.present.display.side_by_side import draw_both, name_rows
@@ -109,7 +110,7 @@ class SubgroupsDisplay(Display):
         for height, known in zip(y, self.naive, strict=True):
             if known is None:
                 ax.text(0.5, height, "too small to be judged", transform=ax.get_yaxis_transform(), **_ASIDE)
-        intervals = f"{percent(self.level)} intervals hold together"
+        intervals = f"{percentage(self.level)} intervals hold together"
         name_axes(ax, f"{self.metric.label} ({self.metric.better} is better); {intervals}")
 
 
@@ -181,7 +182,7 @@ class SpreadDisplay(Display):
     def _draw(self, ax: Any) -> None:
         spread = self.spread
         x = np.arange(len(spread.clusters))
-        level = percent(spread.confidence_level)
+        level = percentage(spread.confidence_level)
         low, high = spread.interval
         new = f"one new cluster: {low:.3f} to {high:.3f} ({level})"
         ax.axhspan(low, high, color=ORANGE, alpha=0.13, linewidth=0, label=new)

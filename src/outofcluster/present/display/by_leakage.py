@@ -26,8 +26,9 @@ import numpy as np
 
 from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import InputError
+from outofcluster._base.text import percentage
 from outofcluster.auditing.tipping import TippingPoint
-from outofcluster.inference.estimates import Estimate, Sensitivity, percent
+from outofcluster.inference.estimates import Estimate, Sensitivity
 from outofcluster.metrics.facts import SOME_LOSS, MetricFacts
 from outofcluster.present.display.base import (
     ADDED,
@@ -46,7 +47,6 @@ from outofcluster.present.display.base import (
     naive_label,
     name_axes,
     percent_axis,
-    percentage,
 )
 from outofcluster.sampling.audit_samples import has_pieces
 
@@ -521,14 +521,14 @@ class SensitivityDisplay(Display):
 
     def _draw(self, ax: Any) -> None:
         if np.isfinite(self.low + self.high).all():
-            label = f"{percent(self.confidence_level)} interval"
+            label = f"{percentage(self.confidence_level)} interval"
             ax.fill_between(self.rates, self.low, self.high, color=BLUE, alpha=0.15, linewidth=0, label=label)
         label = f"corrected {self.metric.noun}, if this is the rate"
         ax.plot(self.rates, self.values, color=BLUE, linewidth=2, label=label)
         if self.naive is not None:
             ax.axhline(self.naive.value, color=GREY, linewidth=1.2, linestyle=":", label=naive_label(self.naive))
         if self.corrected is not None and self.rate is not None:
-            where = "by what the records show" if self.from_data else f"at the assumed {100 * self.rate:.3g} %"
+            where = "by what the records show" if self.from_data else f"at the assumed {percentage(self.rate)}"
             label = f"{where}: {in_words(self.corrected)}"
             draw_corrected(ax, self.rate, self.corrected, label, zorder=4)
         if self.tipping_point is not None:
@@ -540,7 +540,7 @@ class SensitivityDisplay(Display):
     def _draw_threshold(self, ax: Any, tipping: TippingPoint) -> None:
         """The threshold, the rate at which the corrected value reaches it, and the interval of that rate."""
         rate, threshold, drawn = tipping.rate, tipping.threshold, float(self.rates.max())
-        reached = f"reached at {100 * rate:.3g} %" if rate is not None else ""
+        reached = f"reached at {percentage(rate)}" if rate is not None else ""
         label = f"threshold {threshold:.4g}: {reached or f'not reached up to {percentage(tipping.largest_rate)}'}"
         ax.axhline(threshold, color=GREEN, linewidth=1.4, linestyle=(0, (6, 2)), label=label)
         low, high = tipping.interval

@@ -13,7 +13,8 @@ from typing import Any, Self
 import numpy as np
 
 from outofcluster._base.arguments import Array
-from outofcluster.inference.estimates import Estimate, chance_in_words, percent
+from outofcluster._base.text import percentage
+from outofcluster.inference.estimates import Estimate, chance_in_words
 from outofcluster.metrics.facts import MetricFacts
 from outofcluster.present.display.base import (
     BLUE,
@@ -132,7 +133,7 @@ class ComparisonDisplay(Display):
         y = name_rows(ax, self.models)
         look = {"across": True, "markersize": 7, "elinewidth": 1.6, "capsize": 2.5}
         draw_both(ax, y, self.naive, self.corrected, 0.14, **look)
-        intervals = f"with {percent(self.naive[0].confidence_level)} intervals"
+        intervals = f"with {percentage(self.naive[0].confidence_level)} intervals"
         name_axes(ax, f"{self.metric.label} ({self.metric.better} is better), {intervals}")
 
 
@@ -226,7 +227,7 @@ class FoldsDisplay(Display):
             if overall is not None:
                 label = f"{name}, all folds: {in_words(overall)}"
                 ax.axvline(overall.value, color=mark["color"], linewidth=1.3, linestyle=line, label=label)
-        name_axes(ax, f"{self.metric.label}, with {percent(self.overall_naive.confidence_level)} intervals")
+        name_axes(ax, f"{self.metric.label}, with {percentage(self.overall_naive.confidence_level)} intervals")
 
 
 @dataclass(eq=False)
@@ -309,7 +310,7 @@ class SweepDisplay(Display):
 
     @property
     def _title(self) -> str:
-        level = percent(next(known for known in self.naive if known is not None).confidence_level)
+        level = percentage(next(known for known in self.naive if known is not None).confidence_level)
         title = f"{self.metric.title} by linkage threshold, with {level} intervals"
         return title + ("\nShaded: one giant cluster holds a large part of the records" if self.giants else "")
 

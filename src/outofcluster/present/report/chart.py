@@ -15,9 +15,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from outofcluster._base.arguments import Array
+from outofcluster._base.text import percentage
 from outofcluster.auditing.summary import Summary
 from outofcluster.inference.estimates import Estimate, fixed
-from outofcluster.present.display.base import percentage
 from outofcluster.present.display.by_leakage import LossCurveDisplay, UnmixingDisplay
 
 SIZES = (("wide", 720, 364), ("narrow", 360, 334))

@@ -14,14 +14,14 @@ from typing import Any
 
 from outofcluster._base.exceptions import InputError, MissingExtraError, needing
 from outofcluster._base.files import check_destination, write_whole
-from outofcluster._base.text import printable
+from outofcluster._base.text import percentage, printable
 from outofcluster.auditing.checklist import Checklist
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.subgroups import Subgroups
 from outofcluster.auditing.summary import Summary
 from outofcluster.auditing.summary_parts import counted
 from outofcluster.inference.estimates import between, fixed
-from outofcluster.present.display.base import capitalized, percentage
+from outofcluster.present.display.base import capitalized
 from outofcluster.present.report.view import view, view_of_subgroups
 
 # Suspicious records that a report lists.

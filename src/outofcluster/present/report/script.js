@@ -44,12 +44,14 @@
     }
   }
 
+  const percentage = (rate) => Math.round(1000 * rate) / 10 + " %";
+
   function show(rate) {
     // Where the answer needs no rate, it is not on the curve of rates.
     const told = rate === data.start && data.answer;
     const [value, low, high] = told || [data.values, data.low, data.high].map((list) => between(list, rate));
     const number = (value) => value.toFixed(data.digits).replace("-", "\u2212");
-    const percent = (100 * rate).toFixed(1) + " %";
+    const percent = percentage(rate);
     find("rate-shown").textContent = percent;
     slider.setAttribute("aria-valuetext", percent);
     const known = low !== null && high !== null;
@@ -76,7 +78,7 @@
     rows.forEach((row, i) => { if (row) row.innerHTML = first[i]; });
     if (rate === data.start) return;
     const set = (row, name, words) => { row.querySelector(name).textContent = words; };
-    set(corrected, ".name", "corrected for " + (100 * rate).toFixed(1) + "% leakage");
+    set(corrected, ".name", "corrected for " + percentage(rate) + " leakage");
     set(corrected, ".value", number(value));
     set(corrected, ".interval", low === null || high === null ? "not known" : number(low) + " to " + number(high));
     const { low: start, high: end } = corrected.dataset;

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from outofcluster._base.plain import plain
-from outofcluster._base.text import printable_data
+from outofcluster._base.text import percentage, printable_data
 from outofcluster.auditing.subgroups import Subgroups
 from outofcluster.auditing.summary import Summary
-from outofcluster.auditing.summary_parts import counted, share_in_words
+from outofcluster.auditing.summary_parts import counted
 from outofcluster.auditing.summary_pieces import SOURCES_HEADER
-from outofcluster.inference.estimates import Estimate, between, decimals, fixed, percent
+from outofcluster.inference.estimates import Estimate, between, decimals, fixed
 from outofcluster.present.display import LossCurveDisplay
-from outofcluster.present.display.base import ADDED, SHARE_OF, capitalized, percentage
+from outofcluster.present.display.base import ADDED, SHARE_OF, capitalized
 from outofcluster.present.report.chart import curve_chart, interval_chart, sensitivity_chart, slider_end, unmixing_chart
 
 _SIDES = {"train": "training", "validation": "held-out"}
@@ -31,7 +31,7 @@ def view(summary: Summary, about: Mapping[str, str], suspects: Sequence[Mapping[
         "summary": summary,
         "Noun": capitalized(summary.metric.noun),
         "caution": f"{counted(severe, 'severe finding')} below: read that first." if severe else "",
-        "confidence": percent(summary.confidence_level),
+        "confidence": percentage(summary.confidence_level),
         "digits": digits,
         "estimates": _estimates(summary),
         "sentences": [*([] if summary.optimism is not None else [summary.verdict]), *summary.answers_but_test],
@@ -62,7 +62,7 @@ def view_of_subgroups(by: Subgroups) -> dict[str, Any]:
         "rows": rows,
         "digits": min(decimals(*known), 3),
         "lines": [line for line in by.lines[1:] if not line.startswith("  ")],
-        "level": percent(by.confidence_level),
+        "level": percentage(by.confidence_level),
     }
 
 
@@ -162,7 +162,7 @@ def _sensitivity(summary: Summary, digits: int) -> dict[str, Any] | None:
     notes = ["Each rate is taken as exactly known."]
     if corrected is not None:
         notes.append(
-            f"At {share_in_words(start)}, which is what the records show, the answer is the one above, which needs no "
+            f"At {percentage(start)}, which is what the records show, the answer is the one above, which needs no "
             "rate. At other rates imitated pieces count as well."
         )
     if any(leak.std for leak in leaks):
@@ -192,7 +192,7 @@ def _sensitivity(summary: Summary, digits: int) -> dict[str, Any] | None:
                 "naive": summary.naive.value,
                 "start": start,
                 "answer": None if corrected is None else [corrected.value, *corrected.interval],
-                "confidence": percent(summary.confidence_level),
+                "confidence": percentage(summary.confidence_level),
                 "digits": digits,
                 "noun": summary.metric.noun,
                 "greater": summary.metric.greater_is_better,
@@ -215,7 +215,7 @@ def _provenance(summary: Summary, about: Mapping[str, str]) -> list[tuple[str, s
         ("answer from", "" if summary.from_data is False else "the records themselves"),
     ]
     if summary.without_rate and summary.seen is not None:
-        rate, upper = (share_in_words(share) for share in (summary.seen.rate, summary.seen.upper))
+        rate, upper = (percentage(share) for share in (summary.seen.rate, summary.seen.upper))
         rows.append(("leakage", f"not assumed; seen in {rate} of the held-out records, at most in {upper}"))
     elif summary.leakage is not None:
         rates = {(leak.rate, leak.std) for leak in summary.leakage}
