@@ -280,7 +280,7 @@ def leakage_test(
     scoring, pos_label : optional
         A single metric in the place of ``loss``, as in `audit`, and the label that counts as positive.
     method : {"paired", "welch"}
-        "paired" fits 6 pairs of models, each of which knows clusters that the other does not. "welch" is the paper's
+        "paired" fits 5 pairs of models, each of which knows clusters that the other does not. "welch" is the paper's
         test, which has less power.
     alpha : float, default=0.05
         Level of the test.

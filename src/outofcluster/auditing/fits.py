@@ -49,7 +49,7 @@ from outofcluster.sampling.store import Store
 # Rounds of fits, those of the usual size, after which an audit ends in any case.
 _MOST_ROUNDS = 200
 # Models that the test for a cluster effect fits.
-MODELS_OF_THE_TEST = 12
+MODELS_OF_THE_TEST = 10
 # What a training record takes in each fold, and how much all folds may take.
 _BYTES_OF_A_ROW, _MOST_GIGABYTES = 16, 16.0
 # Records times levels times folds up to which sums are stored both for clusters and for records (some 70 MB).

@@ -10,7 +10,7 @@ With :math:`u_v = ℓ_2(v) - ℓ_1(v)` the difference of the losses of record v,
 
 half the sum of what the clusters of both arms gain from training. That one model is better than the other on all
 records cancels. Where clusters are alike, the scored records are independent of the models and u has the same law in
-both arms: Δ has mean 0 exactly, for every learner and loss. It is averaged over six drawings.
+both arms: Δ has mean 0 exactly, for every learner and loss. It is averaged over five drawings.
 
 *The standard error.* :math:`d_c`, the part of the sum that is made of the records of cluster c, over all drawings:
 Σ_c d_c = Δ. What cluster c learns from cluster c' has a random sign, that of their arms in the drawing. One drawing
@@ -78,7 +78,7 @@ from outofcluster.sampling.progress import Part
 Folds = tuple[Fold, ...]
 
 # Pairs of models: with more the test has a little more power, and its price is felt by every audit.
-_DRAWINGS = 6
+_DRAWINGS = 5
 # Effective number of held-out clusters from which on clusters are the units.
 _FEW = 10.0
 # Records that each arm, or each fold, must train on and have scored.
