@@ -130,7 +130,7 @@ print(audited.validation)
 
 # %%
 # *Pairs*: all of them, or those that blocking compared. The recall of blocking is known from a labelled subset, here
-# from all labels, or it is estimated from how often its rules find the same matches.
+# from all labels, or it is bounded by how often its rules find the same matches.
 by_id = dict(zip(ids, person, strict=True))
 sizes = np.bincount(person)
 n_true = (sizes * (sizes - 1) / 2).sum()
@@ -195,9 +195,9 @@ print(table.round(3).to_string())
 # ------------
 # Five noisy measurements hardly tell 900 people apart. So little is seen without a rate: the answer says "at least",
 # and its interval is open on that side. Thirty look-ups close most of the gap. Audited records, all pairs, and blocked
-# pairs with a known recall come close to the truth, too. Recall that is estimated from the rules is too high, since
-# records with many typing errors escape both rules. Blocked pairs alone give a lower bound of the rate, and correct
-# next to nothing.
+# pairs with a known recall come close to the truth, too. The rules bound the recall from above, since records with many
+# typing errors escape both of them, and so they give no more than a lower bound of the rate. Audits do not imitate
+# pieces at a lower bound: they go by what is seen and by the pairs below the threshold.
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), sharey=True, layout="constrained")
 for place, each in enumerate(audits.values()):
     rate, estimate = each.leakage[0], each.corrected

@@ -31,7 +31,7 @@ from outofcluster.curves.paper.sketch import SketchCurve
 from outofcluster.curves.paper.trend_filter import TrendFilterCurve
 from outofcluster.curves.shape import ShapeDiagnosis, diagnose_curve, diagnose_points
 from outofcluster.inference.estimates import Estimate, Sensitivity, SensitivitySurface
-from outofcluster.leakage.linkage import capture_recapture
+from outofcluster.leakage.blocking import capture_recapture
 from outofcluster.leakage.rate import Leakage
 from outofcluster.problem.simulate import simulate_leakage
 from outofcluster.sampling import LossSamples, sample_losses

@@ -15,6 +15,7 @@ import outofcluster as ooc
 from ooc_test_results import with_samples
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.text import percentage
+from outofcluster.leakage.blocking import LinkageFacts
 from outofcluster.problem.folds import make_folds
 
 
@@ -123,6 +124,18 @@ def test_pairs_that_are_only_a_lower_bound_are_left_out_and_not_imitated(result)
     assert by_pairs.parts()["source"].tolist() == ["seen"]
     # All pieces are named, so that more is seen than by the features alone.
     assert by_pairs.samples.seen.rate > result.samples.seen.rate
+    assert "linkage-facts" not in codes(by_pairs)
+    # The recall that was estimated, and scores that are no probabilities, are named in the audit.
+    recall = ooc.capture_recapture(np.array([[True, True], [True, False], [False, True]] * 40))
+    for facts, severity, words in (
+        (LinkageFacts(recall), "info", "Blocking compared at most 75.5 % ±"),
+        (LinkageFacts(replace(recall, source="reviewed")), "info", "that were reviewed"),
+        (LinkageFacts(calibrated=False), "warning", "scores are not calibrated"),
+    ):
+        told = replace(by_pairs, leakage=tuple(replace(each, facts=facts) for each in by_pairs.leakage))
+        assert codes(told)["linkage-facts"].severity == severity
+        assert words in codes(told)["linkage-facts"].message
+    assert by_pairs.leakage[0].facts == rate.facts
     known = audited(
         leakage=ooc.Leakage.from_pair_probabilities(*pairs, groups=groups, blocking_recall=1, of="validation")
     )

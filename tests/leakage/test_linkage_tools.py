@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from outofcluster._base.exceptions import InputError
+from outofcluster.leakage.blocking import capture_recapture
 from outofcluster.leakage.rate import Leakage
 
 IDS = ["d", "a", "c", "b", "e"]
@@ -91,7 +92,22 @@ def test_splink_with_blocking_rules():
     predictions["name_l"], predictions["name_r"] = "x", np.where(predictions["match_probability"] > 0.2, "x", "y")
     predictions["town_l"], predictions["town_r"] = "x", np.where(predictions["match_probability"] == 0.3, None, "x")
     leakage = Leakage.from_splink(predictions, clusters, ids=IDS, blocking_rules=["name", ("town",)])
-    assert not leakage.at_least
+    # Rules that err together are not independent captures: there is a bound, and no interval on both sides.
+    assert leakage.at_least
+    assert leakage.interval()[1] == 1
+    assert leakage.facts.blocking.source == "rules"
+    assert "blocking compared at most" in str(leakage).lower()
+    records = pd.DataFrame({"name": ["x", "x", "x", "x", "y"], "town": ["x", "x", "x", "x", "x"]}, index=[*"abcde"])
+    options = {"ids": IDS, "blocking_rules": ["name", "town"]}
+    by_records = Leakage.from_recordlinkage(series(), CLUSTER, records=records, **options)
+    rules = [[True, True], [True, True], [True, True], [False, True]]
+    assert by_records.facts.blocking == capture_recapture(np.array(rules), PROBABILITY)
+    with pytest.raises(
+        InputError, match=r"records must have an index that names every compared record .* none for 'e'"
+    ):
+        Leakage.from_recordlinkage(series(), CLUSTER, records=records.head(4), **options)
+    with pytest.raises(InputError, match="records must be a SplinkDataFrame or a frame, got None"):
+        Leakage.from_recordlinkage(series(), CLUSTER, **options)
     with pytest.raises(InputError, match=r"blocking_rules must be all the rules .* 1 of 4 pairs satisfy none"):
         Leakage.from_splink(predictions, clusters, ids=IDS, blocking_rules=["name", ("town", "name")])
     with pytest.raises(InputError, match="predictions must have the column 'city_l', got"):
@@ -124,6 +140,43 @@ def test_dedupe():
     assert leakage.groups.tolist() == [0, 1, 0, 1, 2]
     whole = Leakage.from_dedupe(dedupe_scores(), [*clusters, (("e",), (1.0,))], ids=IDS)
     assert whole == leakage
+
+
+def test_scores_that_are_not_calibrated_say_so():
+    clusters = [(("a", "b"), (0.9, 0.9)), (("c", "d"), (0.9, 0.9))]
+    bare = Leakage.from_dedupe(dedupe_scores(), clusters, ids=IDS)
+    assert bare.std is None
+    assert not bare.facts.calibrated
+    assert "at least" not in str(bare)
+    assert str(bare).endswith("so that the rate may be far too high or too low.")
+    reviewed = Leakage.from_dedupe(dedupe_scores(), clusters, ids=IDS, reviewed={("c", "a"): False})
+    assert reviewed.facts.calibrated
+    assert reviewed.std > 0
+    assert reviewed.rate < bare.rate
+    assert "at least" in str(reviewed)
+
+
+def test_a_linkage_that_is_larger_than_the_data():
+    """The records to be modelled are a part of those that were linked, in all three tools and in another order."""
+    part = ["e", "a", "d", "b"]
+    groups = [CLUSTER[name] for name in part]
+    inside = [i for i, pair in enumerate(zip(LEFT, RIGHT, strict=True)) if "c" not in pair]
+    left, right, m = ([values[i] for i in inside] for values in (LEFT, RIGHT, PROBABILITY))
+    wanted = Leakage.from_pair_probabilities(left, right, m, groups=groups, ids=part)
+    clusters = [(("a", "b"), (0.9, 0.9)), (("c", "d"), (0.9, 0.9))]
+    answers = {("a", "b"): True, ("c", "a"): False}
+    for leakage, reviewed in (
+        [Leakage.from_splink(*splink_frames(), ids=part, reviewed=answers if said else None) for said in (0, 1)],
+        [Leakage.from_recordlinkage(series(), ids=part, threshold=0.5, reviewed=said) for said in (None, answers)],
+        [Leakage.from_dedupe(dedupe_scores(), clusters, ids=part, reviewed=said) for said in (None, answers)],
+    ):
+        assert leakage.rate == pytest.approx(wanted.rate, rel=1e-6)
+        assert len(leakage.groups) == 4
+        assert len(set(leakage.groups.tolist())) == 3
+        assert reviewed.facts.reviewed == 2
+    # Two records that are joined by way of one that is not in the data stay in one cluster.
+    through = series().set_axis(pd.MultiIndex.from_arrays([["a", "c", "a", "d"], ["c", "b", "d", "e"]]))
+    assert Leakage.from_recordlinkage(through, ids=part, threshold=0.5).groups.tolist() == [0, 1, 2, 1]
 
 
 class Unreadable:
@@ -160,8 +213,8 @@ DEDUPED = [(("a", "b"), (0.9, 0.9))]
             "clusters must have every record of ids, got none for 'c'",
         ),
         (
-            lambda: Leakage.from_splink(PREDICTIONS, CLUSTERS, ids=IDS[:3]),
-            "must name records of ids, got '[abcde]', which is not one",
+            lambda: Leakage.from_splink(PREDICTIONS, CLUSTERS, ids=["d", "b"]),
+            "ids must name linked records, got 'd' and others, of which no pair names two",
         ),
         (
             lambda: Leakage.from_splink(PREDICTIONS, CLUSTERS, ids=["a", "a"]),
@@ -177,7 +230,7 @@ DEDUPED = [(("a", "b"), (0.9, 0.9))]
         ),
         (
             lambda: Leakage.from_splink(PREDICTIONS, CLUSTERS, ids=IDS, blocking_rules=()),
-            "blocking_rules must hold the rules that made the predictions, got none",
+            "blocking_rules must hold the rules that made the pairs, got none",
         ),
         (
             lambda: Leakage.from_dedupe(dedupe_scores(), Unreadable(), ids=IDS),

@@ -13,7 +13,7 @@ from scipy.special import expit, logit
 
 from outofcluster._base.exceptions import InputError
 from outofcluster.evidence.likely import NamedPairs
-from outofcluster.leakage.linkage import capture_recapture
+from outofcluster.leakage.blocking import capture_recapture
 from outofcluster.leakage.rate import Leakage
 from worlds import FieldLinkage
 
@@ -136,9 +136,17 @@ def test_the_standard_error_of_pairs_by_hand():
     together = np.array([3 * np.sqrt(0.24), 3 * np.sqrt(0.09)]) / 5 / 4
     # The two candidates of "a" may exclude each other or not.
     low, high = np.array([2 * 0.4 + 0.4 + 0.1, 2 * 0.5 + 0.4 + 0.1]) / 5 / 4
-    assert estimate.std == pytest.approx(np.hypot(np.sqrt((together**2).sum()), (high - low) / 4))
+    luck = np.hypot(np.sqrt((together**2).sum()), (high - low) / 4)
+
+    def moved(intercept, slope):
+        m = expit(intercept + (1 + slope) * logit([0.4, 0.2, 0.1]))
+        return Leakage.from_pair_probabilities([0, 1, 0], [2, 2, 3], m, **options).rate
+
+    # Nobody reviewed a pair, so that odds may be wrong as the priors of a review say.
+    priors = [1.5 * (moved(1e-4, 0) - moved(-1e-4, 0)) / 2e-4, 0.4 * (moved(0, 1e-4) - moved(0, -1e-4)) / 2e-4]
+    assert estimate.std == pytest.approx(np.sqrt(luck**2 + np.square(priors).sum()), rel=1e-4)
     certain = Leakage.from_pair_probabilities([0], [2], [1.0], **options)
-    assert (certain.rate, certain.std) == (pytest.approx(3 / 5 / 4), 0)
+    assert (certain.rate, certain.std) == (pytest.approx(3 / 5 / 4), pytest.approx(0, abs=1e-6))
 
 
 @pytest.mark.slow
@@ -223,33 +231,101 @@ def test_what_blocking_hides_is_found_by_its_recall(count):
     assert Leakage.from_pair_probabilities(left, right, m, **options, blocking_recall=1).rate < 0.1 * truth
 
 
+def brute_bound(caught, weight):
+    """Chao's bound for rules that differ, pair by pair of records and rule by rule."""
+    alone, twice = [0.0] * caught.shape[1], 0.0
+    for by, w in zip(caught.tolist(), weight, strict=True):
+        alone = [total + w * (by[r] and sum(by) == 1) for r, total in enumerate(alone)]
+        twice += w * (sum(by) == 2)
+    return sum(alone[r] * alone[s] for r in range(len(alone)) for s in range(r)) / (twice + 1)
+
+
 @pytest.mark.parametrize("chances", [(0.7, 0.6), (0.6, 0.5, 0.4), (0.9, 0.3, 0.5, 0.2)])
 def test_capture_and_recapture_of_independent_rules(chances):
+    """Exact where rules are independent, with the error that 400 draws show, and what is added for other rules."""
     rng = np.random.default_rng(1)
-    recalls, stds = [], []
-    for _ in range(60):
+    truth, missed, stds = 800 * np.prod(1 - np.array(chances)), [], []
+    for draw in range(400):
         caught = rng.random((800, len(chances))) < chances
-        estimate = capture_recapture(caught[caught.any(axis=1)])
-        recalls.append(estimate.recall)
-        stds.append(estimate.std)
-    truth = 1 - np.prod(1 - np.array(chances))
-    assert np.mean(recalls) == pytest.approx(truth, abs=0.03)
-    assert np.mean(np.abs(recalls - truth) < 2 * np.array(stds)) >= 0.85
+        caught = caught[caught.any(axis=1)]
+        bound = capture_recapture(caught)
+        if draw < 3:
+            weight = rng.random(len(caught))
+            assert bound.missed == pytest.approx(brute_bound(caught, np.ones(len(caught))))
+            assert capture_recapture(caught, weight).missed == pytest.approx(brute_bound(caught, weight))
+        assert bound.at_most
+        assert bound.recall == pytest.approx(len(caught) / (len(caught) + bound.missed))
+        missed.append(bound.missed)
+        # The standard error of the logarithm of what was missed, without that of its own number and of other rules.
+        variance = (bound.std / (bound.recall * (1 - bound.recall))) ** 2
+        stds.append(np.sqrt(variance - 0.4**2 - 1 / bound.missed))
+    assert np.mean(missed) == pytest.approx(truth, rel=0.03)
+    assert np.std(np.log(missed)) == pytest.approx(np.mean(stds), rel=0.15)
+
+
+@pytest.mark.parametrize("spread", [0.5, 1.5])
+def test_capture_and_recapture_is_a_bound_where_rules_err_together(spread):
+    """Matches that differ in how many mistakes they have: the more, the further below the truth."""
+    rng = np.random.default_rng(2)
+    log_odds = np.array([0.8, 0.2, -0.4]) + spread * rng.standard_normal((40_000, 1))
+    caught = rng.random(log_odds.shape) < expit(log_odds)
+    truth = int((~caught.any(axis=1)).sum())
+    bound = capture_recapture(caught[caught.any(axis=1)])
+    assert bound.missed < (0.95 if spread < 1 else 0.7) * truth
+    assert bound.missed > 0.2 * truth
 
 
 def test_capture_and_recapture_of_a_linkage():
     linkages = [FieldLinkage(seed, right=0.85, rules=3) for seed in range(8)]
     errors = [capture_recapture(linkage.caught, linkage.m).recall - linkage.recall for linkage in linkages]
     assert np.abs(errors).max() < 0.07
-    # Its result is taken as it is.
+    # Its result is taken as a bound; the same numbers alone would be an estimate.
     first = linkages[0]
     recall = capture_recapture(first.caught, first.m)
-    pair = first.leakage(blocking_recall=(recall.recall, recall.std))
-    assert first.leakage(blocking_recall=recall) == pair
-    assert "blocking compared 9" in str(recall)
+    bound, taken = first.leakage(blocking_recall=recall), first.leakage(blocking_recall=(recall.recall, recall.std))
+    assert (bound.rate, bound.std) == (taken.rate, taken.std)
+    assert bound.at_least
+    assert not taken.at_least
+    assert bound.interval()[1] == 1
+    assert first.leakage().rate < bound.rate
+    assert bound.facts.blocking == recall
+    assert taken.facts.blocking.source == "given"
+    assert "Blocking compared at most 9" in str(bound)
+    assert "locking" not in str(taken)
+    again = Leakage.from_dict(json.loads(json.dumps(bound.to_dict())))
+    assert again.facts == again.train.facts == bound.facts
     # One rule that catches all, and the same in matches that are not certain.
     whole = capture_recapture(np.array([[True, True], [True, False]] * 50), np.full(100, 0.9))
-    assert (whole.recall, whole.caught) == (1, pytest.approx(90))
+    assert (whole.recall, whole.std, whole.caught) == (1, 0, pytest.approx(90))
+
+
+def test_reviewed_pairs_that_nobody_compared_show_what_blocking_missed():
+    """Matches drawn without regard to blocking, by the names of their records."""
+    linkage = FieldLinkage(3, rules=2, count=400)
+    one, two = np.triu_indices(len(linkage.entity), 1)
+    same = np.flatnonzero(linkage.entity[one] == linkage.entity[two])
+    chosen = np.random.default_rng(0).choice(same, 200, replace=False)
+    reviewed = {(int(one[i]), int(two[i])): True for i in chosen} | {(0, len(linkage.entity) - 1): False}
+    leakage = linkage.leakage(blocking_recall="reviewed", reviewed=reviewed)
+    compared = set(zip(linkage.left.tolist(), linkage.right.tolist(), strict=True))
+    caught = sum(pair in compared for pair, matches in reviewed.items() if matches)
+    blocking = leakage.facts.blocking
+    assert (blocking.source, blocking.caught, blocking.missed) == ("reviewed", caught, 200 - caught)
+    assert blocking.recall == pytest.approx((caught + 0.5) / 201)
+    left_over = 1 - 200 * blocking.recall / linkage.m.sum()
+    assert blocking.std == pytest.approx(np.sqrt(blocking.recall * (1 - blocking.recall) / 202 * left_over))
+    assert f"{caught} of 200 that were reviewed" in str(leakage)
+    assert not leakage.at_least
+    low, high = leakage.validation.interval()
+    assert low < linkage.truth(0.8) < high < 0.9
+    # Matches that the tool did not compare are certain pairs, and all others stay as they were.
+    wider = linkage.leakage(blocking_recall=(blocking.recall, blocking.std))
+    pairs = zip(leakage.likely_pairs.left, leakage.likely_pairs.right, strict=True)
+    found = dict(zip(pairs, leakage.likely_pairs.probability, strict=True))
+    one_missed = next(pair for pair, matches in reviewed.items() if matches and pair not in compared)
+    names = {str(linkage.groups[row]) for row in one_missed}
+    assert len(names) == 1 or max(found.get(pair, 0) for pair in (tuple(names), tuple(names)[::-1])) == 1
+    assert (leakage.rate, leakage.std) == (wider.rate, wider.std)
 
 
 @pytest.mark.slow
@@ -331,6 +407,19 @@ def test_reviewed_pairs_are_likely_as_they_were_found_and_teach_all_others():
     assert ("a", "b") not in found
 
 
+@pytest.mark.parametrize("form", ["mapping", "frame", "series"])
+def test_reviews_name_pairs_by_their_records(form):
+    by_place = {2: False, 4: True, 1: False}
+    names = {COMPARED[place][1::-1]: answer for place, answer in by_place.items()}
+    left, right = map(list, zip(*names, strict=True))
+    frame = pd.DataFrame({"left": left, "right": right, "match": list(names.values())})
+    reviewed = {"mapping": names, "frame": frame, "series": frame.set_index(["left", "right"])["match"]}[form]
+    leakage, found = likely_pairs(reviewed=reviewed)
+    expected, pairs = likely_pairs(reviewed=by_place)
+    assert (leakage, found) == (expected, pairs)
+    assert leakage.facts.reviewed == 3
+
+
 def test_files_keep_likely_pairs():
     leakage, found = likely_pairs()
     again = Leakage.from_dict(json.loads(json.dumps(leakage.to_dict())))
@@ -384,7 +473,30 @@ def pairs(left=("v", "w"), right=("w", "x"), probability=(0.99, 0.2), **options)
             lambda: pairs(["v"], ["x"], [0.2], blocking_recall=0.9),
             "probability must list the pairs inside clusters too",
         ),
-        (lambda: pairs(reviewed={7: True}), "reviewed must name pairs by their place, 0 to 1, got 7"),
+        (lambda: pairs(reviewed={7: True}), "reviewed must name pairs by their two records, or .* 0 to 1, got 7"),
+        (lambda: pairs(reviewed={("v", "u"): True}), "reviewed must name linked records, got 'u', which is not one"),
+        (lambda: pairs(reviewed={("v", "v"): True}), r"reviewed must name two records for each pair, got \('v', 'v'\)"),
+        (
+            lambda: pairs(reviewed={("v", "w"): True, ("w", "v"): False}),
+            r"reviewed must have one answer for each pair, got two for \('w', 'v'\)",
+        ),
+        (
+            lambda: pairs(reviewed=pd.DataFrame({"left": ["v"], "right": ["w"]})),
+            "reviewed must have the columns 'left', 'right' and 'match', .* got 'left', 'right'",
+        ),
+        (
+            lambda: pairs(blocking_recall="rules"),
+            "blocking_recall must be a number, a pair .* or 'reviewed', got 'rules'",
+        ),
+        (lambda: pairs(blocking_recall="reviewed"), "reviewed must be given for blocking_recall='reviewed', got None"),
+        (
+            lambda: pairs(blocking_recall="reviewed", reviewed=[True, None]),
+            "reviewed must name pairs by their two records for blocking_recall='reviewed'",
+        ),
+        (
+            lambda: pairs(blocking_recall="reviewed", reviewed={("v", "x"): True}),
+            "reviewed must hold 10 or more pairs that match for blocking_recall='reviewed', got 1",
+        ),
         (lambda: pairs(reviewed={0: "yes"}), "reviewed must say True or False for each pair, got 'yes' for pair 0"),
         (
             lambda: pairs(reviewed=[True]),

@@ -165,7 +165,8 @@ class Audit:
         by_data, rates = evidence.rate(indices), choices.rates.by_fold
         leakage = None if rates is None else tuple(rates[index] for index in indices)
         if choices.rates.from_data and by_data is not None:
-            leakage = (by_data,) * len(indices)
+            # The pairs of a linkage are left out as well, so that what is known of it matters.
+            leakage = (replace(by_data, facts=leakage[0].facts if leakage else None),) * len(indices)
         first, *others = (
             cls(
                 pooled=choices.model.pooled(of_metric, choices.units, choices.reverse),

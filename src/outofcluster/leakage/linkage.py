@@ -6,38 +6,22 @@ r"""What linkage tools give, in the order of the data: pairs with probabilities,
 - dedupe: a structured array with the fields ``pairs`` and ``score``, and clusters as tuples of names.
 
 None of the tools is imported: their results are frames and arrays.
-
-**How many matches did blocking never compare?** Blocking rules catch matches as traps catch animals: a match that one
-rule misses may be caught by another. From how often matches are caught by one rule, by two and so on follows how many
-are caught by none. Let D matches be caught by at least one rule, :math:`n_r` by rule r, :math:`a_r` by rule r alone,
-and :math:`f_2` by exactly two rules. There are two estimates of :math:`f_0`, the matches that no rule catches:
-
-- *Independent rules* (Lincoln and Petersen for two rules, Darroch for more): the number of all matches N solves
-  :math:`1 - D/N = \prod_r (1 - n_r/N)`.
-- *Matches that differ* (Chao, for rules that differ too): :math:`f_0 \ge \sum_{r<s} a_r a_s / f_2`. Records with many
-  mistakes escape all rules, so that independent rules claim too little; this bound allows for it.
-
-The larger of the two counts. The standard error adds the Poisson variance of the counts, by the delta method, and half
-the distance of the two estimates. Both claim too little where matches escape for a common reason, such as a missing
-value in all the columns, so the recall is rather too high than too low.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
+from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from outofcluster._base.arguments import Array, as_array, check_share, check_vector, listed, short, shown
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.text import percentage
+from outofcluster.leakage.blocking import capture_recapture
 from outofcluster.leakage.splits import Split, read_names, read_split, same_index
 from outofcluster.problem.folds import Clusters, Rows, in_order_of_occurrence
 
@@ -56,7 +40,9 @@ class Linkage:
     # The name of every record in the order of ``groups``; None where pairs are named by row numbers.
     ids: Any = None
     blocking_recall: Any = None
+    # Whether a tool gave it: then ``ids`` may be a part of the linked records, and the clusters are not the user's own.
     by_tool: bool = True
+    calibrated: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,10 +84,17 @@ def read_pairs(linkage: Linkage, cv: Any) -> tuple[Pairs, Split]:
         raise InputError(f"probability must lie in [0, 1], got probability[{i}] = {m[i]:g}.")
     if linkage.ids is None:
         one, two = _check_records("left", left, len(m), n), _check_records("right", right, len(m), n)
+        kept = np.arange(len(m))
     else:
         row_of = read_ids(linkage.ids, n)
-        one, two = _find("left", left, len(m), row_of), _find("right", right, len(m), row_of)
-    pairs = _each_once(one, two, m, clusters.codes)
+        one, two = (_find(name, names, len(m), row_of, linkage) for name, names in (("left", left), ("right", right)))
+        kept = np.flatnonzero((one >= 0) & (two >= 0))
+        if not len(kept):
+            raise InputError(
+                f"ids must name linked records, got {short(next(iter(row_of)))} and others, of which no pair names two."
+            )
+    pairs = _each_once(one[kept], two[kept], m[kept], clusters.codes)
+    pairs = replace(pairs, position=kept[pairs.position])
     split = read_split(cv, clusters)
     across = pairs.across
     if not across.any():
@@ -168,15 +161,16 @@ def read_ids(ids: Any, n: int | None) -> dict[Any, int]:
     return row_of
 
 
-def _find(name: str, values: Any, count: int, row_of: dict[Any, int]) -> Rows:
-    """Rows of the records that are named."""
+def _find(name: str, values: Any, count: int, row_of: dict[Any, int], linkage: Linkage) -> Rows:
+    """Rows of the records that are named; -1 for linked records that are not in the data."""
     names = read_names(name, values, None)
     if len(names) != count:
         raise InputError(f"{name} must name one record for each of {count} pairs, got {len(names)}.")
-    try:
-        return np.fromiter(map(row_of.__getitem__, names), dtype=np.int64, count=count)
-    except KeyError as error:
-        raise InputError(f"{name} must name records of ids, got {short(error.args[0])}, which is not one.") from None
+    rows = np.fromiter((row_of.get(each, -1) for each in names), dtype=np.int64, count=count)
+    if not linkage.by_tool and (rows < 0).any():
+        unknown = names[int(np.argmin(rows))]
+        raise InputError(f"{name} must name records of ids, got {short(unknown)}, which is not one.")
+    return rows
 
 
 def read_splink(predictions: Any, clusters: Any, ids: Any, blocking_rules: Any) -> Linkage:
@@ -207,12 +201,14 @@ def read_splink(predictions: Any, clusters: Any, ids: Any, blocking_rules: Any) 
     probability = check_vector("match_probability", pairs["match_probability"])
     recall = None
     if blocking_rules is not None:
-        recall = capture_recapture(_which_rules(pairs, blocking_rules), np.clip(probability, 0, 1))
+        recall = capture_recapture(which_rules("predictions", pairs, blocking_rules), np.clip(probability, 0, 1))
     groups = _labels(row_of, dict(zip(clustered, nodes["cluster_id"].tolist(), strict=True)))
     return Linkage(named(pairs, "_l"), named(pairs, "_r"), probability, groups, list(row_of), recall)
 
 
-def read_recordlinkage(probabilities: Any, clusters: Any, ids: Any, threshold: Any) -> Linkage:
+def read_recordlinkage(
+    probabilities: Any, clusters: Any, ids: Any, threshold: Any, blocking_rules: Any, records: Any
+) -> Linkage:
     """What recordlinkage gives; see :meth:`outofcluster.Leakage.from_recordlinkage` for the arguments."""
     index: Any = getattr(probabilities, "index", None)
     if getattr(index, "nlevels", 0) != 2:
@@ -239,7 +235,27 @@ def read_recordlinkage(probabilities: Any, clusters: Any, ids: Any, threshold: A
         groups = as_array(must, clusters)
         if groups.shape != (len(row_of),):
             raise InputError(f"{must}, got shape {groups.shape}.")
-    return Linkage(left, right, probability, groups, list(row_of))
+    recall = None
+    if blocking_rules is not None:
+        recall = capture_recapture(_rules_of_records(records, left, right, blocking_rules), np.clip(probability, 0, 1))
+    elif records is not None:
+        raise InputError("records must be left out where blocking_rules is not given.")
+    return Linkage(left, right, probability, groups, list(row_of), recall)
+
+
+def _rules_of_records(records: Any, left: list[Any], right: list[Any], blocking_rules: Any) -> NDArray[np.bool_]:
+    """Which blocking rules each pair satisfies, by the fields of the records."""
+    table = _frame("records", records)
+    unknown = next((name for names in (left, right) for name in names if name not in table.index), None)
+    if unknown is not None or not table.index.is_unique:
+        raise InputError(
+            "records must have an index that names every compared record once, "
+            f"got {'a name several times' if unknown is None else f'none for {short(unknown)}'}."
+        )
+    one, two = (
+        table.loc[names].reset_index(drop=True).add_suffix(side) for names, side in ((left, "_l"), (right, "_r"))
+    )
+    return which_rules("records", one.join(two), blocking_rules)
 
 
 def read_dedupe(scores: Any, clusters: Any, ids: Any) -> Linkage:
@@ -260,7 +276,7 @@ def read_dedupe(scores: Any, clusters: Any, ids: Any) -> Linkage:
         ) from None
     probability = check_vector("score", np.array(scores["score"], dtype=float))
     pairs, groups = np.array(scores["pairs"]), _numbers(row_of, members)
-    return Linkage(pairs[:, 0].tolist(), pairs[:, 1].tolist(), probability, groups, list(row_of))
+    return Linkage(pairs[:, 0].tolist(), pairs[:, 1].tolist(), probability, groups, list(row_of), calibrated=False)
 
 
 def _frame(name: str, table: Any) -> Any:
@@ -279,21 +295,21 @@ def _check_columns(name: str, table: Any, wanted: Sequence[str]) -> None:
         raise InputError(f"{name} must have the column {missing[0]!r}, got {shown(table.columns)}.")
 
 
-def _which_rules(pairs: Any, blocking_rules: Any) -> NDArray[np.bool_]:
-    """Which blocking rules each pair satisfies, by the columns that are equal on both sides."""
+def which_rules(name: str, pairs: Any, blocking_rules: Any) -> NDArray[np.bool_]:
+    """Which blocking rules each pair of a table satisfies, by the columns that are equal on both sides."""
     rules = [blocking_rules] if isinstance(blocking_rules, str) else listed("blocking_rules", blocking_rules)
     if not rules:
-        raise InputError("blocking_rules must hold the rules that made the predictions, got none.")
+        raise InputError("blocking_rules must hold the rules that made the pairs, got none.")
     caught: NDArray[np.bool_] = np.ones((len(pairs), len(rules)), dtype=bool)
     for equal, rule in zip(caught.T, rules, strict=True):
         for column in [rule] if isinstance(rule, str) else listed("blocking_rules", rule):
-            _check_columns("predictions", pairs, [f"{column}_l", f"{column}_r"])
+            _check_columns(name, pairs, [f"{column}_l", f"{column}_r"])
             one, two = pairs[f"{column}_l"], pairs[f"{column}_r"]
             equal &= ((one == two) & one.notna() & two.notna()).to_numpy(dtype=bool)
     satisfied = caught.any(axis=1)
     if not satisfied.all():
         raise InputError(
-            "blocking_rules must be all the rules that made the predictions, got a list of which "
+            "blocking_rules must be all the rules that made the pairs, got a list of which "
             f"{int((~satisfied).sum())} of {len(caught)} pairs satisfy none."
         )
     return caught
@@ -319,118 +335,11 @@ def _numbers(names: Iterable[Any], members: Sequence[set[Any]]) -> NDArray[Any]:
 
 
 def _components(row_of: Mapping[Any, int], left: list[Any], right: list[Any], linked: Any) -> NDArray[Any]:
-    """Records joined along links, as numbers in the order of the data."""
-    links = [(one, two) for one, two, joined in zip(left, right, linked, strict=True) if joined]
-    # Names that are not known are refused where pairs are read.
-    rows = [(row_of[one], row_of[two]) for one, two in links if one in row_of and two in row_of]
-    graph = coo_array((np.ones(len(rows)), np.array(rows, dtype=np.int64).reshape(-1, 2).T), shape=[len(row_of)] * 2)
-    return np.asarray(connected_components(graph, directed=False)[1].astype(np.int64))
-
-
-@dataclass(frozen=True)
-class BlockingRecall:
-    """Share of the matches that blocking compared.
-
-    Attributes
-    ----------
-    recall, std : float
-        The share, and its standard error.
-    caught, missed : float
-        Matches that at least one rule caught, and the estimate of those that none did.
-    """
-
-    recall: float
-    std: float
-    caught: float
-    missed: float
-
-    def __str__(self) -> str:
-        recall, std = (percentage(share, error=self.std) for share in (self.recall, self.std))
-        return (
-            f"blocking compared {recall} ± {std} of the matches: "
-            f"{self.caught:.4g} caught, about {self.missed:.3g} missed"
-        )
-
-
-def capture_recapture(rules: Any, probability: ArrayLike | None = None) -> BlockingRecall:
-    """Estimate the recall of blocking from which of its rules catch which pairs.
-
-    Parameters
-    ----------
-    rules : array of bool of shape (pairs, rules)
-        Whether each rule catches each compared pair. Every pair is caught by at least one of two or more rules. Tools
-        often name only the first rule that a pair satisfies (``match_key`` of splink), so work out the others:
-        whether the columns of the rule are equal on both sides.
-    probability : array of shape (pairs,), optional
-        Probability that a pair is a match; by default all are.
-
-    Returns
-    -------
-    BlockingRecall
-        ``recall`` and ``std``, for ``blocking_recall=`` of `Leakage.from_pair_probabilities` and its relatives.
-
-    Examples
-    --------
-    Of 1000 matches, the first rule catches 700, the second 600, and 420 are caught by both:
-
-    >>> import numpy as np
-    >>> import outofcluster as ooc
-    >>> rules = np.repeat([[True, True], [True, False], [False, True]], [420, 280, 180], axis=0)
-    >>> print(ooc.capture_recapture(rules))
-    blocking compared 88.0 % ± 1.1 % of the matches: 880 caught, about 120 missed
-    """
-    caught = as_array("rules must be a table with one row per pair", rules)
-    if caught.dtype != bool or caught.ndim != 2 or caught.shape[1] < 2 or len(caught) == 0:
-        raise InputError(
-            f"rules must say True or False for each pair and each of two or more rules, got {caught.dtype} of shape "
-            f"{caught.shape}."
-        )
-    if not caught.any(axis=1).all():
-        row = int(np.flatnonzero(~caught.any(axis=1))[0])
-        raise InputError(f"rules must catch every pair at least once, got none for pair {row}.")
-    weight = np.ones(len(caught)) if probability is None else check_vector("probability", probability)
-    if len(weight) != len(caught) or weight.min() < 0 or weight.max() > 1:
-        raise InputError(f"probability must hold one number in [0, 1] for each of the {len(caught)} pairs.")
-    history, which = np.unique(caught, axis=0, return_inverse=True)
-    counts: Array = np.bincount(which.reshape(-1), weight).astype(float)
-    if counts[history.sum(axis=1) > 1].sum() < 1:
-        raise InputError("rules must catch some matches twice, got none: nothing is known about those that they miss.")
-    variance = 0.0
-    for step, count in zip(np.diag(0.01 * counts), counts, strict=True):
-        if count > 0:
-            moved = _recalls(history, counts + step)[0] - _recalls(history, counts - step)[0]
-            variance += (moved / (0.02 * count)) ** 2 * count
-    low, high, missed = _recalls(history, counts)
-    return BlockingRecall(low, math.hypot(math.sqrt(variance), (high - low) / 2), float(counts.sum()), missed)
-
-
-def _recalls(history: Any, counts: Array) -> tuple[float, float, float]:
-    """The recall by both estimates of what no rule catches, the lower one first, and the larger of the estimates."""
-    caught, estimates = float(counts.sum()), (_independent(history, counts), _unequal(history, counts))
-    return caught / (caught + max(estimates)), caught / (caught + min(estimates)), max(estimates)
-
-
-def _independent(history: Any, counts: Array) -> float:
-    """Matches that no rule catches, if rules are independent."""
-    by_rule = history.T.astype(float) @ counts
-    caught = float(counts.sum())
-    by_rule = by_rule[by_rule > 0]
-    if len(by_rule) < 2 or by_rule.max() >= caught * (1 - 1e-12):
-        return 0.0  # One rule catches all that the others catch.
-
-    def excess(total: float) -> float:
-        return float((1 - caught / total) - np.prod(1 - by_rule / total))
-
-    # Negative at the number caught. Far away it is (Σ n_r - D)/N > 0, since some are caught twice.
-    low, high = caught * (1 + 1e-12), 2 * caught
-    while excess(high) <= 0 and high < 1e12 * caught:
-        high *= 2
-    return float(brentq(excess, low, high)) - caught if excess(high) > 0 else math.inf
-
-
-def _unequal(history: Any, counts: Array) -> float:
-    """Chao's bound for matches that no rule catches."""
-    times = history.sum(axis=1)
-    alone = history[times == 1].T.astype(float) @ counts[times == 1]
-    twice = float(counts[times == 2].sum())
-    return float(alone.sum() ** 2 - alone @ alone) / 2 / max(twice, 1.0)
+    """Records joined along links, also by way of records that are not in the data, as numbers in their order."""
+    number_of = dict(row_of)
+    for name in (*left, *right):
+        number_of.setdefault(name, len(number_of))
+    ends = np.array([[number_of[name] for name in names] for names in (left, right)], dtype=np.int64)[:, linked]
+    graph = coo_array((np.ones(ends.shape[1]), ends), shape=[len(number_of)] * 2)
+    component = connected_components(graph, directed=False)[1][: len(row_of)]
+    return in_order_of_occurrence(component.tolist())[0]

@@ -35,12 +35,22 @@ pairs alone was mostly larger in simulations, up to twice as large where entitie
 below the threshold for matches as often as m says, though those that match were mostly joined by way of others. Where
 entities have one or two records there are no such ways, and it was the smaller one. The smaller of the two counts.
 
+**A bound from the blocking rules.** They bound b from above (:mod:`outofcluster.leakage.blocking`), so that the rate at
+that b is a lower bound as well, and a larger one.
+
 **Recalibration.** Pairs that somebody reviewed count as they were found, and teach an intercept and a slope of the
-log-odds of all others, as in :mod:`outofcluster.leakage.review`.
+log-odds of all others, as in :mod:`outofcluster.leakage.review`. What nobody reviewed stays as it is, with the spread
+of the prior: tools that are taught without labels give too small probabilities to the matches below their threshold.
+On FEBRL 1 to 4 without blocking, splink's odds were too small by a factor of 7 to 50 there. Pairs that were drawn to
+see what blocking missed (``blocking_recall="reviewed"``) are matches more often than their probabilities say, so they
+name likely pieces, and teach nothing else.
 
 **The standard error** adds the variances of the matches, all records of a pair of clusters matching together or not at
-all; of what is not known about several candidates, a quarter of the distance between the two bounds above; of the
-number of pairs not compared, true pairs coming in whole clusters; of b; and of the recalibration, by the delta method.
+all; of what is not known about several candidates, a quarter of the distance between the two bounds above; of b, as
+the share of the true pairs of these very records; of how many records the M pairs that were not compared belong to,
+:math:`\sqrt{M μ}` pairs, since a lost record misses about as many pairs as it has mates, μ on average over pairs; and
+of intercept and slope, reviewed or not, by the delta method. Scores that are no probabilities, and that no reviewed
+pairs correct, have none.
 It is for the average over folds; the luck of one assignment to folds is not in it.
 
 **Precision and recall.** P and R over pairs give :math:`M = L·P(1-R)/R` missed pairs for L links, hence
@@ -67,7 +77,6 @@ them (binomial), from the largest size down.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -78,12 +87,13 @@ from scipy.sparse.csgraph import shortest_path
 from scipy.special import expit, logit
 from scipy.stats import binom
 
-from outofcluster._base.arguments import Array, check_integer, check_number, check_share, is_missing, listed, short
+from outofcluster._base.arguments import Array, check_integer, check_number, check_share, short
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import order_of_codes
 from outofcluster.evidence.likely import WORTH_A_LOOK, NamedPairs
+from outofcluster.leakage.blocking import BlockingRecall, LinkageFacts, read_recall, recall_of_reviewed
 from outofcluster.leakage.linkage import Linkage, Pairs, read_pairs
-from outofcluster.leakage.review import check_answer, recalibrate
+from outofcluster.leakage.review import PairAnswers, read_pair_answers, recalibrate
 from outofcluster.leakage.splits import Rates, Side, Split, counted_and_other, other_share
 from outofcluster.problem.folds import Clusters, Rows
 
@@ -111,35 +121,80 @@ _SHORTEST_LINK = 1e-6
 _LARGEST_CLUSTER = 400
 
 
-def rates_of_pairs(linkage: Linkage, cv: Any, sides: tuple[Side, ...], reviewed: Any) -> tuple[Rates, NamedPairs]:
-    """Rates with standard errors, and the likely pairs of clusters among those that were not linked.
+@dataclass(frozen=True, eq=False)
+class PairRates:
+    """What pairs say: the rates of both sides, whether they are lower bounds, the likely pairs, and the linkage."""
+
+    rates: Rates
+    at_least: bool
+    likely: NamedPairs
+    facts: LinkageFacts
+
+
+def rates_of_pairs(
+    linkage: Linkage, cv: Any, sides: tuple[Side, ...], reviewed: Any, blocking_recall: Any
+) -> PairRates:
+    """The rates with their standard errors, and what else is known.
 
     See :meth:`outofcluster.Leakage.from_pair_probabilities` for the arguments.
     """
-    recall = _read_recall(linkage.blocking_recall)
+    by_review = isinstance(blocking_recall, str)
+    if by_review and blocking_recall != "reviewed":
+        raise InputError(
+            "blocking_recall must be a number, a pair (recall, standard error) or 'reviewed', "
+            f"got {short(blocking_recall)}."
+        )
+    recall = None if by_review else read_recall(blocking_recall)
+    recall = linkage.blocking_recall if recall is None else recall
     pairs, split = read_pairs(linkage, cv)
-    if reviewed is None:
-        return {of: _rate(pairs, split, of, recall) for of in sides}, _likely(pairs, linkage)
-    answers = _read_review(reviewed, len(linkage.probability))[pairs.position]
-    known = ~np.isnan(answers)
+    answers = PairAnswers()
+    if reviewed is not None:
+        names = range(len(pairs.codes)) if linkage.ids is None else linkage.ids
+        answers = read_pair_answers(reviewed, linkage.left, linkage.right, (*names, *linkage.left, *linkage.right))
+    elif by_review:
+        raise InputError("reviewed must be given for blocking_recall='reviewed', got None.")
+    if by_review:
+        recall = recall_of_reviewed(answers, float(np.sum(linkage.probability)))
+    said = np.full(len(linkage.probability), np.nan)
+    said[list(answers.listed)] = list(answers.listed.values())
+    said = said[pairs.position]
+    known = ~np.isnan(said)
+    # Pairs that were drawn to see what blocking missed are matches more often than their probabilities say.
+    taught = known & (not by_review)
     log_odds = logit(np.clip(pairs.m, _CERTAIN, 1 - _CERTAIN))
-    theta, spread = recalibrate(log_odds[known], answers[known])
+    theta, spread = recalibrate(log_odds[taught], said[taught])
 
     def calibrated(theta: Array) -> Pairs:
         m = np.where(pairs.m > 0, expit(theta[0] + theta[1] * log_odds), 0.0)
-        return replace(pairs, m=np.where(known, answers, m))
+        return replace(pairs, m=np.where(taught, said, m))
 
-    def rate_at(theta: Array, of: Side) -> tuple[float, float]:
-        return _rate(calibrated(theta), split, of, recall)
-
+    best = calibrated(theta) if taught.any() else pairs
+    facts = LinkageFacts(recall, answers.count, linkage.calibrated or bool(taught.any()))
     rates: Rates = {}
     for of in sides:
-        rate, std = rate_at(theta, of)
+        rate, std = _rate(best, split, of, recall)
         steps = _STEP_OF_THETA * np.eye(2)
-        moved = [rate_at(theta + step, of)[0] - rate_at(theta - step, of)[0] for step in steps]
+        moved = [
+            _rate(calibrated(theta + step), split, of, recall)[0]
+            - _rate(calibrated(theta - step), split, of, recall)[0]
+            for step in steps
+        ]
         gradient = np.array(moved) / (2 * _STEP_OF_THETA)
-        rates[of] = rate, math.hypot(std, math.sqrt(float(gradient @ spread @ gradient)))
-    return rates, _likely(calibrated(theta), linkage)
+        # Scores that are no probabilities may be wrong by more than any prior allows.
+        error = math.hypot(std, math.sqrt(float(gradient @ spread @ gradient)))
+        rates[of] = rate, error if facts.calibrated else None
+    judged = replace(best, m=np.where(known, said, best.m))
+    at_least = recall is None or recall.at_most
+    return PairRates(rates, at_least, _likely(_with_others(judged, linkage, answers.others), linkage), facts)
+
+
+def _with_others(pairs: Pairs, linkage: Linkage, others: dict[frozenset[Any], bool]) -> Pairs:
+    """The pairs and those that somebody found to match though the tool did not compare them."""
+    row_of = {name: row for row, name in enumerate(range(len(pairs.codes)) if linkage.ids is None else linkage.ids)}
+    found = [pair for pair, matches in others.items() if matches and all(name in row_of for name in pair)]
+    rows = np.array([[row_of[name] for name in pair] for pair in found], dtype=np.int64).reshape(-1, 2)
+    one, two = np.concatenate([pairs.one, rows[:, 0]]), np.concatenate([pairs.two, rows[:, 1]])
+    return replace(pairs, one=one, two=two, m=np.concatenate([pairs.m, np.ones(len(rows))]))
 
 
 def _likely(pairs: Pairs, linkage: Linkage) -> NamedPairs:
@@ -208,10 +263,10 @@ class Candidates:
         return float(leaks @ self.records[self.start]) / self.size
 
 
-def _rate(pairs: Pairs, split: Split, of: Side, recall: tuple[float, float] | None) -> tuple[float, float]:
+def _rate(pairs: Pairs, split: Split, of: Side, recall: BlockingRecall | None) -> tuple[float, float]:
     """The rate of one side and its standard error."""
     if recall is not None:
-        return _seen_and_unseen(pairs, split, of, *recall)
+        return _seen_and_unseen(pairs, split, of, recall.recall, recall.std)
     # Nothing can be said about pairs that were not compared, so that it is at least as if there were none.
     return min(_seen(pairs, split, of)[:2], _seen_and_unseen(pairs, split, of, recall=1.0, recall_std=0.0))
 
@@ -258,11 +313,11 @@ def _seen_and_unseen(pairs: Pairs, split: Split, of: Side, recall: float, recall
     def unseen(missed: float) -> float:
         return max(missed - elsewhere, 0.0) if missing > 0 else 0.0
 
-    # Pairs come in whole entities, which are compared or not, and match or not, together to some extent.
-    in_one_entity = max(float(((sizes * (sizes - 1) / 2) ** 2).sum()) / pairs_inside if pairs_inside else 1.0, 1.0)
-    missed_std = math.hypot(math.sqrt(matched / recall * missing * in_one_entity), matched / recall**2 * recall_std)
-    left_std = math.sqrt(float((pairs.m * (1 - pairs.m)).sum()) * min(in_one_entity, 2.0))
+    # A record that is lost misses about as many pairs as it has mates, so that lost records are fewer than pairs.
+    mates = max(float((sizes * (sizes - 1) ** 2 / 2).sum()) / pairs_inside if pairs_inside else 1.0, 1.0)
     expected = matched * missing
+    missed_std = math.hypot(math.sqrt(expected * mates), matched / recall**2 * recall_std)
+    left_std = math.sqrt(float((pairs.m * (1 - pairs.m)).sum()) * min(mates, 2.0))
     true_pairs = matched + elsewhere + unseen(expected)
 
     def leaked(missed: float) -> float:
@@ -335,41 +390,6 @@ def _between(pairs: Pairs, sizes: Array, missing: float) -> float:
     together = np.bincount(number, pairs.m[across]) / compared
     low, high = np.divmod(units, len(sizes))
     return float(together @ np.minimum(sizes[low] * sizes[high] - compared, compared * missing))
-
-
-def _read_recall(blocking_recall: Any) -> tuple[float, float] | None:
-    """The recall and its standard error, from a number, a pair, or the result of `capture_recapture`."""
-    if blocking_recall is None:
-        return None
-    if hasattr(blocking_recall, "recall"):
-        blocking_recall = (blocking_recall.recall, blocking_recall.std)
-    known = blocking_recall if isinstance(blocking_recall, tuple | list) else (blocking_recall, 0.0)
-    if len(known) != 2:
-        raise InputError(f"blocking_recall must be a number or a pair (recall, standard error), got {short(known)}.")
-    value, std = known
-    return check_share("blocking_recall", value, "(0, 1]"), check_number("blocking_recall's std", std, least=0)
-
-
-def _read_review(reviewed: Any, count: int) -> Array:
-    """For every pair that was listed whether it matches, 1 or 0; NaN where nobody looked."""
-    if isinstance(reviewed, Mapping):
-        answers = dict(reviewed)
-    else:
-        values = listed("reviewed", reviewed)
-        if len(values) != count:
-            raise InputError(
-                f"reviewed must map pairs to answers, or have one value for each of the {count} pairs, "
-                f"got {len(values)}."
-            )
-        answers = {i: answer for i, answer in enumerate(values) if not is_missing(answer)}
-    if not answers:
-        raise InputError("reviewed must hold an answer for at least one pair, got none.")
-    matches = np.full(count, np.nan)
-    for i, answer in answers.items():
-        if isinstance(i, bool) or not isinstance(i, int | np.integer) or not 0 <= i < count:
-            raise InputError(f"reviewed must name pairs by their place, 0 to {count - 1}, got {short(i)}.")
-        matches[i] = check_answer(answer, "pair", f"pair {i}")
-    return matches
 
 
 def rates_of_missed_pairs(

@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Self
@@ -36,6 +37,7 @@ from outofcluster.evidence.laws import PieceLaw
 from outofcluster.evidence.likely import ENOUGH_CAUGHT, NamedPairs, SeenPieces
 from outofcluster.evidence.looked_up import AuditedClusters
 from outofcluster.leakage.audited import LinkageErrors, rates_of_audited_records
+from outofcluster.leakage.blocking import LinkageFacts
 from outofcluster.leakage.data import pieces_in_data, rate_of_records_data, read_data
 from outofcluster.leakage.linkage import Linkage, read_dedupe, read_recordlinkage, read_splink
 from outofcluster.leakage.pairs import rates_of_missed_pairs, rates_of_pairs
@@ -80,6 +82,9 @@ class Leakage(PlainData, what="a Leakage"):
         The observed clusters of audited records, and which of them belong to one entity.
     likely_pairs : NamedPairs, optional
         Pairs of clusters that a linkage tool compared and did not link, with its probabilities.
+    facts : LinkageFacts, optional
+        What is known about the linkage that the rate comes from: the recall of its blocking, how many pairs were
+        reviewed, and whether its scores are probabilities.
 
     Examples
     --------
@@ -104,6 +109,7 @@ class Leakage(PlainData, what="a Leakage"):
     linkage_errors: LinkageErrors | None = field(default=None, compare=False)
     looked_up: AuditedClusters | None = field(default=None, compare=False, repr=False)
     likely_pairs: NamedPairs | None = field(default=None, compare=False, repr=False)
+    facts: LinkageFacts | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         # A rate is data rather than a setting, so it is refused where it is written down.
@@ -122,6 +128,7 @@ class Leakage(PlainData, what="a Leakage"):
             "linkage_errors": LinkageErrors,
             "looked_up": AuditedClusters,
             "likely_pairs": NamedPairs,
+            "facts": LinkageFacts,
         }
         for name, kind in kinds.items():
             if not isinstance(getattr(self, name), kind | None):
@@ -153,21 +160,23 @@ class Leakage(PlainData, what="a Leakage"):
         return replace(alone, other=None, pieces=None, linkage_errors=counted, looked_up=None, likely_pairs=None)
 
     @classmethod
-    def _of_sides(cls, rates: Rates, argument: str, *, at_least: bool = False, **more: Any) -> Leakage:
-        """One side or both, the primary one first; ``argument`` is what says so where every record leaks."""
+    def _of_sides(cls, rates: Rates, argument: str, of_both: Mapping[str, Any] | None = None, **more: Any) -> Leakage:
+        """One side or both, the primary one first; ``argument`` is what says so where every record leaks.
+
+        ``of_both`` is what is known of either side, and ``more`` what is kept once.
+        """
         worst = max(rate for rate, _ in rates.values())
         if worst > 1 - 1e-12:
             raise InputError(f"{argument} must leave records that do not leak, got a leakage of {worst:g}.")
-        primary, *rest = [cls(*rate, side, at_least=at_least) for side, rate in rates.items()]
+        primary, *rest = [cls(*rate, side, **(of_both or {})) for side, rate in rates.items()]
         return replace(primary, other=rest[0] if rest else None, **more)
 
     @classmethod
     def _of_linkage(cls, linkage: Linkage, blocking_recall: Any, cv: Any, of: Side | None, reviewed: Any) -> Leakage:
         """What a linkage says, with a recall of blocking that replaces the linkage's if there is one."""
-        if blocking_recall is not None:
-            linkage = replace(linkage, blocking_recall=blocking_recall)
-        rates, likely = rates_of_pairs(linkage, cv, read_sides(of), reviewed)
-        leakage = cls._of_sides(rates, "probability", at_least=linkage.blocking_recall is None, likely_pairs=likely)
+        pairs = rates_of_pairs(linkage, cv, read_sides(of), reviewed, blocking_recall)
+        known = {"at_least": pairs.at_least, "facts": pairs.facts}
+        leakage = cls._of_sides(pairs.rates, "probability", known, likely_pairs=pairs.likely)
         object.__setattr__(leakage, "_groups", linkage.groups if linkage.by_tool else None)
         return leakage
 
@@ -178,7 +187,7 @@ class Leakage(PlainData, what="a Leakage"):
         return {name: value for name, value in values.items() if name in always or value not in (None, False)}
 
     def __repr__(self) -> str:
-        counted = ("pieces", "linkage_errors", "looked_up", "likely_pairs")
+        counted = ("pieces", "linkage_errors", "looked_up", "likely_pairs", "facts")
         shown = [f"{name}={value!r}" for name, value in self.__plain__().items() if name not in counted]
         return f"Leakage({', '.join(shown)})"
 
@@ -306,7 +315,10 @@ class Leakage(PlainData, what="a Leakage"):
 
     def __str__(self) -> str:
         sides = [side._in_words for side in self._known_sides]
-        return "\n".join(f"{rate} {records} leak{certainty}" for records, rate, certainty in sides)
+        about = str(self.facts or "")
+        return "\n".join(
+            [f"{rate} {records} leak{certainty}" for records, rate, certainty in sides] + [about] * bool(about)
+        )
 
     def _repr_html_(self) -> str:
         if self.other is None:
@@ -317,6 +329,8 @@ class Leakage(PlainData, what="a Leakage"):
             cut, audited = f"{self.pieces.n_split:.3g}", f"{self.pieces.n_entities:.4g}"
             text = f"Audited entities: {audited}. Cut by the linkage: {cut}. These show how large the pieces are."
             shown.append(element("p", text))
+        if about := str(self.facts or ""):
+            shown.append(element("p", about))
         return fragment(*shown)
 
     @property
@@ -328,7 +342,10 @@ class Leakage(PlainData, what="a Leakage"):
         """Which records leak, the rate with its standard error, and what else is known about its uncertainty."""
         # Two digits of the standard error are known, and the rate and its interval have as many decimals.
         written = partial(percentage, error=self.std)
-        spread, certainty = "", "" if self.at_least else " (uncertainty unknown)"
+        uncalibrated = self.facts is not None and not self.facts.calibrated
+        at_least = self.at_least and not uncalibrated
+        unknown = "scores, no probabilities" if uncalibrated else "uncertainty unknown"
+        spread, certainty = "", "" if at_least else f" ({unknown})"
         if self.std is not None:
             low, high = map(written, self.interval())
             least = percentage(self.interval()[0], 2)
@@ -337,7 +354,7 @@ class Leakage(PlainData, what="a Leakage"):
         if self.bound is not None and not self.at_least:
             certainty = f", at most {percentage(self.bound)} (95 % bound)"
         records = f"of the {'training' if self.of == 'train' else 'validation'} records"
-        return records, f"{'at least ' if self.at_least else ''}{written(self.rate)}{spread}", certainty
+        return records, f"{'at least ' if at_least else ''}{written(self.rate)}{spread}", certainty
 
     @classmethod
     def from_true_groups(
@@ -413,7 +430,7 @@ class Leakage(PlainData, what="a Leakage"):
         6.7 % ± 6.7 % of the training records leak (95 % interval 0.9 % to 31.3 %)
         """
         rates, more = rates_of_audited_records(true_groups, groups, cv, drawn, sampled, read_sides(of))
-        return cls._of_sides(rates, "true_groups", **more)
+        return cls._of_sides(rates, "true_groups", {"at_least": more.pop("at_least")}, **more)
 
     @classmethod
     def from_data(
@@ -590,20 +607,25 @@ class Leakage(PlainData, what="a Leakage"):
         of : {"train", "validation"}, optional
             One side alone: the share of the training records (p0) or of the validation records (rho0). By default
             both are computed, and ``rate`` is that of the validation records.
-        blocking_recall : float, pair or result of `capture_recapture`, optional
-            Share of the true pairs of records that were compared, alone or with its standard error; 1 where all pairs
-            were. Below 1, the pairs inside clusters must be listed as well.
-        reviewed : mapping or array, optional
-            Answers of somebody who looked at pairs, True for a match: by the place of the pair in the list, or one
-            value per pair, missing where nobody looked. They count as they are, and recalibrate the others.
+        blocking_recall : float, pair, result of `capture_recapture` or "reviewed", optional
+            Share of the true pairs of these records that were compared, alone where it was counted, or with its
+            standard error; 1 where all pairs were. Below 1, the pairs inside clusters must be listed as well. That of
+            `capture_recapture` is an upper bound, so that the rate is a lower bound. "reviewed" takes the share of the
+            reviewed matches that were compared, where pairs were drawn by something that blocking does not look at.
+        reviewed : mapping, frame, Series or array, optional
+            Answers of somebody who looked at pairs, True for a match: by the two records, as a mapping from pairs, a
+            frame with the columns ``left``, ``right`` and ``match`` or a Series with an index of two levels; or by the
+            place of the pair in the list, or one value per pair. They count as they are, and recalibrate the others.
+            With ``blocking_recall="reviewed"`` they show what blocking missed in the place of recalibrating.
 
         Returns
         -------
         Leakage
             The standard error is that of independent matches between pairs of approximate clusters, all records of
-            such a pair matching together or not at all (conservative). It covers miscalibration as far as pairs were
-            reviewed. Without ``blocking_recall`` the rate is a lower bound, at most that of ``blocking_recall=1``, and
-            its interval is one-sided.
+            such a pair matching together or not at all (conservative). It covers that probabilities are miscalibrated,
+            less so the more pairs were reviewed. Without ``blocking_recall`` the rate is a lower bound, at most that of
+            ``blocking_recall=1``, and its interval is one-sided. ``facts`` says what is known of blocking and of
+            reviewed pairs.
 
         Examples
         --------
@@ -611,9 +633,9 @@ class Leakage(PlainData, what="a Leakage"):
         >>> pairs = ["r1", "r2"], ["r3", "r4"], [0.5, 0.2]
         >>> linked = {"groups": ["a", "a", "b", "c"], "ids": ["r1", "r2", "r3", "r4"], "cv": 2}
         >>> print(ooc.Leakage.from_pair_probabilities(*pairs, **linked, of="train", blocking_recall=1))
-        24 % ± 24 % of the training records leak (95 % interval 2 % to 81 %)
+        24 % ± 31 % of the training records leak (95 % interval 1 % to 90 %)
         >>> print(ooc.Leakage.from_pair_probabilities(*pairs, **linked, of="train"))
-        at least 24 % ± 24 % of the training records leak (95 % lower bound 3.7 %)
+        at least 24 % ± 31 % of the training records leak (95 % lower bound 1.9 %)
         """
         linkage = Linkage(left, right, probability, groups, ids, by_tool=False)
         return cls._of_linkage(linkage, blocking_recall, cv, of, reviewed)
@@ -640,19 +662,19 @@ class Leakage(PlainData, what="a Leakage"):
         clusters : SplinkDataFrame or frame
             What ``linker.clustering.cluster_pairwise_predictions_at_threshold`` gives; its rows may be in any order.
         ids : array of shape (n,)
-            The unique id of every record, in the order of the data that will be audited. Where splink linked several
-            tables, pairs (source_dataset, unique_id).
+            The unique id of every record, in the order of the data that will be audited; these may be a part of the
+            linked records. Where splink linked several tables, pairs (source_dataset, unique_id).
         cv : int, splitter or iterable, optional
             Number of folds (5 by default), a splitter, or pairs (train, test) of rows.
         of : {"train", "validation"}, optional
             One side alone; by default both.
-        blocking_recall : float, pair or result of `capture_recapture`, optional
-            Share of the true pairs that blocking compared; without it and ``blocking_rules`` the rate is a lower bound.
+        blocking_recall : float, pair or "reviewed", optional
+            Share of the true pairs that blocking compared; without it the rate is a lower bound.
         blocking_rules : sequence of str or tuples of str, optional
             The columns of each rule, as ``block_on`` got them. Which pairs satisfy which rules is then read from
-            the columns that splink keeps, and the recall is estimated from it by `capture_recapture`.
-        reviewed : mapping or array, optional
-            Answers to some pairs; see `from_pair_probabilities`.
+            the columns that splink keeps, and `capture_recapture` bounds the recall, which makes the bound larger.
+        reviewed : mapping, frame or array, optional
+            Answers to some pairs, by their ids; see `from_pair_probabilities`.
 
         Returns
         -------
@@ -687,6 +709,8 @@ class Leakage(PlainData, what="a Leakage"):
         cv: Any = None,
         of: Side | None = None,
         blocking_recall: Any = None,
+        blocking_rules: Any = None,
+        records: Any = None,
         reviewed: Any = None,
     ) -> Leakage:
         """Leakage, and the groups, from a linkage by recordlinkage.
@@ -701,17 +725,22 @@ class Leakage(PlainData, what="a Leakage"):
             or what ``ConnectedComponents().compute`` gives, in which records that are not named are clusters of their
             own. By default records are joined along pairs from ``threshold`` on.
         ids : array of shape (n,)
-            The name of every record (the index of its frame), in the order of the data that will be audited.
+            The name of every record (the index of its frame), in the order of the data that will be audited, which may
+            be a part of the linked records.
         threshold : float, optional
             The probability from which pairs are links, where ``clusters`` is not given.
         cv : int, splitter or iterable, optional
             Number of folds (5 by default), a splitter, or pairs (train, test) of rows.
         of : {"train", "validation"}, optional
             One side alone; by default both.
-        blocking_recall : float, pair or result of `capture_recapture`, optional
+        blocking_recall : float, pair or "reviewed", optional
             Share of the true pairs that were compared; without it the rate is a lower bound.
-        reviewed : mapping or array, optional
-            Answers to some pairs; see `from_pair_probabilities`.
+        blocking_rules : sequence of str or tuples of str, optional
+            The columns on which the index blocked, rule by rule, which make the bound larger; see `from_splink`.
+        records : DataFrame, optional
+            The records that were linked, with these columns and their names as its index.
+        reviewed : mapping, frame or array, optional
+            Answers to some pairs, by the names of their records; see `from_pair_probabilities`.
 
         Returns
         -------
@@ -728,7 +757,7 @@ class Leakage(PlainData, what="a Leakage"):
         >>> leakage.groups
         array([0, 1, 1])
         """
-        linkage = read_recordlinkage(probabilities, clusters, ids, threshold)
+        linkage = read_recordlinkage(probabilities, clusters, ids, threshold, blocking_rules, records)
         return cls._of_linkage(linkage, blocking_recall, cv, of, reviewed)
 
     @classmethod
@@ -753,20 +782,22 @@ class Leakage(PlainData, what="a Leakage"):
             What ``deduper.cluster(scores, threshold)`` or ``deduper.partition`` gives: the names of a cluster's records
             and their confidences. Records that are not named are clusters of their own.
         ids : array of shape (n,)
-            The name of every record (its key in ``data``), in the order of the data that will be audited.
+            The name of every record (its key in ``data``), in the order of the data that will be audited, which may be
+            a part of the linked records.
         cv : int, splitter or iterable, optional
             Number of folds (5 by default), a splitter, or pairs (train, test) of rows.
         of : {"train", "validation"}, optional
             One side alone; by default both.
-        blocking_recall : float, pair or result of `capture_recapture`, optional
+        blocking_recall : float, pair or "reviewed", optional
             Share of the true pairs that were compared; without it the rate is a lower bound.
-        reviewed : mapping or array, optional
-            Answers to some pairs; see `from_pair_probabilities`.
+        reviewed : mapping, frame or array, optional
+            Answers to some pairs, by the names of their records; see `from_pair_probabilities`.
 
         Returns
         -------
         Leakage
-            ``groups`` holds the cluster of every record, in the order of ``ids``.
+            ``groups`` holds the cluster of every record, in the order of ``ids``. Scores of dedupe are not calibrated:
+            without reviewed pairs the rate has no standard error, and ``facts`` says so.
 
         Examples
         --------

@@ -36,6 +36,7 @@ that leaked, with the standard error of a ratio and the correction for a finite 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,9 @@ from outofcluster._base.arguments import (
     shown,
 )
 from outofcluster._base.exceptions import InputError
+
+# Columns that name the two records of a pair; the second are those of splink.
+PAIR_COLUMNS = (("left", "right"), ("unique_id_l", "unique_id_r"))
 
 _PRIOR_MEAN = np.array([0.0, 1.0])
 # Prior of intercept and slope; see above.
@@ -195,3 +199,76 @@ def check_answer(answer: Any, unit: str, name: str) -> bool:
     if not isinstance(answer, bool | np.bool_):
         raise InputError(f"reviewed must say True or False for each {unit}, got {short(answer)} for {name}.")
     return bool(answer)
+
+
+@dataclass(frozen=True)
+class PairAnswers:
+    """What somebody said who looked at pairs of records: by the place of a listed pair, and by names of others."""
+
+    listed: dict[int, bool] = field(default_factory=dict)
+    others: dict[frozenset[Any], bool] = field(default_factory=dict)
+    # Whether pairs were named by their records, so that pairs that are not listed could be named as well.
+    by_name: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many pairs were looked at."""
+        return len(self.listed) + len(self.others)
+
+
+def read_pair_answers(reviewed: Any, left: Any, right: Any, known: Iterable[Any]) -> PairAnswers:
+    """The answers about pairs, which are named by their two records or by their place among those that are listed."""
+    one, two, known = listed("left", left), listed("right", right), set(known)
+    answers = _answers(reviewed, len(one))
+    if not answers:
+        raise InputError("reviewed must hold an answer for at least one pair, got none.")
+    by_place, by_name = dict[int, bool](), dict[frozenset[Any], bool]()
+    for name, answer in answers:
+        matches = check_answer(answer, "pair", f"pair {short(name)}")
+        if isinstance(name, tuple) and len(name) == 2:
+            pair = frozenset(refuse_unhashable("reviewed", list(name)))
+            if len(pair) < 2:
+                raise InputError(f"reviewed must name two records for each pair, got {short(name)}.")
+            if strange := [record for record in name if record not in known]:
+                raise InputError(f"reviewed must name linked records, got {short(strange[0])}, which is not one.")
+            if by_name.setdefault(pair, matches) != matches:
+                raise InputError(f"reviewed must have one answer for each pair, got two for {short(name)}.")
+        elif isinstance(name, int | np.integer) and not isinstance(name, bool) and 0 <= name < len(one):
+            by_place[int(name)] = matches
+        else:
+            raise InputError(
+                f"reviewed must name pairs by their two records, or by their place, 0 to {len(one) - 1}, "
+                f"got {short(name)}."
+            )
+    if by_name:
+        for place, pair in enumerate(map(frozenset, zip(one, two, strict=True))):
+            if pair in by_name:
+                # The first place of a pair that is listed several times counts.
+                by_place.setdefault(place, by_name.pop(pair))
+    return PairAnswers(by_place, by_name, by_name=any(isinstance(name, tuple) for name, _ in answers))
+
+
+def _answers(reviewed: Any, count: int) -> list[tuple[Any, Any]]:
+    """The answers with the names of their pairs, without pairs that nobody looked at."""
+    columns = getattr(reviewed, "columns", ())
+    if getattr(getattr(reviewed, "index", None), "nlevels", 0) == 2 and not len(columns):
+        reviewed = dict(reviewed.items())
+    if isinstance(reviewed, Mapping):
+        return [(name, answer) for name, answer in reviewed.items() if not is_missing(answer)]
+    if len(columns):
+        names = next((each for each in PAIR_COLUMNS if set(each) <= set(columns)), None)
+        if names is None or "match" not in columns:
+            raise InputError(
+                f"reviewed must have the columns 'left', 'right' and 'match', or splink's names of the first two, "
+                f"got {shown(columns)}."
+            )
+        one, two, said = (listed(name, reviewed[name]) for name in (*names, "match"))
+        return [
+            (pair, each) for pair, each in zip(zip(one, two, strict=True), said, strict=True) if not is_missing(each)
+        ]
+    values = listed("reviewed", reviewed)
+    if len(values) != count:
+        raise InputError(
+            f"reviewed must map pairs to answers, or have one value for each of the {count} pairs, got {len(values)}."
+        )
+    return [(place, answer) for place, answer in enumerate(values) if not is_missing(answer)]

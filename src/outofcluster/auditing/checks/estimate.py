@@ -111,6 +111,20 @@ def rate_is_a_lower_bound(context: Context) -> Iterator[Remark]:
         )
 
 
+@check("linkage-facts")
+def linkage_facts(context: Context) -> Iterator[Remark]:
+    """What the rate supposes about the linkage that it comes from."""
+    facts = next((leak.facts for leak in context.leakage if leak.facts is not None), None)
+    if facts is None or not str(facts):
+        return
+    remedy = "Draw pairs by something that blocking does not look at, review them, and give blocking_recall='reviewed'."
+    if not facts.calibrated:
+        remedy = "Review some pairs that the tool listed, and give reviewed=."
+    elif facts.blocking is not None and not facts.blocking.at_most:
+        remedy = "Such pairs must have been drawn by something that blocking does not look at."
+    yield Remark("info" if facts.calibrated else "warning", str(facts), remedy)
+
+
 @check("rate-counts-whole-entities", only="records")
 def rate_counts_whole_entities(context: Context) -> Iterator[Remark]:
     """The leakage rate counts whole entities of which single records are misplaced."""
