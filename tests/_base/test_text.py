@@ -2,7 +2,7 @@
 
 import pytest
 
-from outofcluster._base.text import element, printable, printable_data
+from outofcluster._base.text import element, percentage, printable, printable_data
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,22 @@ def test_what_is_taken_out(text, left):
 def test_data_and_markup():
     assert printable_data({"a\x07": ["b\x1b[1m", 1.5, None]}) == {"a": ["b", 1.5, None]}
     assert element("p", "a\x1b[31m<b>\x00") == "<p>a&lt;b&gt;</p>"
+
+
+@pytest.mark.parametrize(
+    ("share", "error", "written"),
+    [
+        (0.25, None, "25 %"),
+        (1.0, None, "100 %"),
+        (0.99996, None, "99.996 %"),
+        (2.31e-15, None, "0 %"),
+        (-0.012, None, "−1.2 %"),
+        # As many decimals as two digits of the error need.
+        (0.0417, 0.0123, "4.2 %"),
+        (0.0417, 0.00041, "4.170 %"),
+        (2.31e-15, 0.02, "0.0 %"),
+        (0.25, 0.0, "25 %"),
+    ],
+)
+def test_shares_have_the_digits_that_their_error_allows(share, error, written):
+    assert percentage(share, error=error) == written

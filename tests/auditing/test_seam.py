@@ -225,12 +225,14 @@ def test_what_does_not_belong_together_is_not_merged(result, options, message):
 # --- defects that were mended -------------------------------------------------------------------------
 
 
-def test_a_finished_run_fits_nothing_again(tmp_path):
-    options = {"checkpoint": tmp_path / "run", "n_fits": 200}
+def test_a_finished_run_fits_nothing_again_and_says_so(tmp_path, capsys):
+    options = {"checkpoint": tmp_path / "run", "n_fits": 200, "progress": True}
     first = audit(CountingRidge(), **options)
+    assert "models will be fitted, as many as in" in capsys.readouterr().err
     CountingRidge.fits = 0
     assert audit(CountingRidge(), **options).to_json() == first.to_json()
     assert CountingRidge.fits == 0
+    assert capsys.readouterr().err.endswith("All models are in the checkpoint, so that nothing will be fitted.\n")
     with pytest.raises(ooc.InputError, match=r"belongs to a different problem: .*y differ"):
         audit(CountingRidge(), target + 1, **options)
 

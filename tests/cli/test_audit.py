@@ -155,6 +155,7 @@ def test_suspects_of_fragments_are_clusters(run, folder):
     pairs = {(f"p{100 + i}", f"p{i}") for i in range(10)} | {(f"p{i}", f"p{100 + i}") for i in range(10)}
     first = suspects[:8]
     assert np.mean([pair in pairs for pair in zip(first["cluster"], first["resembles"], strict=True)]) > 0.7
+    assert suspects["probability"].min() >= 0.1
 
 
 @pytest.mark.slow

@@ -274,6 +274,17 @@ class AuditFits:
             return (choices.units,)
         return ("clusters", "records") if choices.units == "clusters" else ("records", "clusters")
 
+    def finished_as(self, plan: AuditPlan) -> str:
+        """The name under which a checkpoint says that all of this audit's models are in it."""
+        choices = self.choices
+        until = (choices.precision, choices.n_fits, choices.time_limit, repr(choices.rates.by_fold))
+        return f"finished {digest((plan.budget, sorted(self._measured_names.values()), until))}"
+
+    def finish(self, name: str, samples: AuditSamples) -> None:
+        """Note in the checkpoint that nothing is left to be fitted, unless the fits ended early."""
+        if not samples.ended:
+            self.store.part(name, dict[str, int], lambda: {"fits": samples.n_fits})
+
     def expect(self, plan: AuditPlan) -> None:
         """Tell the bar what is about to be fitted."""
         for name, count in count_baselines(self.choices, len(self.folds), plan.n_measured).items():
@@ -310,10 +321,14 @@ class AuditFits:
         """Training sets in the place of the user's own, for every fold, by the name of what they measure."""
         return self.choices.model.measured(self.task, self.folds, self.choices, self.evidence)
 
+    @cached_property
+    def _measured_names(self) -> dict[str, str]:
+        # The same name may stand for other clusters in a checkpoint, once somebody has looked up more of them.
+        return {name: f"{name} {digest([fold.train for fold in folds])}" for name, folds in self.measured.items()}
+
     def _measured_losses(self) -> dict[str, OwnLosses]:
         """Losses of the models without some training clusters, by the name of what they measure."""
-        # The same name may stand for other clusters in a checkpoint, once somebody has looked up more of them.
-        kept_as = {name: f"{name} {digest([fold.train for fold in folds])}" for name, folds in self.measured.items()}
+        kept_as = self._measured_names
         with self._counted("measured") as part:
             # The random numbers are those of the own models, so that only the training clusters differ.
             seed = self.seeds.stream("own")

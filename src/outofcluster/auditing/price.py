@@ -46,6 +46,8 @@ class Announcement:
         Cross-validations that these models amount to; 0 for a test.
     fixed : bool
         Whether these are all models; else further rounds may follow.
+    finished : bool
+        Whether a checkpoint holds all of them.
     """
 
     task: Task
@@ -55,18 +57,25 @@ class Announcement:
     error_model: str = ""
     cross_validations: float = 0.0
     fixed: bool = True
+    finished: bool = False
 
     @classmethod
-    def of(cls, task: Task, plan: AuditPlan, choices: Choices, account: TableAccount) -> Announcement:
+    def of(
+        cls, task: Task, plan: AuditPlan, choices: Choices, account: TableAccount, *, finished: bool = False
+    ) -> Announcement:
         """What an audit is about to fit."""
         n_folds = len(plan.folds) + len(plan.left_out)
         fits = plan.budget + sum(count_baselines(choices, n_folds, plan.n_measured).values())
         one_by_one = fits - plan.compiled_fits
-        return cls(task, account, one_by_one, plan.compiled_fits, choices.model.name, fits / n_folds, choices.fixed)
+        cross_validations = fits / n_folds
+        counted = (one_by_one, plan.compiled_fits, choices.model.name, cross_validations)
+        return cls(task, account, *counted, choices.fixed, finished)
 
     def in_words(self, *, n_times: int = 1) -> str:
         """Which model is fitted how many times, at each of so many thresholds."""
         model = estimator_in_words(self.task.printed)
+        if self.finished:
+            return f"Model: {model}. All models are in the checkpoint, so that nothing will be fitted."
         words = f"{self.fits + self.compiled_fits:,} models will be fitted"
         words = words if self.fixed else f"At least {words}"
         if n_times > 1:

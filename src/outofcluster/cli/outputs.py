@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from outofcluster._base.exceptions import InputError, MissingExtraError
 from outofcluster._base.plain import plain
-from outofcluster._base.text import printable
+from outofcluster._base.text import percentage, printable
 from outofcluster.auditing.checklist import Checklist
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.subgroups import Subgroups
@@ -25,7 +25,7 @@ from outofcluster.auditing.summary import Summary
 from outofcluster.cli.options import Decorator, explain_option, fail_option, option, read_rate, together
 from outofcluster.cli.printing import as_json, in_options, on_screen, show_audit
 from outofcluster.cli.review import SIZE, ReviewOptions
-from outofcluster.cli.running import check_files
+from outofcluster.cli.running import LEAST_SUSPICION, check_files
 
 _PICTURES = (".png", ".svg", ".pdf")
 # Dots per inch that journals ask of a picture.
@@ -347,6 +347,11 @@ def _table(frame: Any) -> str:
     return printable(str(frame.to_csv(index=False)))
 
 
+def _suspicious(answer: Answer, _: Outputs) -> str:
+    listed = answer.audit.suspects()
+    return _table(listed[listed["probability"] >= LEAST_SUSPICION])
+
+
 def _saved(answer: Answer, _: Outputs) -> bytes:
     whole = io.BytesIO()
     answer.audit.save(whole)
@@ -378,8 +383,8 @@ OUTPUTS = (
     ),
     Output(
         "--suspects FILE",
-        "Write what looks leaked as CSV; rows count from 0.",
-        lambda answer, _: _table(answer.audit.suspects()),
+        f"Write what looks leaked as CSV, down to {percentage(LEAST_SUSPICION)}.",
+        _suspicious,
         ("suspects",),
     ),
     Output(

@@ -21,15 +21,19 @@ import click
 
 from outofcluster._base.exceptions import CheckpointError, CheckpointWarning, InputError, MissingExtraError
 from outofcluster._base.files import check_destination, release_lock, same_file, shown_path, take_lock
+from outofcluster._base.text import percentage
 from outofcluster._base.threads import one_thread
 from outofcluster.auditing.price import Listener, before_fits
 from outofcluster.cli.options import Problem
 from outofcluster.cli.printing import complain, console, write_output
 
 # What is said of files that were written.
+# The probability below which the file of suspects ends.
+LEAST_SUSPICION = 0.1
 _ANNOUNCEMENTS = {
     "--report": "The report is in {}.",
-    "--suspects": "The suspects are in {}, the likeliest first.",
+    "--suspects": "The suspects are in {}, the likeliest first, down to a probability of "
+    f"{percentage(LEAST_SUSPICION)}.",
     "--review-list": "The clusters to look up are in {}. Write into its column same_as which other clusters are the "
     "same entity, or none. Then audit again with --reviewed and this file.",
     "--methods": "The paragraphs for a paper are in {}.",

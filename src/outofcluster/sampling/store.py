@@ -337,6 +337,10 @@ class Store:
             check_same_problem(self._files.file(_SUFFIX), self._stored.problem, problem)
         self._stored = _Baselines(problem, {} if self._stored is None else self._stored.parts)
 
+    def holds(self, name: str) -> bool:
+        """Whether a part with this name is in the file; another problem is refused once the file is opened."""
+        return self._stored is not None and name in self._stored.parts
+
     def part(self, name: str, kind: type[Content], compute: Callable[[], Content]) -> Content:
         """A value that is computed once: from the file if it is in it, otherwise computed and stored."""
         assert self._stored is not None
