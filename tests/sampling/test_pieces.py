@@ -108,7 +108,7 @@ def test_an_audit_that_is_killed_goes_on_where_it_was(tmp_path, parts):
     undisturbed = audit(Interrupted())
     whole, total = bits(undisturbed), Interrupted.fits
     finished = [0, *(after for _, _, after in parts)]
-    assert [name for name, _, _ in parts] == ["own", "random", "effect", "seen", "control", *["imitated"] * 3]
+    assert [name for name, _, _ in parts] == ["own", "random", "effect", "seen", "control", *["imitated"] * 3, "finished"]
     assert finished[-1] == total
     for at in (finished[4], total):
         path = tmp_path / f"run {at}"
