@@ -108,7 +108,8 @@ def test_an_audit_that_is_killed_goes_on_where_it_was(tmp_path, parts):
     undisturbed = audit(Interrupted())
     whole, total = bits(undisturbed), Interrupted.fits
     finished = [0, *(after for _, _, after in parts)]
-    assert [name for name, _, _ in parts] == ["own", "random", "effect", "seen", "control", *["imitated"] * 3, "finished"]
+    kept = ["own", "random", "effect", "seen", "control", *["imitated"] * 3, "finished"]
+    assert [name for name, _, _ in parts] == kept
     assert finished[-1] == total
     for at in (finished[4], total):
         path = tmp_path / f"run {at}"
