@@ -19,6 +19,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 from outofcluster._base.exceptions import FitError, InputError
+from outofcluster._base.text import chance
 from outofcluster.auditing.effect_test import evaluate_effect, leakage_test
 from outofcluster.problem.folds import make_folds
 from outofcluster.sampling.audit_samples import EffectLosses, FoldSizes
@@ -205,7 +206,7 @@ def test_the_words():
     assert text.startswith("No cluster effect was found")
     assert "This does not show that there is none" in text
     assert f"an effect of {result.detectable:.3g} would have been found with a probability of 80 %" in text
-    assert result.outcome == f"No cluster effect was found (p = {result.pvalue:.2g})."
+    assert result.outcome == f"No cluster effect was found ({chance(result.pvalue)})."
     assert "probability of" not in result._repr_html_().partition("<table")[0]
     worse = paired_losses(-0.02)
     worse = replace(worse, sizes=FoldSizes(2, 2, 2000, 1000), numbers=np.array([-0.02, 0.01, 1068.0, 1069.0]))
@@ -226,7 +227,7 @@ def test_the_papers_test_says_its_power():
     assert weak.method == strong.method == "welch"
     assert weak.power < 0.2 < 0.99 < strong.power
     for result in (weak, strong):
-        said = f"p = {result.pvalue:.2g}, power {100 * result.power:.0f} % against the effect that was measured"
+        said = f"{chance(result.pvalue)}, power {100 * result.power:.0f} % against the effect that was measured"
         assert said in str(result)
         assert said in result.sentence
     assert "the paper's test, 6 + 6 models of 20 records, each scored on 10." in str(strong)

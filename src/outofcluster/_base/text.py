@@ -79,6 +79,18 @@ def percentage(share: float, digits: int = 3, *, error: float | None = None) -> 
     return f"{written.lstrip('-') if float(written) == 0 else written.replace('-', '−')} %"
 
 
+def chance(pvalue: float) -> str:
+    """A p-value as journals ask for it: two digits that count, or that it is below 0.001.
+
+    Examples
+    --------
+    >>> from outofcluster._base.text import chance
+    >>> chance(0.0213), chance(3e-12)
+    ('p = 0.021', 'p < 0.001')
+    """
+    return "p < 0.001" if pvalue < 0.001 else f"p = {pvalue:.2g}"
+
+
 class Markup(str):
     """HTML that is safe to show as it is; every other string is escaped."""
 

@@ -11,6 +11,7 @@ says is a number or a choice of that audit. Nothing is fitted.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -161,8 +162,7 @@ _HOW = (
 
 def _escaped(sentences: Iterable[str]) -> list[str]:
     """Sentences in which names from data are no Markdown."""
-    marks = str.maketrans({mark: f"\\{mark}" for mark in "\\`*[<"})
-    return [sentence.translate(marks) for sentence in sentences]
+    return [re.sub(r"[\\`*[]|<(?! )", r"\\\g<0>", sentence) for sentence in sentences]
 
 
 @dataclass(frozen=True)

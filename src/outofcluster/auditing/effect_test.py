@@ -35,7 +35,7 @@ from outofcluster._base.arguments import check_choice, check_number
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import Chance, Finite, JsonData, KnownChance, Matrix, data_frame
 from outofcluster._base.seeds import RandomState, Seeds, seed_of
-from outofcluster._base.text import element, fragment, percentage, printable, table
+from outofcluster._base.text import chance, element, fragment, percentage, printable, table
 from outofcluster.auditing.fits import MODELS_OF_THE_TEST
 from outofcluster.auditing.price import Announcement, announce
 from outofcluster.metrics.facts import known_facts
@@ -114,7 +114,7 @@ class LeakageTest(JsonData, what="a leakage test", schema=2):
             if self.method == "paired"
             else f", power {percentage(round(self.power, 2))} against the effect that was measured"
         )
-        return f"p = {self.pvalue:.2g}{power}"
+        return f"{chance(self.pvalue)}{power}"
 
     @property
     def outcome(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import chdtrc
 
-from outofcluster._base.text import percentage
+from outofcluster._base.text import chance, percentage
 from outofcluster.auditing.findings import Context, Remark, check, info, severe, warning
 from outofcluster.errormodels.records import TOLD_APART, Records, rate_check
 from outofcluster.leakage.rate import Leakage
@@ -229,7 +229,7 @@ def lack_of_fit(context: Context) -> Iterator[Remark]:
         yield Remark(
             "warning" if matters else "info",
             f"The curve misses the losses by up to {largest:.2g}, more than their noise explains "
-            f"(p = {pvalue:.1g})" + ("." if matters else ", but little against the interval."),
+            f"({chance(pvalue)})" + ("." if matters else ", but little against the interval."),
             "Try another curve, such as PolynomialCurve(3) or CompletelyMonotoneCurve().",
         )
 

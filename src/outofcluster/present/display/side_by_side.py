@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from outofcluster._base.arguments import Array
-from outofcluster._base.text import percentage
+from outofcluster._base.text import chance, percentage
 from outofcluster.inference.estimates import Estimate, chance_in_words
 from outofcluster.metrics.facts import MetricFacts
 from outofcluster.present.display.base import (
@@ -410,7 +410,7 @@ class LeakageTestDisplay(Display):
 
     @property
     def _title(self) -> str:
-        return f"{'A' if self.rejected else 'No'} cluster effect was found (p = {self.pvalue:.2g})"
+        return f"{'A' if self.rejected else 'No'} cluster effect was found ({chance(self.pvalue)})"
 
     def _draw(self, ax: Any) -> None:
         both = (self.losses_train, self.losses_validation)
