@@ -2,11 +2,13 @@
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from outofcluster.leakage.blocking import capture_recapture
 from outofcluster.leakage.rate import Leakage
 
 AUDITED = ("audited", "visits.csv", "--true", "person", "--groups", "patient")
@@ -90,6 +92,57 @@ def test_from_pairs(run, tmp_path, linked, how):
     groups = linked["patient"].to_numpy()
     rate = lambda of: Leakage.from_pair_probabilities(left, right, m, groups=groups, cv=5, of=of)  # noqa: E731
     check(out, tmp_path / "o.json", rate)
+
+
+def test_what_blocking_missed(run, tmp_path, linked):
+    """By rules, by a number and by reviewed pairs, of a linkage that is larger than the table."""
+    rng = np.random.default_rng(2)
+    names = np.array([*linked["visit"], *(f"elsewhere{i}" for i in range(100))])
+    left, right = rng.choice(900, (2, 400))
+    left, right = left[left != right], right[left != right]
+    m = np.where(left < 800, rng.random(len(left)), 0.5)
+    fields = {f"{field}_{side}": rng.integers(2, size=len(left)) for field in ("name", "town") for side in "lr"}
+    fields["town_r"] = np.where(fields["name_l"] == fields["name_r"], fields["town_r"], fields["town_l"])
+    pairs = pd.DataFrame({"unique_id_l": names[left], "unique_id_r": names[right], "match_probability": m, **fields})
+    pairs = pairs.drop_duplicates(["unique_id_l", "unique_id_r"])
+    pairs.to_csv(tmp_path / "pairs.csv", index=False)
+    others = pd.DataFrame({"unique_id_l": names[:40], "unique_id_r": names[40:80], "match": "yes"})
+    some = pairs.iloc[:20, :2].assign(match=[*["true"] * 12, *["false"] * 8])
+    pd.concat([some, others]).to_csv(tmp_path / "said.csv", index=False)
+    known = {"groups": linked["patient"].to_numpy(), "ids": linked["visit"].to_numpy()}
+    known |= dict(zip(("left", "right", "probability"), (pairs[name] for name in pairs.columns[:3]), strict=True))
+    agree = np.stack([pairs[f"{field}_l"] == pairs[f"{field}_r"] for field in ("name", "town")], axis=1)
+    answers = pd.read_csv(tmp_path / "said.csv").replace({"match": {"yes": True, "true": True, "false": False}})
+    answers["match"] = answers["match"].astype(bool)
+    words = ("pairs", "pairs.csv", "visits.csv", "--groups", "patient", "--id", "visit", "--json", "o.json")
+    for more, options, said in (
+        (
+            ("--rules", "name", "--rules", "town"),
+            {"blocking_recall": capture_recapture(agree, pairs.iloc[:, 2])},
+            "at most",
+        ),
+        (("--blocking-recall", "90%"), {"blocking_recall": 0.9}, None),
+        (("--blocking-recall", "0.9", "--blocking-recall-std", "0.02"), {"blocking_recall": (0.9, 0.02)}, None),
+        (("--reviewed", "said.csv"), {"reviewed": answers}, None),
+        (
+            ("--reviewed", "said.csv", "--blocking-recall", "reviewed"),
+            {"reviewed": answers, "blocking_recall": "reviewed"},
+            "52 that were reviewed",
+        ),
+    ):
+        status, out, err = run(*words, *more, "--out", "rate.json")
+        assert (status, err) == (0, "")
+        expected = Leakage.from_pair_probabilities(**known, **options)
+        kept, written = Leakage.load(tmp_path / "rate.json"), json.loads((tmp_path / "o.json").read_text())
+        assert kept == expected
+        assert kept.facts == expected.facts
+        assert kept.facts.outside > 0
+        out = " ".join(out.split())
+        assert "Pairs with records that are not in the data" in out
+        assert ("Blocking compared" in out) == (said is not None)
+        assert said is None or said in out
+        assert written["fragments"]["rate"] == expected.rate
+        assert ("blocking_recall" in written) == ("blocking_recall" in options)
 
 
 @pytest.mark.usefixtures("linked")
@@ -202,7 +255,15 @@ def test_a_file_that_is_no_rate_is_one_sentence(main_of, folder, name, content, 
     assert not (folder / "o.json").exists()
 
 
+NAMED = ("pairs", "named.csv", "visits.csv", "--groups", "patient", "--id", "visit")
 COUNTED = ("precision-recall", "--precision", "1", "--recall", "0.9")
+
+PAIR_FILES = {
+    "named.csv": "left,right,probability,town_l,town_r\nv0,v1,0.9,x,x\nv1,v9,0.2,x,x\nv5,v9,0.1,x,y\n",
+    "said.csv": "left,right,match\nv0,v1,perhaps\n",
+    "strangers.csv": "left,right,match\nv0,nobody,true\n",
+    "few.csv": "left,right,match\nv0,v1,true\nv1,v9,\n",
+}
 
 REFUSED = {
     "a misspelt column": (
@@ -237,7 +298,53 @@ REFUSED = {
     ),
     "names that are unknown": (
         (*PAIRS, "--left", "patient", "--right", "visit", "--id", "visit"),
-        "--left must name records of ids, got '0', which is not one.",
+        "--id must name linked records, got 'v0' and others, of which no pair names two.",
+    ),
+    "rules without their columns": (
+        (*NAMED, "--rules", "name"),
+        "PAIRS must have the column 'name_l', got 'left', 'right', 'probability', 'town_l', 'town_r'",
+    ),
+    "rules that missed pairs": (
+        (*NAMED, "--rules", "town"),
+        "--rules must be all the rules that made the pairs, got a list of which 1 of 3 pairs satisfy none.",
+    ),
+    "rules and a recall": (
+        (*NAMED, "--rules", "town", "--blocking-recall", "0.9"),
+        "--rules must be left out with --blocking-recall, which says more.",
+    ),
+    "a recall in other words": (
+        (*NAMED, "--blocking-recall", "review"),
+        "--blocking-recall must be a number, reviewed, got 'review'; did you mean reviewed?",
+    ),
+    "a recall of 90": ((*NAMED, "--blocking-recall", "90"), "--blocking-recall must be a share between 0 and 1"),
+    "no recall at all": ((*NAMED, "--blocking-recall", "0"), "--blocking-recall must lie in (0, 1], got 0"),
+    "an error of nothing": (
+        (*NAMED, "--blocking-recall-std", "0.1"),
+        "--blocking-recall must be a number along with --blocking-recall-std.",
+    ),
+    "a recall of reviews that are not there": (
+        (*NAMED, "--blocking-recall", "reviewed"),
+        "--reviewed must be given for --blocking-recall reviewed, got None.",
+    ),
+    "reviews of other columns": (
+        (*NAMED, "--reviewed", "visits.csv"),
+        "--reviewed must have the columns left, right and match, got 'visit'",
+    ),
+    "answers that are none": (
+        (*NAMED, "--reviewed", "said.csv"),
+        "--reviewed must answer by true and false, got 'perhaps' in column 'match'.",
+    ),
+    "reviews of strangers": (
+        (*NAMED, "--reviewed", "strangers.csv"),
+        "--reviewed must name linked records, got 'nobody', which is not one.",
+    ),
+    "too few reviewed matches": (
+        (*NAMED, "--reviewed", "few.csv", "--blocking-recall", "reviewed"),
+        "--reviewed must hold 10 or more pairs that match for --blocking-recall reviewed, got 1.",
+    ),
+    "a rate over its reviews": (
+        (*NAMED, "--reviewed", "few.csv", "--out", "few.csv"),
+        "--out must be another file than --reviewed",
     ),
     "one pipe for two tables": (
         ("pairs", "-", "-", "--groups", "patient"),
@@ -261,6 +368,8 @@ REFUSED = {
 def test_refusals_are_one_sentence(run, linked, name):
     words, message = REFUSED[name]
     linked.assign(half=0.5, first=np.arange(800) % 4 == 0).to_csv("visits.csv", index=False)
+    for file, content in PAIR_FILES.items():
+        Path(file).write_text(content)
     status, out, err = run(*words)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert err.startswith("outofcluster: ")

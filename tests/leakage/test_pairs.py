@@ -449,8 +449,7 @@ def pairs(left=("v", "w"), right=("w", "x"), probability=(0.99, 0.2), **options)
             lambda: pairs(["v", "y"], ["w", "z"]),
             "probability must list pairs across clusters, got 2 pairs that are all",
         ),
-        (lambda: pairs(["v", "u"]), "left must name records of ids, got 'u', which is not one"),
-        (lambda: pairs(right=["w", "u"]), "right must name records of ids, got 'u', which is not one"),
+        (lambda: pairs(["u", "u"]), "ids must name linked records, got 'v' and others, of which no pair names two"),
         (lambda: pairs(["v"]), "left must name one record for each of 2 pairs, got 1"),
         (
             lambda: pairs(ids=["v", "w", "x", "y"]),
@@ -535,6 +534,13 @@ def test_what_is_refused(call, message):
     with pytest.raises(InputError, match=message) as raised:
         call()
     assert "\n" not in str(raised.value)
+
+
+def test_pairs_with_records_that_are_not_in_the_data_are_left_out():
+    whole = pairs(("v", "w", "u"), ("w", "x", "v"), (0.99, 0.2, 0.7))
+    assert whole == pairs()
+    assert (whole.facts.outside, pairs().facts.outside) == (1, 0)
+    assert "Pairs with records that are not in the data, which are left out: 1." in str(whole)
 
 
 def test_ids_that_are_taken_for_row_numbers_are_noticed():

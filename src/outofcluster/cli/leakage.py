@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
-from outofcluster._base.arguments import check_integer
+from outofcluster._base.arguments import check_integer, shown
 from outofcluster._base.exceptions import InputError
+from outofcluster._base.plain import plain
 from outofcluster._base.text import percentage
-from outofcluster.cli.options import SuggestingGroup, encoding_option, example, json_option, option
+from outofcluster.cli.options import SuggestingGroup, encoding_option, example, json_option, option, read_rate
 from outofcluster.cli.printing import as_json, console, on_screen, write_output
 from outofcluster.cli.running import check_files
 from outofcluster.cli.table import column, read_decimal_commas, read_table
 from outofcluster.errormodels.choose import MODELS
+from outofcluster.leakage.blocking import capture_recapture
+from outofcluster.leakage.linkage import which_rules
 from outofcluster.leakage.rate import Leakage
+from outofcluster.leakage.review import PAIR_COLUMNS
 
 # Columns of a file of pairs; the second are those of splink.
-_PAIRS = (("left", "right", "probability"), ("unique_id_l", "unique_id_r", "match_probability"))
+_PAIRS = ((*PAIR_COLUMNS[0], "probability"), (*PAIR_COLUMNS[1], "match_probability"))
 _MARKS = {"true": True, "1": True, "1.0": True, "yes": True, "false": False, "0": False, "0.0": False, "no": False}
 
 _out = option("--out FILE", "Keep the rate and all that is known about it, for audit --leakage FILE.")
 _folds = option("--folds N", "Folds of the cross-validation to come.", "cv", default=5)
 _DRAWN = "What was drawn at random: entities (true clusters), records, or clusters (approximate ones).  [entities]"
+_RULES = "Columns of a blocking rule, by commas; may be repeated. PAIRS has COL_l and COL_r."
 _SAMPLED = "Column of true and false: which records were drawn, the others being mates that were looked up."
 _AUDITED = "leakage audited sample.csv --true person --groups patient --drawn records \\\n      --sampled drawn"
 _PRECISION_RECALL = "leakage precision-recall --precision 0.95 --recall 0.9 --file v.csv --groups id"
@@ -83,6 +89,10 @@ def from_audited(
 @option("--left COL", "Column of PAIRS: one record.")
 @option("--right COL", "Column of PAIRS: the other one.")
 @option("--probability COL", "Column of PAIRS: probability that both belong to one cluster.")
+@option("--rules COLS", _RULES, "blocking_rules", multiple=True)
+@option("--reviewed FILE", "Pairs that somebody looked at: left, right, match.")
+@option("--blocking-recall X", "Share of the true pairs that are in PAIRS, or 'reviewed'.")
+@option("--blocking-recall-std X", "Standard error of that number.", type=float)
 @_folds
 @encoding_option
 @_out
@@ -93,6 +103,10 @@ def from_pairs(
     groups: str,
     id_column: str | None,
     cv: int,
+    blocking_rules: tuple[str, ...],
+    reviewed: str | None,
+    blocking_recall: str | None,
+    blocking_recall_std: float | None,
     encoding: str,
     out: str | None,
     json_path: str | None,
@@ -101,9 +115,13 @@ def from_pairs(
     """Compute the rate from the match probabilities of a linkage tool, one pair of records per line.
 
     The pairs that matter are those below the threshold for a link, so ask the tool for them too. The columns are called
-    left, right and probability, or have splink's names, unless you name others.
+    left, right and probability, or have splink's names. Records that are not in FILE are left out.
+
+    The rate is a lower bound, since blocking left pairs out; --rules gives a larger one. Reviewed pairs correct the
+    probabilities, or say what blocking missed: then draw them by something that it does not look at.
     """
-    files = _files(out, json_path, {"PAIRS": pairs, "FILE": file})
+    files = _files(out, json_path, {"PAIRS": pairs, "FILE": file, "--reviewed": reviewed})
+    recall = _recall(blocking_recall, blocking_recall_std, blocking_rules)
     if pairs == file and not Path(file).is_file():
         raise InputError(f"PAIRS and FILE must be different files, got {file!r} for both, which can be read once.")
     table, frame = read_table(pairs, encoding=encoding).frame, read_table(file, encoding=encoding).frame
@@ -120,7 +138,13 @@ def from_pairs(
         # Names may be numbers in one file and text in the other.
         ids = _as_text(column(frame, id_column, "--id"))
         known |= {"left": _as_text(one), "right": _as_text(two), "ids": ids}
-    _show(Leakage.from_pair_probabilities(groups=approximate, cv=cv, **known), files)
+    if blocking_rules:
+        rules = [tuple(rule.split(",")) for rule in blocking_rules]
+        recall = capture_recapture(which_rules("PAIRS", table, rules), known["probability"])
+    if reviewed is not None:
+        answers = read_table(reviewed, encoding=encoding).frame
+        known["reviewed"] = _answers(answers, (names[0], names[1]), as_text=id_column is not None)
+    _show(Leakage.from_pair_probabilities(groups=approximate, cv=cv, blocking_recall=recall, **known), files)
 
 
 @command.command("precision-recall", epilog=example(_PRECISION_RECALL))
@@ -181,12 +205,18 @@ def _show(leakage: Leakage, files: dict[str, str | None], *, at_most: bool = Fal
     leaks = {"fragments": "If pieces of clusters leak, as those of patients do", "records": "If single records leak"}
     for name, words in leaks.items():
         rate, most = getattr(leakage, MODELS[name].side), MODELS[name].largest_rate
-        out.print(f"{words}:\n    {'at most ' if at_most else ''}{rate}")
+        out.print(f"{words}:\n    {'at most ' if at_most else ''}{replace(rate, facts=None)}")
         if rate.rate > most:
             out.print(f"    That is more than {percentage(most)}. For such rates nothing can be told.")
         bounds = {"at_most": at_most, "at_least": rate.at_least}
         known = {bound: True for bound, holds in bounds.items() if holds}
         numbers[name] = {"rate": rate.rate, "std": rate.std, "of": rate.of} | known
+    if leakage.facts is not None:
+        about = str(leakage.facts)
+        if about:
+            out.print(about)
+        if leakage.facts.blocking is not None:
+            numbers["blocking_recall"] = plain(leakage.facts.blocking)
     if kept is None:
         # A number alone would not say how sure it is, nor how entities are cut.
         out.print("Keep all that is known in a file, --out rate.json, and audit with --leakage rate.json.")
@@ -196,14 +226,37 @@ def _show(leakage: Leakage, files: dict[str, str | None], *, at_most: bool = Fal
     write_output("--json", files["--json"], as_json(numbers))
 
 
-def _marks(frame: Any, name: str) -> Any:
+def _marks(frame: Any, name: str, option: str = "--sampled", must: str = "be a column of") -> Any:
     """A column of true and false, also as 1 and 0 or as yes and no."""
-    words = _as_text(column(frame, name, "--sampled"))
+    words = _as_text(column(frame, name, option))
     marks = [_MARKS.get(word.strip().lower()) for word in words]
     if None in marks:
         wrong = words[marks.index(None)]
-        raise InputError(f"--sampled must be a column of true and false, got {wrong!r} in column {name!r}.")
+        raise InputError(f"{option} must {must} true and false, got {wrong!r} in column {name!r}.")
     return np.array(marks)
+
+
+def _recall(words: str | None, std: float | None, rules: tuple[str, ...]) -> Any:
+    """What --blocking-recall says: a number, with its standard error, or "reviewed"."""
+    if words is not None and rules:
+        raise InputError("--rules must be left out with --blocking-recall, which says more.")
+    recall = words if words in (None, "reviewed") else read_rate(str(words), "--blocking-recall", others=("reviewed",))
+    if std is None:
+        return recall
+    if not isinstance(recall, float):
+        raise InputError("--blocking-recall must be a number along with --blocking-recall-std.")
+    return recall, std
+
+
+def _answers(frame: Any, pair: tuple[str, str], *, as_text: bool) -> Any:
+    """The pairs that were reviewed, without those that have no answer yet."""
+    names = next((each for each in (pair, *PAIR_COLUMNS) if set(each) <= set(frame.columns)), None)
+    if names is None or "match" not in frame.columns:
+        raise InputError(f"--reviewed must have the columns left, right and match, got {shown(frame.columns)}.")
+    frame = frame[frame["match"].notna()]
+    sides = [column(frame, name, "--reviewed", "that file") for name in names]
+    left, right = map(_as_text, sides) if as_text else (side.tolist() for side in sides)
+    return frame.assign(left=left, right=right, match=_marks(frame, "match", "--reviewed", "answer by"))
 
 
 def _check_row_numbers(name: str, values: Any, frame: Any) -> None:

@@ -27,6 +27,8 @@ _RANK = {"note": 0, "info": 0, "warning": 1, "severe": 2, "never": 3}
 # Options that are called otherwise than the arguments for which they stand.
 _OPTIONS = {
     "confidence_level": "--confidence",
+    "blocking_recall's": "--blocking-recall's",
+    "blocking_rules": "--rules",
     "by()": "--by",
     "cv": "--folds",
     "groups_by_threshold": "--groups",
@@ -40,6 +42,7 @@ _OPTIONS = {
     "plan_review()": "--plan-review",
     "random_state": "--seed",
     "rate": "--leakage",
+    "rules": "--rules",
     "std": "--leakage-std",
     "suspects()": "--suspects",
     "review_list()": "--review-list",
@@ -47,7 +50,7 @@ _OPTIONS = {
     "threshold": "--tipping",
     "validation": "--validation-leakage",
 }
-_SAME_NAME = {"alpha", "checkpoint", "drawn", "error_model", "leakage", "left", "loss", "mates"}
+_SAME_NAME = {"alpha", "blocking_recall", "checkpoint", "drawn", "error_model", "leakage", "left", "loss", "mates"}
 _SAME_NAME |= {"precision", "precision_std", "recall", "recall_std", "right", "sampled", "scoring"}
 _SAME_NAME |= {
     "by",
@@ -66,6 +69,7 @@ _OPTIONS |= {name: f"--{name.replace('_', '-')}" for name in _SAME_NAME}
 # What to do about findings whose own remedy names arguments of Python.
 _REMEDIES = {
     "error-model": "Give --error-model if you know better.",
+    "linkage-facts": "Review pairs: --reviewed and --blocking-recall of 'outofcluster leakage pairs'.",
     "exact-rate": "Give --leakage-std, or move the slider of the report.",
     "small-validation": "Use fewer --folds.",
     "single-class": "Use fewer --folds; the values are those of resamples with every class.",

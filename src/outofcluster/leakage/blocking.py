@@ -94,6 +94,8 @@ class LinkageFacts:
         Pairs that somebody looked at.
     calibrated : bool
         Whether the tool's scores are probabilities, or reviewed pairs corrected them.
+    outside : int
+        Pairs that name linked records which are not in the data, and do not count for the rate.
 
     Examples
     --------
@@ -108,6 +110,7 @@ class LinkageFacts:
     blocking: BlockingRecall | None = None
     reviewed: int = 0
     calibrated: bool = True
+    outside: int = 0
 
     def __str__(self) -> str:
         sentences = []
@@ -120,6 +123,8 @@ class LinkageFacts:
                 "The tool's scores are not calibrated and no reviewed pairs correct them, so that the rate may be far "
                 "too high or too low."
             )
+        if self.outside:
+            sentences.append(f"Pairs with records that are not in the data, which are left out: {self.outside}.")
         return " ".join(sentences)
 
 

@@ -40,7 +40,7 @@ class Linkage:
     # The name of every record in the order of ``groups``; None where pairs are named by row numbers.
     ids: Any = None
     blocking_recall: Any = None
-    # Whether a tool gave it: then ``ids`` may be a part of the linked records, and the clusters are not the user's own.
+    # Whether the clusters are a tool's, and not the user's own.
     by_tool: bool = True
     calibrated: bool = True
 
@@ -55,6 +55,8 @@ class Pairs:
     # Position of each pair among those that the user listed.
     position: Rows
     codes: Rows
+    # How many pairs were listed that name records which are not in the data.
+    outside: int = 0
 
     @property
     def across(self) -> NDArray[np.bool_]:
@@ -87,14 +89,14 @@ def read_pairs(linkage: Linkage, cv: Any) -> tuple[Pairs, Split]:
         kept = np.arange(len(m))
     else:
         row_of = read_ids(linkage.ids, n)
-        one, two = (_find(name, names, len(m), row_of, linkage) for name, names in (("left", left), ("right", right)))
+        one, two = (_find(name, names, len(m), row_of) for name, names in (("left", left), ("right", right)))
         kept = np.flatnonzero((one >= 0) & (two >= 0))
         if not len(kept):
             raise InputError(
                 f"ids must name linked records, got {short(next(iter(row_of)))} and others, of which no pair names two."
             )
     pairs = _each_once(one[kept], two[kept], m[kept], clusters.codes)
-    pairs = replace(pairs, position=kept[pairs.position])
+    pairs = replace(pairs, position=kept[pairs.position], outside=len(m) - len(kept))
     split = read_split(cv, clusters)
     across = pairs.across
     if not across.any():
@@ -161,16 +163,12 @@ def read_ids(ids: Any, n: int | None) -> dict[Any, int]:
     return row_of
 
 
-def _find(name: str, values: Any, count: int, row_of: dict[Any, int], linkage: Linkage) -> Rows:
+def _find(name: str, values: Any, count: int, row_of: dict[Any, int]) -> Rows:
     """Rows of the records that are named; -1 for linked records that are not in the data."""
     names = read_names(name, values, None)
     if len(names) != count:
         raise InputError(f"{name} must name one record for each of {count} pairs, got {len(names)}.")
-    rows = np.fromiter((row_of.get(each, -1) for each in names), dtype=np.int64, count=count)
-    if not linkage.by_tool and (rows < 0).any():
-        unknown = names[int(np.argmin(rows))]
-        raise InputError(f"{name} must name records of ids, got {short(unknown)}, which is not one.")
-    return rows
+    return np.fromiter((row_of.get(each, -1) for each in names), dtype=np.int64, count=count)
 
 
 def read_splink(predictions: Any, clusters: Any, ids: Any, blocking_rules: Any) -> Linkage:

@@ -169,7 +169,7 @@ def rates_of_pairs(
         return replace(pairs, m=np.where(taught, said, m))
 
     best = calibrated(theta) if taught.any() else pairs
-    facts = LinkageFacts(recall, answers.count, linkage.calibrated or bool(taught.any()))
+    facts = LinkageFacts(recall, answers.count, linkage.calibrated or bool(taught.any()), pairs.outside)
     rates: Rates = {}
     for of in sides:
         rate, std = _rate(best, split, of, recall)

@@ -601,7 +601,8 @@ class Leakage(PlainData, what="a Leakage"):
         groups : array of shape (n,)
             Approximate cluster of every record.
         ids : array of shape (n,), optional
-            The tool's name of every record, in the order of ``groups``; by default its row number.
+            The tool's name of every record, in the order of ``groups``; by default its row number. Pairs may name
+            other records, which were linked and are not in the data.
         cv : int, splitter or iterable, optional
             Number of folds (5 by default), a splitter (its validation share counts), or pairs (train, test) of rows.
         of : {"train", "validation"}, optional
