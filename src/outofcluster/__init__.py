@@ -34,7 +34,8 @@ from outofcluster.inference.estimates import Estimate, Sensitivity, SensitivityS
 from outofcluster.leakage.blocking import capture_recapture
 from outofcluster.leakage.rate import Leakage
 from outofcluster.problem.simulate import simulate_leakage
-from outofcluster.sampling import LossSamples, sample_losses
+from outofcluster.sampling.sample import sample_losses
+from outofcluster.sampling.samples import LossSamples
 
 __all__ = [
     "Audit",

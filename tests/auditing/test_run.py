@@ -63,7 +63,7 @@ def test_another_rate_costs_no_fit(result, monkeypatch):
         raise AssertionError("a model was fitted")
 
     monkeypatch.setattr(Ridge, "fit", fail)
-    monkeypatch.setattr("outofcluster.sampling.sample_losses", fail)
+    monkeypatch.setattr("outofcluster.sampling.sample.sample_losses", fail)
     doubled = result.at_leakage(0.2)
     assert doubled.corrected.value > result.corrected.value
     assert doubled.naive == result.naive
