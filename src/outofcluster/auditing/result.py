@@ -44,11 +44,13 @@ from outofcluster.auditing.summary import ESTIMANDS, Summary
 from outofcluster.auditing.summary_parts import (
     FittedCurve,
     FoldSummary,
+    LookedUpSummary,
     MetricSummary,
+    SeenSummary,
+    SourceSummary,
     UnmixedLosses,
     value_and_ends,
 )
-from outofcluster.auditing.summary_pieces import LookedUpSummary, SeenSummary, SourceSummary
 from outofcluster.auditing.tipping import TippingPoint, tipping_point_of
 from outofcluster.curves.base import Curve
 from outofcluster.errormodels.base import Choices, ErrorModel, Evidence

@@ -20,19 +20,17 @@ from outofcluster.auditing.effect_test import LeakageTest
 from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.summary_parts import (
     METRICS_HEADER,
+    SOURCES_HEADER,
     FittedCurve,
     FoldSummary,
+    LookedUpSummary,
     MetricSummary,
+    SeenSummary,
+    SourceSummary,
     UnmixedLosses,
     aligned,
     counted,
     mean_rate,
-)
-from outofcluster.auditing.summary_pieces import (
-    SOURCES_HEADER,
-    LookedUpSummary,
-    SeenSummary,
-    SourceSummary,
     rests_on,
 )
 from outofcluster.errormodels.records import TOLD_APART

@@ -12,8 +12,7 @@ import numpy as np
 from outofcluster._base.arguments import Array, Codes
 from outofcluster._base.text import percentage
 from outofcluster.auditing.findings import Context, Remark, check, info, warning
-from outofcluster.auditing.summary_parts import mean_rate
-from outofcluster.auditing.summary_pieces import LookedUpSummary, SeenSummary
+from outofcluster.auditing.summary_parts import LookedUpSummary, SeenSummary, mean_rate
 from outofcluster.evidence.likely import ENOUGH_CAUGHT, NOTHING_LIKELY
 from outofcluster.inference.functional import Functional, Influences
 from outofcluster.sampling.audit_samples import MAIN, UNCAUGHT, FoldSamples

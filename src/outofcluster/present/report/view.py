@@ -12,8 +12,7 @@ from outofcluster._base.plain import plain
 from outofcluster._base.text import percentage, printable_data
 from outofcluster.auditing.subgroups import Subgroups
 from outofcluster.auditing.summary import Summary
-from outofcluster.auditing.summary_parts import counted
-from outofcluster.auditing.summary_pieces import SOURCES_HEADER
+from outofcluster.auditing.summary_parts import SOURCES_HEADER, counted
 from outofcluster.inference.estimates import Estimate, between, decimals, fixed
 from outofcluster.present.display import LossCurveDisplay
 from outofcluster.present.display.base import ADDED, SHARE_OF, capitalized
