@@ -509,7 +509,7 @@ def test_a_kernel_is_worth_compiling_for_long_jobs_only(model):
 
 
 SMALL = """
-from outofcluster.sampling.kernels.compile import compiled
+from outofcluster.sampling.kernels.algebra import compiled
 
 @compiled
 def twice(x):

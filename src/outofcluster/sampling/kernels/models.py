@@ -39,14 +39,16 @@ from outofcluster.sampling.kernels.algebra import (
     add_outer,
     add_rows,
     by_columns,
+    called,
+    compiled,
     copy,
     factor,
+    inlined,
     padded,
     products,
     set_diagonal,
     solve,
 )
-from outofcluster.sampling.kernels.compile import called, compiled, inlined
 from outofcluster.sampling.kernels.replicate import gather_rows, score
 
 

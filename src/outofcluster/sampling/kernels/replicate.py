@@ -22,8 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from outofcluster.sampling.kernels.algebra import padded, products
-from outofcluster.sampling.kernels.compile import called, compiled, inlined
+from outofcluster.sampling.kernels.algebra import called, compiled, inlined, padded, products
 from outofcluster.sampling.kernels.kernel import MAX_ATTEMPTS
 
 # The index of a loss is its code in the compiled loops.
