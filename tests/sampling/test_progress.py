@@ -4,6 +4,8 @@ import io
 import re
 import sys
 import time
+from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -51,18 +53,33 @@ def test_writes_on_a_terminal_only(terminal, show):
     assert bool(stream.getvalue()) is (terminal and show)
 
 
-def test_writes_in_a_notebook(monkeypatch):
+def test_a_notebook_keeps_the_notes_and_the_last_line(monkeypatch):
     class ZMQInteractiveShell:
         pass
 
-    class IPython:
-        get_ipython = ZMQInteractiveShell
+    class Cell:
+        """What IPython's display gives: an output whose content can be replaced."""
 
-    monkeypatch.setitem(sys.modules, "IPython", IPython)
+        outputs: ClassVar = []
+
+        def __init__(self, content, *, raw, display_id):
+            self.content = content["text/plain"]
+            self.outputs.append(self)
+
+        def update(self, content, *, raw):
+            self.content = content["text/plain"]
+
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=ZMQInteractiveShell))
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=Cell))
     cell = io.StringIO()
-    with Progress(10, stream=cell) as progress:
-        progress.part().add(10)
-    assert "10/10 fits" in cell.getvalue()
+    with Progress(300, stream=cell) as progress:
+        part = progress.part()
+        progress.note("Model: a line.")
+        for _ in range(300):
+            part.add(1)
+        progress.say("optimism 0.03")
+    assert [output.content for output in Cell.outputs] == ["Model: a line.\n300/300 fits, optimism 0.03"]
+    assert cell.getvalue() == ""
 
 
 def test_sampling_is_silent_when_nobody_looks(capsys):

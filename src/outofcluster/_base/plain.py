@@ -24,6 +24,7 @@ import numpy as np
 
 from outofcluster._base.arguments import AnyArray, Array, short
 from outofcluster._base.exceptions import InputError, needing, one_line
+from outofcluster._base.text import Printed
 from outofcluster._base.version import __version__
 
 Kind = TypeVar("Kind")
@@ -192,12 +193,13 @@ def reading(what: str) -> Iterator[None]:
         raise InputError(f"data of {what} must be as to_dict gives it, but a value does not fit: {reason}.") from None
 
 
-class PlainData:
+class PlainData(Printed):
     """A dataclass that becomes plain data and is read back; two are equal when all that they would write is equal."""
 
     _what: ClassVar[str]
 
     def __init_subclass__(cls, *, what: str) -> None:
+        super().__init_subclass__()
         cls._what = what
 
     def to_dict(self) -> dict[str, Any]:

@@ -91,6 +91,28 @@ def chance(pvalue: float) -> str:
     return "p < 0.001" if pvalue < 0.001 else f"p = {pvalue:.2g}"
 
 
+class Printed:
+    """Results that a notebook shows as ``print`` does, where the code that makes them would list all their arrays."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # IPython takes what the class itself has: a dataclass has its own __repr__, which would come first otherwise.
+        cls._repr_pretty_ = _print  # type: ignore[attr-defined]
+
+
+class Text(str):
+    """Text of several lines, which a notebook shows as lines, and not in quotes."""
+
+    __slots__ = ()
+
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+        printer.text(str(self))
+
+
+def _print(result: Any, printer: Any, _: bool) -> None:
+    printer.text(str(result))
+
+
 class Markup(str):
     """HTML that is safe to show as it is; every other string is escaped."""
 

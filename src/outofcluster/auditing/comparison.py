@@ -40,7 +40,7 @@ from scipy.special import ndtr
 from outofcluster._base.arguments import Array, short, shown
 from outofcluster._base.exceptions import FitError, InputError
 from outofcluster._base.plain import data_frame, plain
-from outofcluster._base.text import percentage
+from outofcluster._base.text import Printed, percentage
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.run import audit
 from outofcluster.auditing.several import AuditOptions, SeveralAudits, check_options, checkpoint_of_part, common_seed
@@ -141,7 +141,7 @@ def _check_models(estimators: Any, loss: Any, scoring: Any, y: Any) -> dict[str,
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(Printed):
     """The loss or metric of one model minus that of another, in the metric's own sign.
 
     Attributes

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from outofcluster._base.text import percentage, printable
+from outofcluster._base.text import Printed, percentage, printable
 from outofcluster.auditing.solution import Solution
 from outofcluster.auditing.summary_parts import mean_rate
 from outofcluster.curves.base import Curve
@@ -30,7 +30,7 @@ Severity = Literal["info", "warning", "severe"]
 
 
 @dataclass(frozen=True)
-class Finding:
+class Finding(Printed):
     """Something to know before an answer is trusted.
 
     Attributes

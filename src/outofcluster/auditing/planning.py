@@ -34,6 +34,7 @@ from scipy.optimize import isotonic_regression
 from outofcluster._base.arguments import Array, check_number, check_share, short
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import data_frame
+from outofcluster._base.text import Printed
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.summary_parts import counted as n_of
 from outofcluster.errormodels.choose import error_model_of
@@ -50,7 +51,7 @@ _POINTS, _BEYOND = 41, 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(Printed):
     """The curve that a plan is read off: the width of an interval that is to be expected, by a number.
 
     Attributes

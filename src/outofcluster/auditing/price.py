@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+from outofcluster._base.text import Printed
 from outofcluster.auditing.fits import AuditPlan, RoundProgress, count_baselines
 from outofcluster.errormodels.base import Choices
 from outofcluster.inference.estimates import decimals
@@ -142,7 +143,7 @@ def progress_of(result: Any, precision: float) -> RoundProgress:
 
 
 @dataclass(frozen=True)
-class Cost:
+class Cost(Printed):
     """What an audit took.
 
     Attributes

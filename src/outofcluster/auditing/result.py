@@ -29,6 +29,7 @@ from outofcluster._base.exceptions import InputError, SolverError
 from outofcluster._base.plain import data_frame
 from outofcluster._base.rows import n_rows
 from outofcluster._base.seeds import RandomState
+from outofcluster._base.text import Printed, Text
 from outofcluster._base.version import __version__
 from outofcluster.auditing.checklist import Checklist, checklist
 from outofcluster.auditing.checks import find
@@ -90,7 +91,7 @@ class Source:
 
 
 @dataclass(frozen=True, eq=False)
-class Audit:
+class Audit(Printed):
     """What an audit found; ``print`` it, or show it in a notebook.
 
     Attributes
@@ -753,7 +754,7 @@ class Audit:
         str
             Several lines of text, to be printed.
         """
-        return self._brief.explain()
+        return Text(self._brief.explain())
 
     def methods_text(self) -> str:
         """What was done and what came out, in words for a paper, following the order of TRIPOD+AI.
@@ -764,7 +765,7 @@ class Audit:
             Three paragraphs: methods, results and limitations. Every number in them is one of this audit.
         """
         # Without a rate the text names values at other rates, which the summary has.
-        return self.summary.methods if self.leakage is None else self._methods(self._brief)
+        return Text(self.summary.methods if self.leakage is None else self._methods(self._brief))
 
     def checklist(self, *by: Any) -> Checklist:
         """What reporting guidelines ask for: TRIPOD+AI, REFORMS and GUILD, with what only you know to be filled in.

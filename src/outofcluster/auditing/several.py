@@ -15,7 +15,7 @@ import numpy as np
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import plain
 from outofcluster._base.seeds import RandomState, seed_of
-from outofcluster._base.text import element, fragment, printable, table
+from outofcluster._base.text import Printed, element, fragment, printable, table
 from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.summary_parts import aligned
@@ -28,7 +28,7 @@ Key = TypeVar("Key", bound=str | float)
 
 
 @dataclass(frozen=True)
-class SeveralAudits(Generic[Key]):
+class SeveralAudits(Printed, Generic[Key]):
     """Several audits with the same options.
 
     Attributes

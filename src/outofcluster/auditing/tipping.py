@@ -23,11 +23,11 @@ from scipy.optimize import brentq
 
 from outofcluster._base.arguments import Array, check_number
 from outofcluster._base.exceptions import InputError, SolverError
-from outofcluster._base.text import percentage
+from outofcluster._base.text import Printed, percentage
 
 
 @dataclass(frozen=True)
-class TippingPoint:
+class TippingPoint(Printed):
     """The smallest leakage rate at which an answer changes; ``print`` it for the answer in words.
 
     Attributes

@@ -26,6 +26,7 @@ from scipy.special import chdtrc, ndtr
 
 from outofcluster._base.arguments import Array, check_integer, check_share, check_vector
 from outofcluster._base.exceptions import InputError
+from outofcluster._base.text import Printed
 from outofcluster.curves.base import Curve
 from outofcluster.curves.points import check_levels, check_losses, check_positive
 
@@ -64,7 +65,7 @@ class Violation:
 
 
 @dataclass(frozen=True)
-class ShapeCheck:
+class ShapeCheck(Printed):
     """Whether one shape holds, where not, and whether noise explains it.
 
     Attributes
@@ -108,7 +109,7 @@ class ShapeCheck:
 
 
 @dataclass(frozen=True)
-class ShapeDiagnosis:
+class ShapeDiagnosis(Printed):
     """Whether a loss curve has the two shapes that theory gives it.
 
     Attributes

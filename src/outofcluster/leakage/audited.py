@@ -62,7 +62,7 @@ import numpy as np
 from outofcluster._base.arguments import Array, as_array, check_choice
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import data_frame
-from outofcluster._base.text import percentage
+from outofcluster._base.text import Printed, percentage
 from outofcluster.evidence.laws import PieceLaw
 from outofcluster.evidence.looked_up import AuditedClusters
 from outofcluster.leakage.splits import Rates, Side, Split, counted_and_other, other_share, read_split, same_index
@@ -164,7 +164,7 @@ def _misplaced(true: Rows, codes: Rows, piece: Rows, in_piece: Rows, split: Spli
 
 
 @dataclass(frozen=True)
-class LinkageErrors:
+class LinkageErrors(Printed):
     """Splits and merges of a linkage, counted on audited records.
 
     Attributes

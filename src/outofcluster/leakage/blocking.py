@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike
 
 from outofcluster._base.arguments import as_array, check_number, check_share, check_vector, short
 from outofcluster._base.exceptions import InputError
-from outofcluster._base.text import percentage
+from outofcluster._base.text import Printed, percentage
 from outofcluster.leakage.review import PairAnswers
 
 # Standard error of the logarithm of missed matches where one rule tends to catch what another one misses; see above.
@@ -46,7 +46,7 @@ _LEAST_MATCHES = 10
 
 
 @dataclass(frozen=True)
-class BlockingRecall:
+class BlockingRecall(Printed):
     """Share of the matches that blocking compared.
 
     Attributes
@@ -83,7 +83,7 @@ class BlockingRecall:
 
 
 @dataclass(frozen=True)
-class LinkageFacts:
+class LinkageFacts(Printed):
     """What is known about a linkage beside the rate that follows from it.
 
     Attributes

@@ -57,6 +57,10 @@ class SimulatedLeakage:
     rate: float
     validation_rate: float
 
+    def __repr__(self) -> str:
+        sizes = f"{len(self.train)} training and {len(self.validation)} validation records"
+        return f"SimulatedLeakage({sizes}, {int(self.moved.sum())} on the wrong side)"
+
 
 def simulate_leakage(
     groups: Any,

@@ -371,6 +371,9 @@ class AuditSamples:
     ended: str = ""
     n_merged: int = 1
 
+    def __repr__(self) -> str:
+        return f"AuditSamples({self.n_fits:,} fits over {len(self.folds)} folds, {self.loss})"
+
     @property
     def n_fits(self) -> int:
         """Models fitted in all."""

@@ -19,12 +19,14 @@ is watched from there on.
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self, TextIO
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
 from outofcluster._base.exceptions import MissingExtraError
 
@@ -39,6 +41,8 @@ _SOME_SECONDS = 7.5
 _FORESEEN = "further rounds"
 # Seconds of a first fit from which on it says how long all take. A faster one may have loaded what the model needs.
 _LONG_FIT = 2.0
+# Seconds after which the line of a notebook is written over.
+_SECONDS_BETWEEN_LINES = 0.3
 
 
 @dataclass
@@ -199,7 +203,8 @@ class Progress:
         self.may_grow, self.when_known = False, list[Callable[[], None]]()
         self._left, self._clock, self._last = TimeLeft(workers, clock), clock, clock()
         self._stream = sys.stderr if stream is None else stream
-        self._bar = _rich_bar(self, self._stream) if show and (self._stream.isatty() or _in_notebook()) else None
+        kind = _Line if _in_notebook() else _RichBar if self._stream.isatty() else None
+        self._bar = kind(self, self._stream) if show and kind is not None else None
         self.expect(total)
 
     def __enter__(self) -> Self:
@@ -210,8 +215,7 @@ class Progress:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._bar is not None:
             # Where the input is refused, the sentence that says so is all that stays.
-            self._bar.live.transient = kind is not None and self.done == 0
-            self._bar.stop()
+            self._bar.stop(leave=kind is None or self.done > 0)
 
     @property
     def seconds_left(self) -> float | None:
@@ -246,24 +250,21 @@ class Progress:
 
     def note(self, words: str) -> None:
         """Write a line that stays, above the bar or, where nobody watches, in its place."""
-        if self._bar is not None and self._stream.isatty():
-            self._bar.console.print(words, highlight=False)
+        if self._bar is not None:
+            self._bar.note(words)
         elif self.wanted:
-            with suppress(OSError, ValueError):
-                print(words, file=self._stream, flush=True)
+            _print_to(self._stream, words)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Take the bar off the screen, for somebody else to write there."""
-        if self._bar is None or not self._bar.live.is_started:
+        if self._bar is None:
             yield
             return
-        self._bar.live.transient = True
-        self._bar.stop()
+        self._bar.stop(leave=False)
         try:
             yield
         finally:
-            self._bar.live.transient = False
             self._bar.start()
 
     def skipped(self, name: str, count: int) -> None:
@@ -284,9 +285,19 @@ class Progress:
         self.done, self._last = self.done + count, self._clock()
         self._update(completed=self.done)
 
-    def _update(self, **changes: object) -> None:
+    @property
+    def parts(self) -> tuple[str, str]:
+        """How many fits of how many are made, and how long the rest takes, in words."""
+        fits = f"{self.done:,}/{self.total:,} fits" if self.total else ""
+        left = self.seconds_left
+        if left is None or self.done >= self.total:
+            return fits, ""
+        about = "" if left < _SOME_SECONDS else "at least " if self.may_grow else "about "
+        return fits, f"{about}{time_in_words(left)} left"
+
+    def _update(self, **changes: Any) -> None:
         if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], **changes)  # type: ignore[arg-type]
+            self._bar.update(**changes)
 
 
 def time_in_words(seconds: float) -> str:
@@ -312,36 +323,95 @@ def _in_notebook() -> bool:
     return type(shell).__name__ == "ZMQInteractiveShell"
 
 
-def _rich_bar(shown: Progress, stream: TextIO) -> rich_progress.Progress:
-    try:
-        from rich import progress as rich_progress
-        from rich.console import Console
-        from rich.text import Text
-    except ImportError:
-        raise MissingExtraError("progress=True needs rich: pip install 'outofcluster[cli]'.") from None
+def _print_to(stream: TextIO, words: str) -> None:
+    with suppress(OSError, ValueError):
+        print(words, file=stream, flush=True)
 
-    class Fits(rich_progress.ProgressColumn):
-        def render(self, task: rich_progress.Task) -> Text:
-            return Text(f"{shown.done:,}/{shown.total:,} fits" if shown.total else "")
 
-    class Left(rich_progress.ProgressColumn):
-        def render(self, task: rich_progress.Task) -> Text:
-            left = shown.seconds_left
-            if left is None or shown.done >= shown.total:
-                return Text("")
-            words = time_in_words(left)
-            about = "" if left < _SOME_SECONDS else "at least " if shown.may_grow else "about "
-            return Text(f"{about}{words} left")
+class _Line:
+    """A line of a cell that is written over: a notebook that is run without a browser keeps what it says at the end."""
 
-    bar = rich_progress.Progress(
-        rich_progress.BarColumn(20),
-        Fits(),
-        Left(),
-        rich_progress.TextColumn("{task.description}"),
-        # A notebook gets what a terminal gets: rich's own way would need ipywidgets.
-        console=Console(file=stream, force_terminal=True, force_jupyter=False),
-        # What a script prints goes to its own standard output, not to the stream of the bar.
-        redirect_stdout=False,
-    )
-    bar.add_task("", total=None)
-    return bar
+    def __init__(self, shown: Progress, _: TextIO) -> None:
+        self._shown, self._words, self._written = shown, "", -math.inf
+        self._notes, self._display = list[str](), cast(Any, None)
+
+    def start(self) -> None:
+        """The line appears when there is something to say."""
+
+    def stop(self, *, leave: bool = True) -> None:
+        """Leave the line as it is now, or take it away."""
+        if self._display is not None:
+            self._write(self._text if leave else "")
+
+    def note(self, words: str) -> None:
+        """Write a line that stays, above the other one."""
+        self._notes.append(words)
+        self._write(self._text)
+
+    def update(self, *, description: str | None = None, **_: Any) -> None:
+        """Show what changed, a few times a second at most."""
+        self._words = self._words if description is None else description
+        if time.monotonic() - self._written > _SECONDS_BETWEEN_LINES:
+            self._write(self._text)
+
+    @property
+    def _text(self) -> str:
+        return ", ".join(words for words in (*self._shown.parts, self._words) if words)
+
+    def _write(self, words: str) -> None:
+        lines = [*self._notes, *([words] if words else [])]
+        self._written, content = time.monotonic(), {"text/plain": "\n".join(lines)}
+        if self._display is None:
+            show = import_module("IPython.display").display
+            self._display = show(content, raw=True, display_id=True)
+        else:
+            self._display.update(content, raw=True)
+
+
+class _RichBar:
+    """A bar on a terminal."""
+
+    def __init__(self, shown: Progress, stream: TextIO) -> None:
+        try:
+            from rich import progress as rich_progress
+            from rich.console import Console
+            from rich.text import Text
+        except ImportError:
+            raise MissingExtraError("progress=True needs rich: pip install 'outofcluster[cli]'.") from None
+
+        class Part(rich_progress.ProgressColumn):
+            def __init__(self, position: int) -> None:
+                super().__init__()
+                self._position = position
+
+            def render(self, task: rich_progress.Task) -> Text:
+                return Text(shown.parts[self._position])
+
+        self._bar = rich_progress.Progress(
+            rich_progress.BarColumn(20),
+            Part(0),
+            Part(1),
+            rich_progress.TextColumn("{task.description}"),
+            console=Console(file=stream, force_terminal=True, force_jupyter=False),
+            # What a script prints goes to its own standard output, not to the stream of the bar.
+            redirect_stdout=False,
+        )
+        self._task = self._bar.add_task("", total=None)
+
+    def start(self) -> None:
+        """Show the bar."""
+        self._bar.live.transient = False
+        self._bar.start()
+
+    def stop(self, *, leave: bool = True) -> None:
+        """Leave the bar as it is now, or take it off the screen."""
+        self._bar.live.transient = not leave
+        self._bar.stop()
+
+    def note(self, words: str) -> None:
+        """Write a line that stays, above the bar."""
+        self._bar.console.print(words, highlight=False)
+
+    def update(self, **changes: Any) -> None:
+        """Show what changed."""
+        self._bar.update(self._task, **changes)

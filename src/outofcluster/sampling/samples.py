@@ -87,6 +87,10 @@ class LossSamples:
     seeds: tuple[int, ...]
     versions: dict[str, str]
 
+    def __repr__(self) -> str:
+        first, last = self.injected[0], self.injected[-1]
+        return f"LossSamples({self.n_fits:,} losses at {len(self.losses)} levels, {first:g} to {last:g})"
+
     @property
     def units(self) -> tuple[str, ...]:
         """The kinds of units whose effects are kept."""

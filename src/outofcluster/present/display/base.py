@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from textwrap import wrap
 from typing import Any, ClassVar, Self
 
@@ -44,7 +45,7 @@ ADDED = {
 _LETTER = 0.075
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Display:
     """A picture of a result, and the numbers in it.
 
@@ -90,6 +91,18 @@ class Display:
         _set_head(ax, self._title, self._legend)
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self._title}>"
+
+    def _ipython_display_(self) -> None:
+        """Show the figure and nothing else; a cell that has just drawn it shows it by itself when it ends."""
+        from matplotlib import pyplot
+
+        if self.figure_ is None:
+            self.plot()
+        elif not pyplot.fignum_exists(getattr(self.figure_, "number", -1)):
+            import_module("IPython.display").display(self.figure_)
 
     @property
     def _height(self) -> float:

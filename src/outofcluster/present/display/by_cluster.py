@@ -14,7 +14,7 @@ from outofcluster.present.display.base import BLUE, ORANGE, Display, name_axes
 from outofcluster.present.display.side_by_side import draw_both, name_rows
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class SubgroupsDisplay(Display):
     """Losses or metrics by subgroup, as they are and corrected, one row per subgroup.
 
@@ -120,7 +120,7 @@ _ASIDE = {"ha": "center", "va": "center", "fontsize": "small", "color": "#6E6E6E
 _NAMED = 40
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class SpreadDisplay(Display):
     """All held-out clusters in order of their loss or metric, and where one new cluster lies: a caterpillar plot.
 

@@ -54,7 +54,7 @@ _SHADE = {"color": "#F1F1F1", "zorder": 0, "linewidth": 0}
 _DASHED = (0, (4, 2))
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class LossSamplesDisplay(Display):
     """Losses of the fits at every injected fraction, before any curve is fitted to them.
 
@@ -127,7 +127,7 @@ class LossSamplesDisplay(Display):
         name_axes(ax, f"share of {ADDED[self.error_model]}", loss_name(self.loss))
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class LossCurveDisplay(Display):
     """Losses, or values of a metric, at increasing leakage, the fitted curve, and the value on new clusters.
 
@@ -262,7 +262,7 @@ class LossCurveDisplay(Display):
         ax.set_xlim(-0.02 * float(self.levels.max()), None)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class UnmixingDisplay(Display):
     """Values with records left out and with records injected, and the point at which no leakage is left.
 
@@ -416,7 +416,7 @@ class UnmixingDisplay(Display):
         draw_corrected(ax, clean, corrected, f"on new clusters: {in_words(corrected, self.naive)}", markersize=8)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class SensitivityDisplay(Display):
     """How much the answer depends on the leakage rate, and the rate at which it reaches a threshold.
 

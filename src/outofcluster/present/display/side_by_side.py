@@ -42,7 +42,7 @@ Estimates = Sequence[Estimate | None]
 _TRAINED_ON = ("other clusters", "the same clusters")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ComparisonDisplay(Display):
     """Losses or metrics of several models before and after correction, in the order of the ranking.
 
@@ -137,7 +137,7 @@ class ComparisonDisplay(Display):
         name_axes(ax, f"{self.metric.label} ({self.metric.better} is better), {intervals}")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class FoldsDisplay(Display):
     """The loss or metric of every fold beside that of all folds.
 
@@ -230,7 +230,7 @@ class FoldsDisplay(Display):
         name_axes(ax, f"{self.metric.label}, with {percentage(self.overall_naive.confidence_level)} intervals")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class SweepDisplay(Display):
     """Losses or metrics by linkage threshold, above the leakage rate and the share of the largest cluster.
 
@@ -345,7 +345,7 @@ class SweepDisplay(Display):
         legend_above(ax)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class LeakageTestDisplay(Display):
     """Losses on held-out records of models trained on other clusters, and of models trained on the same clusters.
 
@@ -453,7 +453,7 @@ def _divide(ax: Any) -> Any:
     return ax.figure.add_axes([box.x0, box.y0, box.width, (share - 0.1) * box.height], sharex=ax)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class PlanDisplay(Display):
     """The width of an interval that is to be expected, by the number of look-ups or of clusters.
 
