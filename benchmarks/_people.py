@@ -151,7 +151,8 @@ def link(people: People) -> Linked:
         clusters = linker.clustering.cluster_pairwise_predictions_at_threshold(
             predictions, threshold_match_probability=people.threshold
         )
-        pairs = predictions.as_pandas_dataframe()[["unique_id_l", "unique_id_r", "match_probability"]]
+        fields = [f"{field}_{side}" for field in ("unique_id", *people.rules) for side in "lr"]
+        pairs = predictions.as_pandas_dataframe()[[*fields, "match_probability"]]
         return Linked(people, pairs, clusters.as_pandas_dataframe()[["cluster_id", "unique_id"]])
     finally:
         logging.disable(before)
@@ -167,8 +168,8 @@ def link_by_keys(people: People, keys: Sequence[tuple[str, ...]]) -> Any:
     return _components(len(people.records), np.concatenate(pairs))
 
 
-def link_by_ecm(people: People, threshold: float) -> Any:
-    """The cluster of every record, by recordlinkage's classifier that is taught without labels (ECM)."""
+def compare_by_ecm(people: People) -> Any:
+    """Pairs with their probabilities, by recordlinkage's classifier that is taught without labels (ECM)."""
     try:
         import recordlinkage
     except ImportError:
@@ -181,7 +182,12 @@ def link_by_ecm(people: People, threshold: float) -> Any:
     features = compare.compute(index.index(people.records), people.records)
     classifier = recordlinkage.ECMClassifier()
     classifier.fit(features)
-    probability = classifier.prob(features)
+    return classifier.prob(features)
+
+
+def link_by_ecm(people: People, threshold: float) -> Any:
+    """The cluster of every record, by recordlinkage's classifier."""
+    probability = compare_by_ecm(people)
     linked = probability.index[probability.to_numpy() >= threshold]
     return _components(len(people.records), np.array(linked.tolist(), dtype=np.int64).reshape(-1, 2))
 

