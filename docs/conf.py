@@ -48,7 +48,7 @@ html_theme_options = {
 }
 
 myst_enable_extensions = ["attrs_block", "colon_fence", "deflist", "dollarmath"]
-myst_heading_anchors = 3
+myst_heading_anchors = 4
 myst_url_schemes = ("http", "https", "mailto")
 
 # Backquoted words in docstrings are names of the package where there is one, else just words.

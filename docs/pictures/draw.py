@@ -5,6 +5,7 @@ The SVG files beside this script are what it makes; text is drawn as outlines, s
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -272,7 +273,51 @@ def halves(theme: Theme) -> Figure:
     return figure
 
 
-PICTURES: tuple[Callable[[Theme], Figure], ...] = (problem, injection, curve, transfer, errors, left_out, halves)
+def voices(theme: Theme) -> Figure:
+    """What the study of voices shows at each step, beside the truth: numbers of docs/tutorial/numbers.json."""
+    numbers = json.loads((HERE.parent / "tutorial" / "numbers.json").read_text(encoding="utf-8"))
+    figure = Figure(figsize=(7.2, 2.7), layout="constrained")
+    ax = figure.add_subplot()
+    rows = {
+        "random folds": ("folds at random", theme.quiet),
+        "by group": ("folds by person, as linked", theme.quiet),
+        "audited": ("audited", ORANGE),
+        "after 20 look-ups": ("audited, after 20 look-ups", ORANGE),
+    }
+    for place, (name, (_, colour)) in enumerate(rows.items()):
+        value, low, high = numbers[name]
+        ax.plot([low, high], [place, place], color=colour, lw=2, solid_capstyle="butt")
+        ax.plot(value, place, "o", color=colour, markersize=7)
+        ax.annotate(f"{value:.3f}", (high, place), (8, 0), textcoords="offset points", va="center", color=colour)
+    ax.axvline(numbers["truth"], color=GREEN, linestyle="--", lw=1.6, zorder=0)
+    ax.annotate(
+        f"without leakage: {numbers['truth']:.3f}",
+        (numbers["truth"], -0.5),
+        (6, 0),
+        textcoords="offset points",
+        va="center",
+        color=GREEN,
+    )
+    ax.set_yticks(range(len(rows)), [words for words, _ in rows.values()])
+    ax.set(ylim=(len(rows) - 0.6, -0.8))
+    ax.set_xlabel("error rate, with 95 % intervals", color=theme.ink)
+    ax.patch.set_alpha(0)
+    ax.tick_params(colors=theme.ink, length=0)
+    ax.spines[["top", "right", "left"]].set_visible(False)
+    ax.spines["bottom"].set_color(theme.quiet)
+    return figure
+
+
+PICTURES: tuple[Callable[[Theme], Figure], ...] = (
+    problem,
+    injection,
+    curve,
+    transfer,
+    errors,
+    left_out,
+    halves,
+    voices,
+)
 
 
 def main() -> None:

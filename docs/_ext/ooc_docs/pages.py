@@ -14,6 +14,7 @@ from sphinx import addnodes
 
 from ooc_docs import mathml
 from ooc_docs.generate import FROM_FILES, fill, generate
+from ooc_docs.r import RunR
 
 __all__ = ["setup"]
 
@@ -43,4 +44,5 @@ def setup(app: Any) -> dict[str, Any]:
         app.add_config_value(setting, "", "env", str)
     app.connect("source-read", _fill_page)
     mathml.setup(app)
+    app.add_directive("run-r", RunR)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
