@@ -105,9 +105,9 @@ def _effect(studies: Studies) -> Claim:
         measured[name] = {"fall": fall, "standard_error": error, "relative_fall": relative, "effect": shown}
         if not shown:
             without.append(f"{name} ({100 * relative:.2g} % of e_0)")
-    sentence = f"Between p = 0 and 1 the loss falls by more than {_SMALL:.0%} of e_0 in every study."
+    sentence = f"Between p = 0 and 1 the loss falls by more than {100 * _SMALL:.0f} % of e_0 in every study."
     if without:
-        sentence = f"No fall of more than {_SMALL:.0%} of e_0 between p = 0 and 1: {', '.join(without)}."
+        sentence = f"No fall of more than {100 * _SMALL:.0f} % of e_0 between p = 0 and 1: {', '.join(without)}."
     return _claim(
         "There is an interaction between clustering and prediction on every data set.",
         "Section 6, Interaction characteristics",
@@ -134,9 +134,9 @@ def _bias(studies: Studies) -> Claim:
         "The interaction biases cross-validation by up to 25 %.",
         "Section 6, Interaction characteristics",
         "holds" if at_p0 >= 0.2 else "holds in part" if max(at_p0, whole) >= 0.2 else "does not hold",
-        f"{at_p0:.0%} at the leakage rate of the experiments, and {whole:.0%} if all records leak",
-        f"Largest on {largest}: the loss at p0 is {at_p0:.0%} below e_0 (paper protocol; "
-        f"{in_field:.0%} in the field protocol), that at p = 1 is {whole:.0%} below it.",
+        f"{100 * at_p0:.0f} % at the leakage rate of the experiments, and {100 * whole:.0f} % if all records leak",
+        f"Largest on {largest}: the loss at p0 is {100 * at_p0:.0f} % below e_0 (paper protocol; "
+        f"{100 * in_field:.0f} % in the field protocol), that at p = 1 is {100 * whole:.0f} % below it.",
         measured,
     )
 
