@@ -11,6 +11,7 @@ loss of new clusters are the means of these two over many data sets that are dra
 - *visits*: early and late records of the same entities, so that subgroups share clusters; only late ones were cut off.
 - *wards*: single records with the name of another cluster, 5 % in one half of the wards and 25 % in the other; the
   rates are known. Nine neighbours.
+- *ranks*: the world of *halves* under AUC, with fifteen neighbours.
 
 Simultaneous coverage is the share of data sets in which the intervals of all subgroups hold their truths. The level of
 the difference of the optimism is the share in which its interval misses the true difference. Its power is the share in
@@ -18,6 +19,7 @@ which an effect of two of its standard errors, added to the estimate or taken of
 
 *New clusters.* Losses of clusters with known expectations, of equal and unequal sizes, and how often the prediction
 interval holds the expected loss of one more cluster (averaged over the law of these, so that there is no noise in it).
+Under AUC a cluster has normal scores whose distance between the classes, and a share of positive records, of its own.
 
 *Time* of both on an audit of 100,000 records.
 
@@ -37,8 +39,10 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import clone
+from scipy.special import ndtr
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GroupKFold
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
@@ -76,19 +80,35 @@ class World:
     estimator: Any
     draw: Callable[[np.random.Generator], Data]
     squared: bool = False
+    auc: bool = False
 
     def losses(self, data: Data, *, clean: bool) -> Any:
-        """The loss of every record that is scored (NaN for others), with or without records of held-out entities."""
+        """The loss of every record that is scored (NaN for others), with or without records of held-out entities.
+
+        Under AUC it is the score of the record.
+        """
         losses = np.full(len(data.y), np.nan)
         for train, test in data.folds:
             rows = train[~np.isin(data.entity[train], data.entity[test])] if clean else train
-            predicted = clone(self.estimator).fit(data.X[rows], data.y[rows]).predict(data.X[test])
+            model = clone(self.estimator).fit(data.X[rows], data.y[rows])
+            if self.auc:
+                losses[test] = model.predict_proba(data.X[test])[:, 1]
+                continue
+            predicted = model.predict(data.X[test])
             losses[test] = (predicted - data.y[test]) ** 2 if self.squared else predicted != data.y[test]
         return losses
 
     def means(self, data: Data, *, clean: bool) -> dict[str, float]:
         losses = self.losses(data, clean=clean)
+        if self.auc:
+            return {name: self.mean_auc(data, losses, data.subgroup == name) for name in np.unique(data.subgroup)}
         return {name: float(np.nanmean(losses[data.subgroup == name])) for name in np.unique(data.subgroup).tolist()}
+
+    @staticmethod
+    def mean_auc(data: Data, scores: Any, kept: Any) -> float:
+        """The mean over folds of the AUC within a subgroup."""
+        folds = [test[kept[test]] for _, test in data.folds]
+        return float(np.mean([roc_auc_score(data.y[rows], scores[rows]) for rows in folds]))
 
 
 def folded(rng: np.random.Generator, groups: Any) -> list[Any]:
@@ -151,6 +171,7 @@ WORLDS = (
     ),
     World("visits", KNeighborsClassifier(3), lambda rng: pieces(rng, {"early": 0.0, "late": 0.35}, visits=True)),
     World("wards", KNeighborsClassifier(9), lambda rng: wards(rng, {"old": 0.25, "new": 0.05})),
+    World("ranks", KNeighborsClassifier(15), lambda rng: pieces(rng, {"f": 0.0, "m": 0.35}), auc=True),
 )
 
 
@@ -177,13 +198,16 @@ def audited(world: World, number: int, truth: dict[str, dict[str, float]]) -> Ou
     data = world.draw(seeded(world, 0, number))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        options = data.options | ({"scoring": "roc_auc"} if world.auc else {})
         result = ooc.audit(
-            world.estimator, data.X, data.y, groups=data.groups, cv=data.folds, random_state=number, **data.options
+            world.estimator, data.X, data.y, groups=data.groups, cv=data.folds, random_state=number, **options
         )
         by = result.by(data.subgroup, leakage=data.rates)
     naive, clean = world.means(data, clean=False), world.means(data, clean=True)
     truths = {"naive": truth["naive"], "corrected": truth["clean"]}
-    truths["optimism"] = {name: clean[name] - naive[name] for name in naive}
+    # The optimism is that of a loss.
+    sign = -1 if world.auc else 1
+    truths["optimism"] = {name: sign * (clean[name] - naive[name]) for name in naive}
     held, scaled = {}, {}
     for kind, known in truths.items():
         of_kind = {group.name: getattr(group, kind) for group in by.groups}
@@ -273,6 +297,18 @@ LAWS = (
 )
 
 
+def ranked(rng: np.random.Generator, count: int, sizes: Any) -> tuple[Any, Any, Any]:
+    """Labels, scores and clusters of records, of which about two in ten are positive."""
+    code = np.repeat(np.arange(count), sizes)
+    y = rng.random(len(code)) < rng.beta(1.6, 6.4, count)[code]
+    return y, distances(rng, count)[code] * y + rng.standard_normal(len(code)), code
+
+
+def distances(rng: np.random.Generator, count: int) -> Any:
+    """By how much the scores of positive records lie above those of negative ones, in each of some clusters."""
+    return 1.3 + 0.5 * rng.standard_normal(count)
+
+
 def sizes_of(rng: np.random.Generator, count: int, equal: bool) -> Any:
     return np.full(count, 12) if equal else np.minimum(1 + rng.geometric(0.1, count), 100)
 
@@ -288,6 +324,35 @@ def covered(law: Clusters, count: int, equal: bool, number: int) -> float:
     return float(((low <= new) & (new <= high)).mean())
 
 
+def auc_covered(count: int, equal: bool, number: int) -> float:
+    """The same for the AUC within clusters of about 100 records, by an audit that was asked for no correction."""
+    rng = np.random.default_rng([SEED, 1, count, equal, number])
+    sizes = np.full(count, 100) if equal else np.clip(np.exp(4.3 + 0.8 * rng.standard_normal(count)), 10, 1000)
+    y, scores, groups = ranked(rng, count, sizes.astype(int))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = ooc.audit(
+            AsItIs(), scores[:, None], y.astype(int), groups=groups, scoring="roc_auc", leakage=None, n_fits=40
+        )
+    low, high = result.spread().interval
+    new = ndtr(distances(rng, 2000) / np.sqrt(2))
+    return float(((low <= new) & (new <= high)).mean())
+
+
+class AsItIs(ClassifierMixin, BaseEstimator):
+    """A classifier whose score is its feature."""
+
+    def fit(self, X: Any, y: Any) -> AsItIs:
+        self.classes_ = np.unique(y)
+        return self
+
+    def decision_function(self, X: Any) -> Any:
+        return X[:, 0]
+
+    def predict(self, X: Any) -> Any:
+        return self.classes_[(X[:, 0] > 0).astype(int)]
+
+
 def measure_new_clusters(figures: Figures, n_data_sets: int, jobs: int) -> None:
     for law in LAWS:
         for count in CLUSTERS:
@@ -297,6 +362,11 @@ def measure_new_clusters(figures: Figures, n_data_sets: int, jobs: int) -> None:
                 what = f"new cluster: {law.name}, {count} of {kind} sizes"
                 error = float(np.std(shares) / np.sqrt(n_data_sets))
                 figures.between(what, float(np.mean(shares)), *COVERAGE, error)
+    for count in CLUSTERS:
+        for equal in (True, False):
+            shares = Parallel(jobs)(delayed(auc_covered)(count, equal, number) for number in range(n_data_sets // 4))
+            what = f"new cluster: AUC, {count} of {'equal' if equal else 'unequal'} sizes"
+            figures.between(what, float(np.mean(shares)), *COVERAGE, float(np.std(shares) / np.sqrt(len(shares))))
 
 
 # --- time -------------------------------------------------------------------------------------------------

@@ -355,6 +355,20 @@ def test_an_audit_answers_by_subgroup_and_keeps_the_column(run, folder, frame):
     assert json.loads((folder / "b.json").read_text())["answers"]["by sex"] == data["answers"]["by sex"]
 
 
+def test_auc_by_subgroup_is_asked_of_a_saved_audit_too(run, folder, frame):
+    frame.assign(sex=np.where(frame["patient"] % 2, "f", "m")).to_csv("records.csv", index=False)
+    words = ("audit", "records.csv", "--target", "ill", "--groups", "patient", "--fits", "36", "--folds", "3")
+    words += ("--drop", "sex", "--scoring", "roc_auc", "--by", "sex", "--save", "a.audit")
+    status, out, _ = run(*words)
+    assert status == 0
+    (answer,) = [line.strip() for line in out.splitlines() if line.startswith("  f (")]
+    status, shown, err = run("show", "a.audit", "--by", "sex", "--report", "r.html")
+    assert (status, err) == (0, "")
+    assert answer in shown
+    assert "<h3>By sex</h3>" in (folder / "r.html").read_text()
+    assert ooc.Audit.load("a.audit").metric.label == "AUC"
+
+
 def test_subgroups_are_refused_before_a_fit_and_lose_nothing_after_it(run, folder, frame, monkeypatch):
     frame.assign(one="x", few=["a"] * 3 + ["b"] * (len(frame) - 3)).to_csv("records.csv", index=False)
     words = ("audit", "records.csv", "--target", "ill", "--groups", "patient", "--fits", "60", "--folds", "3")
@@ -369,11 +383,9 @@ def test_subgroups_are_refused_before_a_fit_and_lose_nothing_after_it(run, folde
         ("--by", "one"): "--by must have at least two different values, got 'x' for all records.",
         ("--by", "nothing"): "--by must be a column of FILE, got 'nothing'",
         (
-            "--by",
-            "age",
-            "--scoring",
-            "roc_auc",
-        ): "--by needs a loss that every record has, such as the error rate, got AUC",
+            *("--by", "age", "--scoring", "roc_auc"),
+            *("--error-model", "records", "--leakage", "0.1"),
+        ): "--by needs a loss that every record has, such as the error rate, where single records leak",
         ("--by", "age", "--quantiles", "2"): "--quantiles must be a share between 0 and 1",
     }.items():
         status, out, err = run(*words, *more)

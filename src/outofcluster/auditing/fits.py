@@ -25,6 +25,7 @@ from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import CheckpointError, FitError, InputError
 from outofcluster._base.seeds import Seeds
 from outofcluster.errormodels.base import Choices, Evidence
+from outofcluster.metrics.named import NamedMetric
 from outofcluster.problem.folds import ClusterSizes, Fold, count_clusters
 from outofcluster.problem.problem import Task, digest
 from outofcluster.sampling.audit_samples import (
@@ -38,9 +39,17 @@ from outofcluster.sampling.audit_samples import (
     is_exchanged,
     joined_rounds,
 )
-from outofcluster.sampling.baselines import MODELS_PER_FOLD, SECONDS, fold_losses, random_losses, train_losses
+from outofcluster.sampling.baselines import (
+    MODELS_PER_FOLD,
+    PREDICTED,
+    SECONDS,
+    fold_losses,
+    random_losses,
+    train_losses,
+)
 from outofcluster.sampling.effect import sample_effect
 from outofcluster.sampling.engine import package_versions
+from outofcluster.sampling.predicted import kept_predictions
 from outofcluster.sampling.progress import Part, Progress
 from outofcluster.sampling.run import PreparedRun, Run, Runnable, RunSettings, UnitKind, prepare
 from outofcluster.sampling.samples import LossSamples
@@ -427,6 +436,7 @@ class AuditFits:
                 fold_sizes=tuple(len(fold.validation) for fold in self.folds),
                 cluster_names=task.cluster_names if any(fold.sides or fold.entities for fold in samples) else (),
                 n_baselines=sum(count_baselines(self.choices, n_folds, plan.n_measured).values()),
+                named=NamedMetric.of(metric),
                 **of_all,
             )
             for position, (metric, samples) in enumerate(zip(task.metrics, fitted.by_metric, strict=True))
@@ -440,8 +450,9 @@ class AuditFits:
         for run in plan.runs:
             with nullcontext() if run.required else suppress(FitError):
                 runs |= self._started(fold, run, baselines.own)
-        for position in range(len(self.task.metrics)):
+        for position, metric in enumerate(self.task.metrics):
             own = baselines.own[position][fold.index]
+            measured = {name: losses[position][fold.index] for name, losses in baselines.measured.items()}
             trained = None
             if baselines.train:
                 trained = TrainLosses(fold.train, clusters[fold.train], baselines.train[position][fold.index])
@@ -453,9 +464,13 @@ class AuditFits:
                 clusters=clusters[fold.validation],
                 own_losses=own["own"],
                 runs={role: by_metric[position] for role, by_metric in runs.items()},
-                pseudo={name: losses for name, losses in own.items() if name not in ("own", SECONDS)},
+                pseudo={name: losses for name, losses in own.items() if name not in ("own", SECONDS, PREDICTED)},
                 train_losses=trained,
-                measured={name: losses[position][fold.index] for name, losses in baselines.measured.items()},
+                measured={
+                    name: {kind: values for kind, values in losses.items() if kind != PREDICTED}
+                    for name, losses in measured.items()
+                },
+                predicted=kept_predictions(self.task, metric, fold, own, measured),
             )
 
     def _started(self, fold: Fold, run: Runnable, own: OwnLosses) -> dict[str, tuple[LossSamples, ...]]:

@@ -7,9 +7,20 @@ within clusters,
 
 .. math:: \hat σ^2 = \frac{\sum_c \sum_{i ∈ c} (ℓ_{ci} - y_c)^2}{\sum_c (m_c - 1)} .
 
-*Corrected.* Losses are those of the models without likely pieces, where the audit has such models, else those of the
-user's own. All of them are moved by one number, so that their mean over all records is the corrected loss of the audit.
-τ does not depend on that number, and the variance s² of the correction comes on top.
+*A metric of a set of records*, such as AUC, is computed within every cluster in which it is defined, by the user's own
+model, and the optimism of the audit is added. The :math:`ℓ_{ci}` are then pseudo losses
+(:mod:`outofcluster.metrics.base`), whose squares give the jackknife's variance of :math:`y_c`. For a single cluster
+that is a poor guide: it is 0 where the model orders all records rightly, and large with few records of one class. So
+the jackknife says how large the noise is on the whole, and the numbers of records how it differs. A cluster counts as
+:math:`n_c` records, with :math:`1/n_c = \sum_k 1/m_{ck}` over the classes k, or :math:`n_c = m_c` where targets are
+numbers, and then
+
+.. math:: v_c = \hat φ/n_c, \qquad
+          \hat φ = \frac{\sum_c (n_c/m_c)^2 \sum_{i ∈ c} (ℓ_{ci} - y_c)^2}{\sum_c (n_c/m_c) (m_c - 1)} .
+
+*Corrected.* Losses of records are those of the models without likely pieces, where the audit has such models, else
+those of the user's own. All of them are moved by one number, so that their mean over all records is the corrected loss
+of the audit. τ does not depend on that number, and the variance s² of the correction comes on top.
 
 *Between-cluster variance.* With :math:`w_c(t) = 1/(t + v_c)` and :math:`μ(t) = \sum w_c y_c/\sum w_c`,
 
@@ -45,12 +56,14 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 from scipy.stats import chi2
 
-from outofcluster._base.arguments import Array
+from outofcluster._base.arguments import Array, Codes
 from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import PlainData, data_frame
 from outofcluster._base.text import fragment, percentage, printable, table
-from outofcluster.auditing.subgroups import refuse_sets
+from outofcluster.auditing.subgroups import check_computable
 from outofcluster.metrics.facts import MetricFacts
+from outofcluster.sampling.audit_samples import AuditSamples
+from outofcluster.sampling.predicted import losses_within_clusters
 
 # Clusters below which nothing is said about a new one, and those of two or more records that noise is seen in.
 LEAST_CLUSTERS, _LEAST_SEVERAL = 10, 5
@@ -168,12 +181,11 @@ class Spread(PlainData, what="a spread over clusters"):
         return fragment(table(("", self.metric.label, f"{percentage(self.confidence_level)} interval"), rows))
 
 
-def check_clusters(sizes: Any, metric: MetricFacts, *, is_mean: bool) -> None:
+def check_clusters(sizes: Any, where: str = "") -> None:
     """Refuse clusters, with their numbers of records, that do not show how different clusters are."""
-    refuse_sets("spread()", metric, is_mean=is_mean)
     if len(sizes) < LEAST_CLUSTERS:
         raise InputError(
-            f"spread() needs at least {LEAST_CLUSTERS} held-out clusters, since fewer do not show how different "
+            f"spread() needs at least {LEAST_CLUSTERS} held-out clusters{where}, since fewer do not show how different "
             f"clusters are, got {len(sizes)}."
         )
     several = int((sizes > 1).sum())
@@ -186,25 +198,43 @@ def check_clusters(sizes: Any, metric: MetricFacts, *, is_mean: bool) -> None:
 
 def spread(audit: Any) -> Spread:
     """The spread of the losses of an audit over its held-out clusters."""
-    metric, samples = audit.metric, audit.samples
-    is_mean = not any(fold.pseudo for fold in samples.folds)
-    clusters = np.concatenate([fold.clusters for fold in samples.folds])
-    numbers, code, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
-    check_clusters(sizes, metric, is_mean=is_mean)
-    losses = np.concatenate([_losses(fold) for fold in samples.folds])
-    estimate = audit.solution.corrected or audit.solution.naive
-    optimism = audit.solution.optimism
+    samples, optimism = audit.samples, audit.solution.optimism
+    within = _within_clusters(samples)
+    numbers, code, sizes = np.unique(within.clusters, return_inverse=True, return_counts=True)
+    check_clusters(sizes, within.where)
     error = 0.0 if optimism is None else math.hypot(optimism.se_data, optimism.se_monte_carlo)
-    own = np.concatenate([fold.own_losses for fold in samples.folds])
-    # What pools the folds pools the change as well.
-    losses = losses + (estimate.value - audit.solution.naive.value) - float((losses - own).mean())
-    fitted = fit_spread(losses, code, sizes, samples.loss_range, audit.confidence_level, error)
+    losses = within.losses + (0.0 if optimism is None else optimism.value)
+    counts = None if within.counts is None else np.bincount(code, within.counts) / sizes
+    fitted = fit_spread(losses, code, sizes, samples.loss_range, audit.confidence_level, error, counts=counts)
     return _shown(audit, numbers, sizes, fitted, corrected=optimism is not None)
 
 
-def _losses(fold: Any) -> Array:
-    """Losses of the held-out records by models without likely pieces, where there are such."""
-    return np.asarray(fold.measured_by("seen", "clusters"))
+@dataclass(frozen=True, eq=False)
+class _Within:
+    """Held-out records: their clusters, and their losses before the optimism is added.
+
+    ``counts`` says as how many records the cluster of each of them counts, where that is not how many it has, and
+    ``where`` in words which clusters these are.
+    """
+
+    clusters: Codes
+    losses: Array
+    counts: Array | None = None
+    where: str = ""
+
+
+def _within_clusters(samples: AuditSamples) -> _Within:
+    folds, named = samples.folds, samples.named
+    if not check_computable("spread()", samples):
+        losses = np.concatenate([fold.measured_by("seen", "clusters") for fold in folds])
+        # What pools the folds pools the change as well.
+        own = np.concatenate([fold.own_losses for fold in folds])
+        return _Within(np.concatenate([fold.clusters for fold in folds]), losses - float((losses - own).mean()))
+    assert named is not None
+    parts = [losses_within_clusters(named, samples.metric, fold) for fold in folds]
+    clusters = np.concatenate([fold.clusters[rows] for fold, (rows, *_) in zip(folds, parts, strict=True)])
+    _, losses, counts = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return _Within(clusters, losses, counts, f" in which {samples.metric.label} is defined")
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,12 +252,23 @@ class _Fitted:
 
 
 def fit_spread(
-    losses: Array, code: Any, sizes: Any, loss_range: tuple[float, float], level: float, error: float = 0.0
+    losses: Array,
+    code: Any,
+    sizes: Any,
+    loss_range: tuple[float, float],
+    level: float,
+    error: float = 0.0,
+    *,
+    counts: Array | None = None,
 ) -> _Fitted:
-    """The model of the module's head for losses of records and the codes of their clusters."""
-    y = np.bincount(code, losses) / sizes
-    within = float(((losses - y[code]) ** 2).sum()) / float((sizes - 1).sum())
-    count, noise = len(y), within / sizes
+    """The model of the module's head for losses of records and the codes of their clusters.
+
+    A cluster counts as so many records, by default as those that it has.
+    """
+    y, counts = np.bincount(code, losses) / sizes, sizes if counts is None else counts
+    squares, share = np.bincount(code, (losses - y[code]) ** 2), counts / sizes
+    within = float((squares * share**2).sum()) / float(((sizes - 1) * share).sum())
+    count, noise = len(y), within / counts
     total = float(y.var(ddof=1))
     if total <= 0:
         raise InputError("spread() needs clusters whose losses differ, got the same loss for all of them.")

@@ -62,7 +62,9 @@ from outofcluster.inference.estimates import Estimate, between, decimals, fixed
 from outofcluster.inference.functional import Functional, Influences
 from outofcluster.inference.intervals import Uncertainty
 from outofcluster.leakage.rate import Leakage
+from outofcluster.metrics.base import NotDefinedError
 from outofcluster.metrics.facts import MetricFacts
+from outofcluster.sampling.audit_samples import AuditSamples, has_pieces
 
 # Clusters, or records where these are the units, below which a subgroup is not judged, and the most subgroups that are.
 LEAST = {"clusters": 10, "records": 30}
@@ -93,6 +95,8 @@ class Subgroup:
         The leakage rate that is seen or known; None where it is neither.
     at_least : bool
         Whether the optimism is a lower bound.
+    left_out : tuple of int
+        Folds in which the metric is not defined for the subgroup, and which do not count for it.
     """
 
     name: str
@@ -103,6 +107,7 @@ class Subgroup:
     optimism: Estimate | None = None
     leakage: float | None = None
     at_least: bool = False
+    left_out: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -222,6 +227,10 @@ class Subgroups(PlainData, what="subgroups"):
             estimate = pair.optimism or pair.naive
             verdict = "differs" if _apart(estimate) else "no difference is shown"
             lines.append(f"The {shown_kind} of {pair.first} less that of {pair.second}: {estimate} ({verdict}).")
+        for group in self.judged:
+            if group.left_out:
+                folds = ", ".join(map(str, group.left_out))
+                lines.append(f"Without fold {folds} for {group.name}, whose records there have no {self.metric.label}.")
         if self.small:
             named = ", ".join(f"{group.name} ({_size(group)})" for group in self.groups if group.naive is None)
             least = f"fewer than {LEAST[self.units]} {self.units}"
@@ -434,22 +443,48 @@ def subgroups(audit: Any, by: Any, *, leakage: Mapping[str, Any] | None, quantil
         at = judged.index(code)
         naive, corrected = (_shown(estimates[kind][at], metric) for kind in ("naive", "corrected"))
         rate, bound = _rate_of(parts[at]), parts[at].solution.at_least
-        groups.append(Subgroup(name, records, clusters, naive, corrected, estimates["optimism"][at], rate, bound))
+        optimism, left_out = estimates["optimism"][at], _left_out(audit, parts[at], codes, code)
+        groups.append(Subgroup(name, records, clusters, naive, corrected, optimism, rate, bound, left_out))
     differences = _differences(parts, level, metric)
     return Subgroups(partition.column, tuple(groups), differences, metric, units, level, partition.cuts)
 
 
-def refuse_sets(asked: str, metric: MetricFacts, *, is_mean: bool) -> None:
-    """Refuse a metric that single records do not have."""
-    if not is_mean:
+def refuse_unknown(asked: str, metric: MetricFacts, *, computable: bool) -> None:
+    """Refuse a metric that cannot be computed of some records only."""
+    if not computable:
         raise InputError(
-            f"{asked} needs a loss that every record has, such as the error rate, got {metric.label}, which only a "
-            "set of records has."
+            f"{asked} needs a loss that every record has, or a metric that is known by its name and needs predictions "
+            f"alone, such as 'roc_auc' or 'r2', got {metric.label}."
         )
 
 
+def refuse_single_records(asked: str, metric: MetricFacts, *, is_mean: bool, has_pieces: bool) -> None:
+    """Refuse a metric of a set of records where single records leak at a rate."""
+    if not is_mean and not has_pieces:
+        raise InputError(
+            f"{asked} needs a loss that every record has, such as the error rate, where single records leak "
+            f"(error_model='records'), got {metric.label}: the predictions for its many resamples are not kept."
+        )
+
+
+def check_computable(asked: str, samples: AuditSamples) -> bool:
+    """Whether the metric is one of a set of records, for which there are predictions; else it has losses of records."""
+    if is_mean := not any(fold.pseudo for fold in samples.folds):
+        return not is_mean
+    refuse_unknown(asked, samples.metric, computable=samples.named is not None)
+    if not all(fold.predicted for fold in samples.folds):
+        raise InputError(
+            f"{asked} needs an audit of one seed for {samples.metric.label}, got one that was merged of several, whose "
+            "models predict differently; ask each of them before they are merged."
+        )
+    return True
+
+
 def _check_audit(audit: Any) -> None:
-    refuse_sets("by()", audit.metric, is_mean=not any(fold.pseudo for fold in audit.samples.folds))
+    of_sets = check_computable("by()", audit.samples)
+    pieces = has_pieces(audit.samples.error_model)
+    if audit.solution.has_rate:
+        refuse_single_records("by()", audit.metric, is_mean=not of_sets, has_pieces=pieces)
     if audit.validation_leakage > 0:
         raise InputError(
             f"by() needs validation_leakage of 0, got {audit.validation_leakage:g}: which training records a subgroup "
@@ -489,8 +524,13 @@ def _read_rates(audit: Any, leakage: Mapping[str, Any] | None, names: Sequence[s
 def _solved(audit: Any, name: str, kept: Sequence[Bools], known: Leakage | None) -> _Part:
     """A subgroup as a problem of its own, with its leakage rate."""
     whole = audit.pooled
-    part, share = subgroup_of(whole, kept), sum(map(np.count_nonzero, kept)) / sum(map(len, kept))
-    there = np.array([bool(some.any()) for some in kept])
+    try:
+        part = subgroup_of(whole, kept)
+    except NotDefinedError as why:
+        must = f"by must give subgroups in which {audit.metric.label} is defined"
+        raise InputError(f"{must}, got {name!r}, in which it is not, since {why}.") from None
+    share = sum(map(np.count_nonzero, kept)) / sum(map(len, kept))
+    there = np.isin([fold.index for fold in whole.folds], [fold.index for fold in part.folds])
     solution = replace(audit.solution, pooled=part)
     if known is not None:
         rates = np.full(part.n_folds, known.rate)
@@ -509,6 +549,13 @@ def _solved(audit: Any, name: str, kept: Sequence[Bools], known: Leakage | None)
     full = replace(without, stds=np.hypot(known_part[1], split.error * rates[there]))
     error = math.sqrt(max(_variance(full) - _variance(without), 0.0))
     return _Part(name, full, share, error)
+
+
+def _left_out(audit: Any, part: _Part, codes: Sequence[Codes], code: int) -> tuple[int, ...]:
+    """Folds with records of a subgroup for which the metric is not defined."""
+    counted = {fold.index for fold in part.pooled.folds}
+    folds = zip(audit.samples.folds, codes, strict=True)
+    return tuple(fold.index for fold, some in folds if (some == code).any() and fold.index not in counted)
 
 
 def _rate_of(part: _Part) -> float | None:

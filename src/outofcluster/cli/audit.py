@@ -81,7 +81,7 @@ def command(
         if files["--review-list"] is not None:
             _check_review(problem, announcement.error_model)
         if by:
-            _check_subgroups(problem, announcement, by, **read_quantiles(quantiles))
+            _check_subgroups(problem, announcement, by, rate, **read_quantiles(quantiles))
         return show_account(out, problem, announcement)
 
     with fitting(problem, begin):
@@ -130,12 +130,19 @@ def _check_review(problem: Problem, error_model: str) -> None:
         raise InputError("--review-list must be given without --no-unmix, since clusters are not compared with it.")
 
 
-def _check_subgroups(problem: Problem, announcement: Announcement, by: tuple[str, ...], **quantiles: Any) -> None:
-    """Refuse columns without subgroups, and metrics that only a set of records has."""
-    from outofcluster.auditing.subgroups import THIRDS, read_partition, refuse_sets
+def _check_subgroups(
+    problem: Problem, announcement: Announcement, by: tuple[str, ...], rate: Any, **quantiles: Any
+) -> None:
+    """Refuse columns without subgroups, and metrics that cannot be computed of a subgroup."""
+    from outofcluster.auditing.subgroups import THIRDS, read_partition, refuse_single_records, refuse_unknown
+    from outofcluster.metrics.named import NamedMetric
+    from outofcluster.sampling.audit_samples import has_pieces
 
     metric = announcement.task.metrics[0]
-    refuse_sets("--by", metric.facts, is_mean=metric.is_mean)
+    refuse_unknown("--by", metric.facts, computable=metric.is_mean or NamedMetric.of(metric) is not None)
+    if rate is not None:
+        pieces = has_pieces(announcement.error_model)
+        refuse_single_records("--by", metric.facts, is_mean=metric.is_mean, has_pieces=pieces)
     for name in by:
         read_partition(name, problem.records.shown, len(problem.records.target), quantiles.get("quantiles", THIRDS))
 

@@ -173,7 +173,7 @@ def combined(sources: Sequence[Source]) -> tuple[tuple[Source, ...], float]:
 
 
 @dataclass(frozen=True)
-class _Gain:
+class Gain:
     """What a piece in training gains: mean over held-out records, its variance, and mean square over clusters."""
 
     value: float
@@ -386,7 +386,7 @@ class PiecesPooled(Pooled):
 
     # --- what a piece gains ---------------------------------------------------------------------------
 
-    def _gain_of(self, role: str) -> _Gain:
+    def _gain_of(self, role: str) -> Gain:
         """The gain from imitated pieces of a role, with its variance and the mean square over clusters."""
         gain = Functional(0.0, {role: self.shares[:, None] * np.array([1.0, -1.0])})
         value = self._mean_gain(role)
@@ -398,7 +398,7 @@ class PiecesPooled(Pooled):
         weight = self._squares(self._record_weights)
         cuts = len(self.folds[0].main.losses[0])
         square = value**2 + between * 2 / (1 + 1 / cuts) / max(weight, 1e-18)
-        return _Gain(value, between + (fits if math.isfinite(fits) else 0.0), square)
+        return Gain(value, between + (fits if math.isfinite(fits) else 0.0), square)
 
     def _mean_gain(self, role: str) -> float:
         """The loss without a piece of a role in training less that with it."""
@@ -411,12 +411,12 @@ class PiecesPooled(Pooled):
         return UNCAUGHT if all(UNCAUGHT in fold.runs for fold in self.folds) else MAIN
 
     @cached_property
-    def _gain(self) -> _Gain:
+    def _gain(self) -> Gain:
         """The gain from an imitated piece."""
         return self._gain_of(MAIN)
 
     @cached_property
-    def _missed_gain(self) -> _Gain:
+    def _missed_gain(self) -> Gain:
         """g_u: the gain from an imitated piece that would not be caught."""
         return self._gain_of(self._missed_role)
 
@@ -676,12 +676,17 @@ class PiecesPooled(Pooled):
         seen = 0.0 if self._seen is None else self._seen.rate
         return max((rate - seen) / 2, 1e-3 * rate)
 
+    @property
+    def _times_chance(self) -> float:
+        """How much more chance decides who leaks than it does in the records that imitation was scored on."""
+        return 1.0
+
     def _by_imitation(self, imitated: Functional, rate: float, std: float) -> Source:
         """The optimism by imitated cuts at a rate."""
         influence = Influences(self.columns).of_units(imitated)
         count = len(influence)
         between = count / max(count - 1, 1) * float((influence**2).sum())
-        chance = between / rate if rate > 0 else 0.0
+        chance = self._times_chance * between / rate if rate > 0 else 0.0
         fits = self.monte_carlo_of(imitated)
         lasting = (_OF_IMITATION * imitated.value) ** 2 + (std * imitated.value / rate if rate > 0 else 0.0) ** 2
         error = lasting + (fits if math.isfinite(fits) else 0.0)

@@ -4,7 +4,10 @@ Nothing is fitted again. Let g be some held-out records, W their share of what a
 of unit c that lies in g (1 or 0 where the units are records, or where g is made of whole clusters).
 
 *The user's own losses*, and those of models without some training clusters, are kept for every record, so that those
-of g are taken as they are.
+of g are taken as they are. A metric of a set of records, such as AUC, is computed anew from the predictions for g
+(:mod:`outofcluster.sampling.predicted`), in every fold or of all folds together as it is on the whole. Folds in which
+it is not defined for g are left out. What imitated pieces gain is then taken from all records, since no predictions are
+kept for these.
 
 *Losses of resamples* are kept as means t over all scored records, and as the sums :math:`E_c` that every unit adds to
 them (:mod:`outofcluster.sampling.samples`). With :math:`s_c` the share of unit c in what is scored,
@@ -56,9 +59,10 @@ import numpy as np
 from outofcluster._base.arguments import Array, Bools, Codes
 from outofcluster.errormodels.pooled import Pooled
 from outofcluster.errormodels.records import TOLD_APART
-from outofcluster.errormodels.sources import PiecesPooled
+from outofcluster.errormodels.sources import Gain, PiecesPooled
 from outofcluster.evidence.likely import SeenPieces
 from outofcluster.sampling.audit_samples import FoldSamples, is_exchanged
+from outofcluster.sampling.predicted import with_losses_anew
 from outofcluster.sampling.samples import LossSamples, UnitEffects
 
 # Pairs as many as which the odds of all clusters count for those of a subgroup.
@@ -82,13 +86,18 @@ class SubgroupRate:
 
 
 def subgroup_of(whole: Pooled, kept: Sequence[Bools]) -> Pooled:
-    """The problem of some held-out records, of which there is one mark per record and fold."""
+    """The problem of some held-out records, of which there is one mark per record and fold.
+
+    Folds in which a metric is not defined for them are left out; a `NotDefinedError` says where none remains.
+    """
     weights = _scored_weights(whole)
     folds = [
         _part_of_fold(fold, some, weight, means=not fold.pseudo)
         for fold, some, weight in zip(whole.folds, kept, weights, strict=True)
         if some.any()
     ]
+    if (named := whole.samples.named) is not None:
+        folds = list(with_losses_anew(named, whole.samples.metric, folds))
     samples = replace(whole.samples, folds=tuple(folds))
     if isinstance(whole, PiecesPooled):
         return PiecesOfSubgroup(samples, whole.unit_kind, whole=whole)
@@ -146,6 +155,7 @@ def _part_of_fold(fold: FoldSamples, kept: Bools, weight: Array, *, means: bool)
         own_losses=fold.own_losses[kept],
         pseudo=some(fold.pseudo),
         measured={name: some(losses) for name, losses in fold.measured.items()},
+        predicted=some(fold.predicted),
         train_losses=None,
         # A metric that is no mean has resamples for all records only.
         runs={role: _part_of_run(run, fold, kept, weight) for role, run in runs.items()} if means else runs,
@@ -252,6 +262,15 @@ class PiecesOfSubgroup(PiecesPooled):
 
     def _removed(self, kind: str) -> float:
         return self.whole._removed(kind)
+
+    def _gain_of(self, role: str) -> Gain:
+        return super()._gain_of(role) if self.samples.named is None else self.whole._gain_of(role)
+
+    @property
+    def _times_chance(self) -> float:
+        if self.samples.named is None:
+            return 1.0
+        return self._squares(self._record_weights) / self.whole._squares(self.whole._record_weights)
 
     @cached_property
     def _missed_rate(self) -> tuple[float, float, float] | None:

@@ -38,10 +38,11 @@ from outofcluster.evidence.likely import LikelyPieces, SeenPieces, joined_pieces
 from outofcluster.evidence.looked_up import LookUps, same_look_ups
 from outofcluster.evidence.sides import RateCheck
 from outofcluster.metrics.facts import MetricFacts
+from outofcluster.metrics.named import NamedMetric
 from outofcluster.problem.folds import ClusterSizes
 from outofcluster.sampling.samples import LossSamples, differing
 
-_KIND, _FORMAT = "audit samples", 5
+_KIND, _FORMAT = "audit samples", 6
 
 
 MAIN, UNMIXED, UNCAUGHT = "main", "unmixed", "uncaught"
@@ -217,6 +218,10 @@ class FoldSamples:
         Losses of the held-out records by models without some training clusters (fragments), each in the form of
         ``own_losses`` ("own") and ``pseudo``: "seen" without the likely pieces, "control" without as many others,
         "looked up" without the pieces that somebody looked up.
+    predicted : dict of array
+        Of a metric of a set of records that is known by its name, what it needs to be computed of some records: the
+        predictions of the user's own model ("own") and of the models that are measured, the "target" and the "weight"
+        (:mod:`outofcluster.sampling.predicted`). Empty for other metrics.
     """
 
     index: int
@@ -232,6 +237,7 @@ class FoldSamples:
     entities: EntitySuspects | None = None
     likely: LikelyPieces | None = None
     measured: dict[str, dict[str, Array]] = field(default_factory=dict)
+    predicted: dict[str, Array] = field(default_factory=dict)
 
     @property
     def n_validation(self) -> int:
@@ -278,7 +284,7 @@ class FoldSamples:
 
         So are those of models without some training clusters. Another seed may leave out others, and then the losses
         are those of both ways to leave some out, and all likely pairs count. An audit that is itself made of several
-        counts as often, by ``counts``.
+        counts as often, by ``counts``. Predictions are kept where both have the same ones.
         """
         names = differing(self.main.problem, other.main.problem)
         if names:
@@ -291,6 +297,9 @@ class FoldSamples:
 
         pseudo = {name: averaged(self.pseudo[name], other.pseudo[name]) for name in self.pseudo if name in other.pseudo}
         mine, theirs = self.train_losses, other.train_losses
+        same = self.predicted.keys() == other.predicted.keys() and all(
+            np.array_equal(each, other.predicted[name]) for name, each in self.predicted.items()
+        )
         return replace(
             self,
             own_losses=averaged(self.own_losses, other.own_losses),
@@ -302,6 +311,7 @@ class FoldSamples:
                 name: {key: averaged(self._measured(name, key), other._measured(name, key)) for key in ("own", *pseudo)}
                 for name in other.measured | self.measured
             },
+            predicted=self.predicted if same else {},
         )
 
     def _measured(self, name: str, key: str) -> Array:
@@ -353,6 +363,8 @@ class AuditSamples:
         Why no further round of fits followed although the precision that was asked for had not been reached.
     n_merged : int
         Audits that these samples are merged of.
+    named : NamedMetric or None
+        What the metric is made anew from, where it is one of a set of records and is known by its name.
     """
 
     folds: tuple[FoldSamples, ...]
@@ -370,6 +382,7 @@ class AuditSamples:
     n_baselines: int = 0
     ended: str = ""
     n_merged: int = 1
+    named: NamedMetric | None = None
 
     def __repr__(self) -> str:
         return f"AuditSamples({self.n_fits:,} fits over {len(self.folds)} folds, {self.loss})"

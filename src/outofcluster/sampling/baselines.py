@@ -37,6 +37,8 @@ MODELS_PER_FOLD = {"train": _PARTS_OF_TRAIN}
 # Losses of the records of a fold: "own" and, where these are pseudo losses, those that `FoldSamples.pseudo` holds.
 # "own" is empty where the metric is not defined for the fold.
 Losses = dict[str, Array]
+# Beside these the predictions that a metric of a set of records uses.
+PREDICTED = "predicted"
 # Beside the losses by the first metric: the seconds that it took to fit the model, and to score it by all metrics.
 SECONDS = "seconds"
 
@@ -171,6 +173,8 @@ def _own_losses(task: Task, metric: Metric, predictions: Predictions, rows: Code
         if metric.is_mean:
             return {"own": losses["records"]}
         whole = {"own": losses.get("clusters", losses["records"]), "records": losses["records"]}
+        if metric.uses is not None:
+            of_parts[PREDICTED] = np.asarray(getattr(predictions, metric.uses), dtype=float)
         for number in [] if parts is None else np.unique(parts):
             part = np.flatnonzero(parts == number)
             for kind, values in losses_by_units(task, metric, _some(metric, predictions, part), rows[part]).items():
