@@ -131,6 +131,7 @@ def test_pairs_that_are_only_a_lower_bound_are_left_out_and_not_imitated(result)
         (LinkageFacts(recall), "info", "Blocking compared at most 75.5 % ±"),
         (LinkageFacts(replace(recall, source="reviewed")), "info", "that were reviewed"),
         (LinkageFacts(calibrated=False), "warning", "scores are not calibrated"),
+        (LinkageFacts(replace(recall, source="given"), by_tool=True), "info", "No pair was reviewed"),
     ):
         told = replace(by_pairs, leakage=tuple(replace(each, facts=facts) for each in by_pairs.leakage))
         assert codes(told)["linkage-facts"].severity == severity

@@ -2,6 +2,7 @@
 
 import logging
 from importlib.util import find_spec
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -140,6 +141,15 @@ def test_dedupe():
     assert leakage.groups.tolist() == [0, 1, 0, 1, 2]
     whole = Leakage.from_dedupe(dedupe_scores(), [*clusters, (("e",), (1.0,))], ids=IDS)
     assert whole == leakage
+
+
+def test_probabilities_that_nobody_checked_say_so():
+    options = {"ids": IDS, "threshold": 0.5, "blocking_recall": 0.9}
+    bare = Leakage.from_recordlinkage(series(), **options)
+    checked = Leakage.from_recordlinkage(series(), **options, reviewed={("a", "c"): False})
+    assert "No pair was reviewed, so that the interval rests on the tool's probabilities" in str(bare)
+    assert "No pair" not in str(checked)
+    assert "No pair" not in str(expected(blocking_recall=0.9))
 
 
 def test_scores_that_are_not_calibrated_say_so():
@@ -332,7 +342,22 @@ def test_a_run_of_splink(people):
     truth = near_the_truth(leakage, person)
     assert leakage.rate == pytest.approx(truth.rate, rel=0.3)
     assert bound.rate < 0.5 * truth.rate
-    assert abs(np.log(estimated.rate / truth.rate)) < abs(np.log(bound.rate / truth.rate))
+    # The rules give a larger lower bound, and no more than that.
+    assert estimated.at_least
+    assert bound.rate < estimated.rate
+    assert estimated.interval()[0] <= truth.rate
+    # Pairs of the same date of birth, which no rule looks at, show what blocking missed, by the ids of the records.
+    born = [pair for _, names in records.groupby("date_of_birth")["unique_id"] for pair in combinations(names, 2)]
+    person_of, pairs = dict(zip(ids, person, strict=True)), np.random.default_rng(0).permutation(born)[:200]
+    reviewed = {(one, two): bool(person_of[one] == person_of[two]) for one, two in pairs.tolist()}
+    by_review = Leakage.from_splink(predictions, clusters, ids=ids, reviewed=reviewed, blocking_recall="reviewed")
+    near_the_truth(by_review, person)
+    assert abs(by_review.facts.blocking.recall - recall) < 2.5 * by_review.facts.blocking.std
+    # A third of the linked records is modelled.
+    part = np.flatnonzero(np.isin(person, np.unique(person)[::3]))
+    modelled = Leakage.from_splink(predictions, clusters, ids=ids.iloc[part], blocking_recall=recall)
+    assert modelled.facts.outside > 0
+    near_the_truth(modelled, person[part])
 
 
 @pytest.mark.slow

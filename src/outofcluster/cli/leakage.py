@@ -118,7 +118,7 @@ def from_pairs(
     left, right and probability, or have splink's names. Records that are not in FILE are left out.
 
     The rate is a lower bound, since blocking left pairs out; --rules gives a larger one. Reviewed pairs correct the
-    probabilities, or say what blocking missed: then draw them by something that it does not look at.
+    probabilities, or say what is missing: then draw them by something that the linkage does not look at.
     """
     files = _files(out, json_path, {"PAIRS": pairs, "FILE": file, "--reviewed": reviewed})
     recall = _recall(blocking_recall, blocking_recall_std, blocking_rules)

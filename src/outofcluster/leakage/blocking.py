@@ -19,10 +19,10 @@ what was missed, and 0.4² for rules of which one tends to catch what the other 
 at most, as in FEBRL 1, the truth was down to 0.6 times the bound. So a recall from rules is an *upper* bound, and the
 rate that follows is a lower bound with a one-sided interval.
 
-**By reviewed pairs.** Draw pairs by something that no blocking rule looks at, such as the same date of birth, whether
-the tool compared them or not, and find out which of them match. Of k matches let c have been compared. Then the recall
-is :math:`b = (c + 1/2)/(k + 1)`, with the variance :math:`b(1-b)/(k+2)` times the share of the true pairs that were not
-reviewed, since b is about these very records. It may err to both sides alike, and so has the rate an interval on both.
+**By reviewed pairs.** Draw pairs by something that the linkage does not look at, such as the same date of a visit,
+whether the tool compared them or not, and find out which of them match. Of k matches let c have been compared. Then the
+recall is :math:`b = (c + 1/2)/(k + 1)`, with the variance :math:`b(1-b)/(k+2)` times the share of the true pairs that
+were not reviewed, since b is about these very records.
 """
 
 from __future__ import annotations
@@ -96,6 +96,8 @@ class LinkageFacts(Printed):
         Whether the tool's scores are probabilities, or reviewed pairs corrected them.
     outside : int
         Pairs that name linked records which are not in the data, and do not count for the rate.
+    by_tool : bool
+        Whether the probabilities are those of a tool as it gave them.
 
     Examples
     --------
@@ -111,6 +113,7 @@ class LinkageFacts(Printed):
     reviewed: int = 0
     calibrated: bool = True
     outside: int = 0
+    by_tool: bool = False
 
     def __str__(self) -> str:
         sentences = []
@@ -122,6 +125,11 @@ class LinkageFacts(Printed):
             sentences.append(
                 "The tool's scores are not calibrated and no reviewed pairs correct them, so that the rate may be far "
                 "too high or too low."
+            )
+        elif self.by_tool and not self.reviewed and self.blocking is not None and not self.blocking.at_most:
+            sentences.append(
+                "No pair was reviewed, so that the interval rests on the tool's probabilities, which are often too low "
+                "below its threshold."
             )
         if self.outside:
             sentences.append(f"Pairs with records that are not in the data, which are left out: {self.outside}.")

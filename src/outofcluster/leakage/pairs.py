@@ -41,17 +41,19 @@ that b is a lower bound as well, and a larger one.
 **Recalibration.** Pairs that somebody reviewed count as they were found, and teach an intercept and a slope of the
 log-odds of all others, as in :mod:`outofcluster.leakage.review`. What nobody reviewed stays as it is, with the spread
 of the prior: tools that are taught without labels give too small probabilities to the matches below their threshold.
-On FEBRL 1 to 4 without blocking, splink's odds were too small by a factor of 7 to 50 there. Pairs that were drawn to
-see what blocking missed (``blocking_recall="reviewed"``) are matches more often than their probabilities say, so they
-name likely pieces, and teach nothing else.
+On FEBRL 1 to 4 without blocking, splink's odds were too small by a factor of 7 to 50 there.
+
+**Reviewed pairs that were drawn by something else** than the linkage looks at (``blocking_recall="reviewed"``) show
+which share R of the matches is linked, whatever the tool thought of the others. With L matches inside clusters,
+:math:`L(1-R)/R` are missed, and `leaked_by_missed_pairs` says how many records leak. The standard error has the
+binomial variance of R, without the matches that were reviewed, and that of how many records were lost.
 
 **The standard error** adds the variances of the matches, all records of a pair of clusters matching together or not at
 all; of what is not known about several candidates, a quarter of the distance between the two bounds above; of b, as
 the share of the true pairs of these very records; of how many records the M pairs that were not compared belong to,
 :math:`\sqrt{M μ}` pairs, since a lost record misses about as many pairs as it has mates, μ on average over pairs; and
 of intercept and slope, reviewed or not, by the delta method. Scores that are no probabilities, and that no reviewed
-pairs correct, have none.
-It is for the average over folds; the luck of one assignment to folds is not in it.
+pairs correct, have none. It is for the average over folds; the luck of one assignment to folds is not in it.
 
 **Precision and recall.** P and R over pairs give :math:`M = L·P(1-R)/R` missed pairs for L links, hence
 
@@ -169,9 +171,11 @@ def rates_of_pairs(
         return replace(pairs, m=np.where(taught, said, m))
 
     best = calibrated(theta) if taught.any() else pairs
-    facts = LinkageFacts(recall, answers.count, linkage.calibrated or bool(taught.any()), pairs.outside)
+    facts = LinkageFacts(
+        recall, answers.count, linkage.calibrated or bool(taught.any()), pairs.outside, linkage.by_tool
+    )
     rates: Rates = {}
-    for of in sides:
+    for of in sides if not by_review else ():
         rate, std = _rate(best, split, of, recall)
         steps = _STEP_OF_THETA * np.eye(2)
         moved = [
@@ -183,9 +187,13 @@ def rates_of_pairs(
         # Scores that are no probabilities may be wrong by more than any prior allows.
         error = math.hypot(std, math.sqrt(float(gradient @ spread @ gradient)))
         rates[of] = rate, error if facts.calibrated else None
-    judged = replace(best, m=np.where(known, said, best.m))
+    judged = _with_others(replace(best, m=np.where(known, said, best.m)), linkage, answers.others)
+    if by_review:
+        drawn = np.concatenate([np.flatnonzero(said == 1), np.arange(len(said), len(judged.m))])
+        linked, matches = int((~judged.across[drawn]).sum()), len(drawn)
+        rates = {of: _rate_of_links(pairs, other_share(split, of), linked, matches) for of in sides}
     at_least = recall is None or recall.at_most
-    return PairRates(rates, at_least, _likely(_with_others(judged, linkage, answers.others), linkage), facts)
+    return PairRates(rates, at_least, _likely(judged, linkage), facts)
 
 
 def _with_others(pairs: Pairs, linkage: Linkage, others: dict[frozenset[Any], bool]) -> Pairs:
@@ -313,8 +321,7 @@ def _seen_and_unseen(pairs: Pairs, split: Split, of: Side, recall: float, recall
     def unseen(missed: float) -> float:
         return max(missed - elsewhere, 0.0) if missing > 0 else 0.0
 
-    # A record that is lost misses about as many pairs as it has mates, so that lost records are fewer than pairs.
-    mates = max(float((sizes * (sizes - 1) ** 2 / 2).sum()) / pairs_inside if pairs_inside else 1.0, 1.0)
+    mates = _mates(sizes)
     expected = matched * missing
     missed_std = math.hypot(math.sqrt(expected * mates), matched / recall**2 * recall_std)
     left_std = math.sqrt(float((pairs.m * (1 - pairs.m)).sum()) * min(mates, 2.0))
@@ -332,6 +339,31 @@ def _seen_and_unseen(pairs: Pairs, split: Split, of: Side, recall: float, recall
     # The two ways from pairs to records err in different directions: their mean is nearer, and their distance counts.
     middle = math.sqrt(by_cluster * by_count)
     return middle, math.hypot((by_cluster_std + by_count_std) / 2, (by_cluster - by_count) / 2)
+
+
+def _mates(sizes: Array) -> float:
+    """The mean number of mates of a record over the pairs inside clusters; at least one."""
+    pairs_inside = float((sizes * (sizes - 1) / 2).sum())
+    return max(float((sizes * (sizes - 1) ** 2 / 2).sum()) / pairs_inside, 1.0) if pairs_inside else 1.0
+
+
+def _rate_of_links(pairs: Pairs, share: float, linked: int, matches: int) -> tuple[float, float]:
+    """The rate by how many of the matches that somebody drew are linked, with its standard error."""
+    sizes = np.bincount(pairs.codes).astype(float)
+    inside = float(pairs.m[~pairs.across].sum()) + sum(_joined(pairs))
+    if inside <= 0:
+        raise InputError("groups must link some listed pairs for blocking_recall='reviewed', got none that are linked.")
+    recall = (linked + 0.5) / (matches + 1)
+
+    def leaked(recall: float, more: float = 0.0) -> float:
+        missed = inside * (1 - recall) / recall + more
+        return leaked_by_missed_pairs(sizes, missed, inside + missed, share)
+
+    others = max(1 - matches * recall / max(inside, 1.0), 0.0)
+    lower = recall - math.sqrt(recall * (1 - recall) / (matches + 2) * others)
+    lost = math.sqrt(inside * (1 - recall) / recall * _mates(sizes))
+    rate = leaked(recall)
+    return rate, math.hypot(leaked(max(lower, recall / 2)) - rate, leaked(recall, lost) - rate)
 
 
 def _with_matches(pairs: Pairs, matches: float) -> Pairs:

@@ -611,8 +611,9 @@ class Leakage(PlainData, what="a Leakage"):
         blocking_recall : float, pair, result of `capture_recapture` or "reviewed", optional
             Share of the true pairs of these records that were compared, alone where it was counted, or with its
             standard error; 1 where all pairs were. Below 1, the pairs inside clusters must be listed as well. That of
-            `capture_recapture` is an upper bound, so that the rate is a lower bound. "reviewed" takes the share of the
-            reviewed matches that were compared, where pairs were drawn by something that blocking does not look at.
+            `capture_recapture` is an upper bound, so that the rate is a lower bound. "reviewed" goes by which of the
+            reviewed matches were compared and linked, where pairs were drawn by something that the linkage does not
+            look at.
         reviewed : mapping, frame, Series or array, optional
             Answers of somebody who looked at pairs, True for a match: by the two records, as a mapping from pairs, a
             frame with the columns ``left``, ``right`` and ``match`` or a Series with an index of two levels; or by the

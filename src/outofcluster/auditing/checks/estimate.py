@@ -117,11 +117,12 @@ def linkage_facts(context: Context) -> Iterator[Remark]:
     facts = next((leak.facts for leak in context.leakage if leak.facts is not None), None)
     if facts is None or not str(facts):
         return
-    remedy = "Draw pairs by something that blocking does not look at, review them, and give blocking_recall='reviewed'."
-    if not facts.calibrated:
+    if not (facts.calibrated and facts.reviewed) and (facts.blocking is None or not facts.blocking.at_most):
         remedy = "Review some pairs that the tool listed, and give reviewed=."
-    elif facts.blocking is not None and not facts.blocking.at_most:
-        remedy = "Such pairs must have been drawn by something that blocking does not look at."
+    elif facts.blocking is not None and facts.blocking.source == "reviewed":
+        remedy = "Such pairs must have been drawn by something that the linkage does not look at."
+    else:
+        remedy = "Draw pairs by something that the linkage does not look at, and give blocking_recall='reviewed'."
     yield Remark("info" if facts.calibrated else "warning", str(facts), remedy)
 
 
