@@ -21,7 +21,7 @@ from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.result import Audit
 from outofcluster.auditing.summary import Summary
 from outofcluster.auditing.summary_parts import MetricSummary
-from outofcluster.inference.estimates import Estimate, Sensitivity
+from outofcluster.inference.estimates import Estimate, Sensitivity, between
 from outofcluster.metrics.facts import MetricFacts, known_facts
 from outofcluster.sampling.audit_samples import UNCAUGHT, EffectLosses, FoldSizes, RandomFolds
 
@@ -303,6 +303,12 @@ def test_an_estimate_and_back(result):
 )
 def test_decimals_suit_the_interval(value, interval, text):
     assert str(Estimate(value, interval, 0.0, 0.0)) == text
+
+
+def test_no_interval_is_printed_as_one_from_zero_to_zero():
+    small = Estimate(1e-8, (-2e-8, 4.1e-8), 0.0, 0.0)
+    assert between(small, 4) == "−0.00000002 to 0.00000004"
+    assert between(replace(small, interval=(0.0, 0.0)), 4) == "0.0000 to 0.0000"
 
 
 def test_a_sensitivity_and_back(result):

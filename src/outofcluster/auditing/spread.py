@@ -61,6 +61,7 @@ from outofcluster._base.exceptions import InputError
 from outofcluster._base.plain import PlainData, data_frame
 from outofcluster._base.text import fragment, percentage, printable, table
 from outofcluster.auditing.subgroups import check_computable
+from outofcluster.inference.estimates import Estimate, decimals, fixed
 from outofcluster.metrics.facts import MetricFacts
 from outofcluster.sampling.audit_samples import AuditSamples
 from outofcluster.sampling.predicted import losses_within_clusters
@@ -159,25 +160,40 @@ class Spread(PlainData, what="a spread over clusters"):
     @property
     def lines(self) -> list[str]:
         """What there is to say, in sentences."""
-        low, high = self.interval
-        level, metric = percentage(self.confidence_level), self.metric
-        kind = "corrected " if self.corrected else ""
+        level, kind = percentage(self.confidence_level), "corrected " if self.corrected else ""
+        value, observed, mean = map(self.written, (self.value, self.observed, self.mean))
+        new = self._ends(self.interval, "and")
         return [
-            f"The {kind}{metric.label} of one new cluster lies between {low:.3f} and {high:.3f} ({level} prediction "
-            f"interval).",
-            f"Between clusters it has a standard deviation of {self.value:.3f} ({self.value_interval[0]:.3f} to "
-            f"{self.value_interval[1]:.3f}), and of {self.observed:.3f} with the noise of small clusters.",
-            f"{len(self.clusters)} clusters were held out; their mean is {self.mean:.3f}.",
+            f"The {kind}{self.metric.label} of one new cluster lies between {new} ({level} prediction interval).",
+            f"Between clusters it has a standard deviation of {value} ({self._ends(self.value_interval)}), and of "
+            f"{observed} with the noise of small clusters.",
+            f"{len(self.clusters)} clusters were held out; their mean is {mean}.",
         ]
+
+    def written(self, number: float) -> str:
+        """A number with as many decimals as suit the interval of the standard deviation.
+
+        Parameters
+        ----------
+        number : float
+            One of the numbers of this result.
+
+        Returns
+        -------
+        str
+        """
+        return fixed(number, max(decimals(Estimate(self.value, self.value_interval, math.nan, math.nan)) - 1, 0))
+
+    def _ends(self, interval: tuple[float, float], word: str = "to") -> str:
+        return f" {word} ".join(map(self.written, interval))
 
     def __str__(self) -> str:
         return printable("\n".join(self.lines))
 
     def _repr_html_(self) -> str:
-        first, last = (f"{end:.3f}" for end in self.interval)
-        rows = [("one new cluster", f"{self.mean:.3f}", f"{first} to {last}")]
-        spread = tuple(f"{end:.3f}" for end in self.value_interval)
-        rows.append(("standard deviation between clusters", f"{self.value:.3f}", f"{spread[0]} to {spread[1]}"))
+        rows = [("one new cluster", self.written(self.mean), self._ends(self.interval))]
+        between = "standard deviation between clusters"
+        rows.append((between, self.written(self.value), self._ends(self.value_interval)))
         return fragment(table(("", self.metric.label, f"{percentage(self.confidence_level)} interval"), rows))
 
 

@@ -15,6 +15,7 @@ from outofcluster._base.text import Markup, band, fragment, percentage, span, ta
 from outofcluster.metrics.facts import SOME_LOSS, MetricFacts
 
 _ARRAYS = ("rates", "values", "low", "high")
+_MOST_DECIMALS = 12
 # Rates of a sensitivity that are printed.
 _SHOWN = 11
 
@@ -205,7 +206,7 @@ def decimals(*estimates: Estimate) -> int:
     widths = [high - low for low, high in (estimate.interval for estimate in estimates)]
     known = [width for width in widths if 0 < width < math.inf]
     needed = 2 - math.floor(math.log10(min(known))) if known else 4
-    return 4 if 2 <= needed <= 4 else min(max(needed, 0), 12)
+    return 4 if 2 <= needed <= 4 else min(max(needed, 0), _MOST_DECIMALS)
 
 
 def fixed(value: float, digits: int) -> str:
@@ -215,8 +216,11 @@ def fixed(value: float, digits: int) -> str:
 
 
 def between(estimate: Estimate, digits: int) -> str:
-    """The interval in words."""
+    """The interval in words; it has more decimals where it would be one from 0 to 0."""
     low, high = estimate.interval
+    farthest = max(abs(low), abs(high))
+    while digits < _MOST_DECIMALS and farthest > 0 and float(f"{farthest:.{digits}f}") == 0:
+        digits += 1
     return f"{fixed(low, digits)} to {fixed(high, digits)}" if math.isfinite(low + high) else "interval unknown"
 
 

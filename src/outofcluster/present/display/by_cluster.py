@@ -184,9 +184,9 @@ class SpreadDisplay(Display):
         x = np.arange(len(spread.clusters))
         level = percentage(spread.confidence_level)
         low, high = spread.interval
-        new = f"one new cluster: {low:.3f} to {high:.3f} ({level})"
+        new = f"one new cluster: {spread.written(low)} to {spread.written(high)} ({level})"
         ax.axhspan(low, high, color=ORANGE, alpha=0.13, linewidth=0, label=new)
-        ax.axhline(spread.mean, color=ORANGE, linewidth=1.3, label=f"mean: {spread.mean:.3f}")
+        ax.axhline(spread.mean, color=ORANGE, linewidth=1.3, label=f"mean: {spread.written(spread.mean)}")
         reach = np.maximum([spread.values - spread.low, spread.high - spread.values], 0.0)
         look = {
             "fmt": "o",
