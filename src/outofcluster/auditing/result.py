@@ -539,7 +539,8 @@ class Audit(Printed):
     ) -> Subgroups:
         """Naive, corrected and optimism by subgroup of records or clusters, with no further fit.
 
-        All intervals of one kind hold together. Subgroups of fewer than ten clusters (thirty records, where records are
+        A metric of a set of records, such as AUC, is computed anew within every subgroup. All intervals of one kind
+        hold together. Subgroups of fewer than ten clusters (thirty records, where records are
         the units) are named and not judged.
 
         Parameters
@@ -562,7 +563,8 @@ class Audit(Printed):
     def spread(self) -> Spread:
         """How much the corrected value differs between clusters, and what to expect of one new cluster.
 
-        The noise of small clusters is taken off. Refused below ten held-out clusters.
+        The noise of small clusters is taken off. A metric of a set of records, such as AUC, is that within each
+        cluster. Refused below ten held-out clusters in which it is defined.
 
         Returns
         -------
@@ -642,6 +644,8 @@ class Audit(Printed):
 
     def save(self, path: str | os.PathLike[str] | BinaryIO) -> None:
         """Write samples and choices to a file, a zip of arrays and JSON without pickles, complete or not there at all.
+
+        It holds no records. For a metric of a set of records, such as AUC, it holds their targets and predictions.
 
         Parameters
         ----------
@@ -928,7 +932,7 @@ class Audit(Printed):
         return self._sensitivity(np.array(rates), [rows[rate] for rate in rates])
 
 
-_KIND, _FORMAT = "an audit", 5
+_KIND, _FORMAT = "an audit", 6
 
 
 @dataclass(frozen=True)

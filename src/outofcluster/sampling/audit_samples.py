@@ -2,7 +2,8 @@
 
 It holds what was sampled in every fold, the losses over random folds, the losses behind the test for a cluster effect,
 and what identifies the run (digests of the data, seeds, versions). It knows no records, no models and no leakage rate.
-It can be saved, read again, and merged with a run of other seeds.
+Of records it has losses or, where a metric such as AUC has none for them, targets and predictions. It can be saved,
+read again, and merged with a run of other seeds.
 
 What the fits of a fold leave behind has a *role* (`FoldSamples.runs`):
 

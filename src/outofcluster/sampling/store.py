@@ -278,7 +278,7 @@ class Checkpoint:
         return None, self._end
 
 
-_KIND, _FORMAT = "the baselines of an audit's checkpoint", 2
+_KIND, _FORMAT = "the baselines of an audit's checkpoint", 3
 _SUFFIX = ".baselines"
 
 
