@@ -842,8 +842,15 @@ def pairs_case(rng: RNG) -> Case:
     options = {
         "cv": CV,
         "of": _SIDE,
-        "blocking_recall": _one_of(None, 1, 0.9, (0.9, 0.05), 0, 2, (0.9,), "x", (0.9, -1)),
-        "reviewed": _one_of(None, {0: True}, {10**6: True}, {0: "yes"}, [True] * m, [None] * m, {}, "x"),
+        "blocking_recall": _one_of(None, 1, 0.9, (0.9, 0.05), 0, 2, (0.9,), "x", (0.9, -1), "reviewed"),
+        "reviewed": _one_of(
+            *(None, {0: True}, {10**6: True}, {0: "yes"}, [True] * m, [None] * m, {}, "x"),
+            *({(0, 1): True}, {(0, 0): True}, {(0, "x"): False}, {(0, (1,)): True}, {(0, 1, 2): True}),
+            {pair: True for pair in zip(left.tolist(), right.tolist(), strict=True)},
+            pd.DataFrame({"left": left, "right": right, "match": True}),
+            pd.DataFrame({"left": left, "match": None}),
+            pd.Series(True, index=pd.MultiIndex.from_arrays([left, right])),
+        ),
     }
     kind = ("pairs", "splink", "recordlinkage", "dedupe")[rng.integers(4)]
     ids = np.arange(N)

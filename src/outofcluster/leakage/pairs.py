@@ -94,7 +94,7 @@ from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import order_of_codes
 from outofcluster.evidence.likely import WORTH_A_LOOK, NamedPairs
 from outofcluster.leakage.blocking import BlockingRecall, LinkageFacts, read_recall, recall_of_reviewed
-from outofcluster.leakage.linkage import Linkage, Pairs, read_pairs
+from outofcluster.leakage.linkage import Linkage, Pairs, read_ids, read_pairs
 from outofcluster.leakage.review import PairAnswers, read_pair_answers, recalibrate
 from outofcluster.leakage.splits import Rates, Side, Split, counted_and_other, other_share
 from outofcluster.problem.folds import Clusters, Rows
@@ -151,8 +151,7 @@ def rates_of_pairs(
     pairs, split = read_pairs(linkage, cv)
     answers = PairAnswers()
     if reviewed is not None:
-        names = range(len(pairs.codes)) if linkage.ids is None else linkage.ids
-        answers = read_pair_answers(reviewed, linkage.left, linkage.right, (*names, *linkage.left, *linkage.right))
+        answers = read_pair_answers(reviewed, linkage.left, linkage.right, _rows_by_name(pairs, linkage))
     elif by_review:
         raise InputError("reviewed must be given for blocking_recall='reviewed', got None.")
     if by_review:
@@ -196,9 +195,15 @@ def rates_of_pairs(
     return PairRates(rates, at_least, _likely(judged, linkage), facts)
 
 
+def _rows_by_name(pairs: Pairs, linkage: Linkage) -> dict[Any, int]:
+    """The row of every record by its name, or by its number where pairs are named so."""
+    n = len(pairs.codes)
+    return dict(zip(range(n), range(n), strict=True)) if linkage.ids is None else read_ids(linkage.ids, n)
+
+
 def _with_others(pairs: Pairs, linkage: Linkage, others: dict[frozenset[Any], bool]) -> Pairs:
     """The pairs and those that somebody found to match though the tool did not compare them."""
-    row_of = {name: row for row, name in enumerate(range(len(pairs.codes)) if linkage.ids is None else linkage.ids)}
+    row_of = _rows_by_name(pairs, linkage)
     found = [pair for pair, matches in others.items() if matches and all(name in row_of for name in pair)]
     rows = np.array([[row_of[name] for name in pair] for pair in found], dtype=np.int64).reshape(-1, 2)
     one, two = np.concatenate([pairs.one, rows[:, 0]]), np.concatenate([pairs.two, rows[:, 1]])

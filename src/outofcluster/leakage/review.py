@@ -55,6 +55,7 @@ from outofcluster._base.arguments import (
     shown,
 )
 from outofcluster._base.exceptions import InputError
+from outofcluster.leakage.splits import read_names
 
 # Columns that name the two records of a pair; the second are those of splink.
 PAIR_COLUMNS = (("left", "right"), ("unique_id_l", "unique_id_r"))
@@ -216,9 +217,10 @@ class PairAnswers:
         return len(self.listed) + len(self.others)
 
 
-def read_pair_answers(reviewed: Any, left: Any, right: Any, known: Iterable[Any]) -> PairAnswers:
+def read_pair_answers(reviewed: Any, left: Any, right: Any, rows: Mapping[Any, int]) -> PairAnswers:
     """The answers about pairs, which are named by their two records or by their place among those that are listed."""
-    one, two, known = listed("left", left), listed("right", right), set(known)
+    one, two = read_names("left", left, None), read_names("right", right, None)
+    known = {*rows, *one, *two}
     answers = _answers(reviewed, len(one))
     if not answers:
         raise InputError("reviewed must hold an answer for at least one pair, got none.")
