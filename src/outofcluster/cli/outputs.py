@@ -369,7 +369,7 @@ OUTPUTS = (
     ),
     Output(
         "--checklist FILE",
-        "Write answers to reporting guidelines, to be filled in.",
+        "Answer reporting guidelines, as far as is known.",
         lambda answer, _: f"{answer.checklist}\n",
         ("checklist",),
     ),
