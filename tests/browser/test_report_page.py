@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
 
 import outofcluster as ooc
+from outofcluster._base.text import percentage
 from outofcluster.auditing.findings import Finding
 from outofcluster.auditing.summary import Summary
 from outofcluster.metrics.facts import MetricFacts
@@ -59,7 +60,7 @@ def test_the_slider_answers_as_at_leakage_does(open_page, name, request):
         found, expected = answer(page), audit.at_leakage(rate).corrected
         shown = [float(found[part]) for part in ("value", "low", "high")]
         assert shown == pytest.approx([expected.value, *expected.interval], abs=1e-3)
-        assert page.locator("#rate-shown").inner_text() == f"{100 * rate:.1f} %"
+        assert page.locator("#rate-shown").inner_text() == percentage(round(rate, 3))
         assert (
             f"{float(found['value']):.4f} ({float(found['low']):.4f} to {float(found['high']):.4f})" in found["words"]
         )

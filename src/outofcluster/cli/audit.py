@@ -39,7 +39,7 @@ _EXAMPLES = example(
 
 @click.command("audit", cls=FoldedCommand, epilog=_EXAMPLES)
 @data_options()
-@leakage_options("How much leaks: 0.12, 12%, rate.json, none (no correction).  [data]")
+@leakage_options("How much leaks: 0.12, 12%, rate.json or none.  [data]")
 @option("--identity COL", "Column that tells who is who; never a feature.", multiple=True)
 @option("--review-columns A,B", "Columns that help to look clusters up, by commas.", rare=True)
 @option("--reviewed FILE", "Use a review list, once same_as is filled in.")
