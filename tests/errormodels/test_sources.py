@@ -213,6 +213,47 @@ def test_the_variance_of_what_is_seen_by_hand(caught):
     assert own._seen_variance == pytest.approx(expected)
 
 
+def with_changes(seen, control):
+    """The samples with these changes of the losses of all held-out records, without and with the control's clusters."""
+    folds, start = [], 0
+    samples = measured()
+    for fold in samples.folds:
+        some = slice(start, start := start + fold.n_validation)
+        changes = {"seen": seen[some], "control": control[some]}
+        losses = {name: {"own": fold.own_losses + change} for name, change in changes.items()}
+        folds.append(replace(fold, measured=losses))
+    changed = replace(samples, folds=tuple(folds))
+    return error_model_of(changed).pooled(changed, "clusters")
+
+
+def test_the_noise_of_fits_is_what_both_changes_have_in_common():
+    """By hand over the clusters without a pair, for changes that share the noise of the user's own model."""
+    rng = np.random.default_rng(2)
+    count = sum(fold.n_validation for fold in measured().folds)
+    seen, control = (
+        rng.normal(0.3, 1, count) - (noise := rng.standard_normal(count)),
+        rng.standard_normal(count) - noise,
+    )
+    own = with_changes(seen, control)
+    rows = []
+    for position, (fold, cluster, w, _) in enumerate(each_record(own.samples)):
+        if not (pair_probability(fold, cluster) or pair_probability(fold, cluster, control=True)):
+            rows.append((cluster, w, seen[position], control[position]))
+    clusters, w, a, b = np.array(rows).T
+    a, b = a - np.average(a, weights=w), b - np.average(b, weights=w)
+    sums = [(w[some] @ a[some], w[some] @ b[some], w[some].sum()) for some in (clusters == c for c in set(clusters))]
+    expected = sum(x * y for x, y, _ in sums) / sum(z**2 for *_, z in sums)
+    assert expected > 0
+    assert own._noise == pytest.approx(expected)
+    # The records of a cluster move together, and those with a likely pair count by the trust in it.
+    by_cluster = np.zeros(12)
+    for fold, cluster, w, _ in each_record(own.samples):
+        by_cluster[cluster] += w * (own._trust if pair_probability(fold, cluster) else precision())
+    assert own._noise_of_seen() == pytest.approx(2 * expected * (by_cluster**2).sum())
+    # Changes that have nothing in common leave nothing to fear.
+    assert with_changes(seen, -seen)._noise == 0
+
+
 def test_less_certain_rates_and_pieces_that_would_be_missed_widen():
     variances = [source(pooled(caught=caught), "seen").variance for caught in (0.95, 0.7, 0.4)]
     assert np.all(np.diff(variances) > 0)

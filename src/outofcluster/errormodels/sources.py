@@ -47,7 +47,18 @@ The variance has these parts:
   the same with :math:`(1-τ)^2 \sum_i w_i q_i` in the place of :math:`ρ_m` for likely pieces whose gain is imitated;
 - *refitting*: a model without m records that are nobody's mates changes the loss by chance. Records without a likely
   piece show the variance per record that is left out, a; it counts for the missed records, and κ(1-κ) times for those
-  that are left out as likely ones.
+  that are left out as likely ones;
+- *learners that never fit the same twice*, such as forests, whose losses change everywhere as soon as any record is
+  left out: then S and C have noise of their own, and both differ from L by the noise of L. So the noise shows in what
+  the two changes have in common. Over the clusters k without a pair of either kind
+
+  .. math:: v = \frac{\sum_k A_k B_k}{\sum_k w_k^2} , \qquad A_k = \sum_{i \in k} w_i (S_i - L_i - \bar A) ,
+            \quad B_k = \sum_{i \in k} w_i (C_i - L_i - \bar B) ,
+
+  with :math:`\bar A, \bar B` the mean changes, and 0 where that is negative. Where a record changes the losses of few
+  others, as with neighbours, the two changes have nothing in common. The noise of L and S adds
+  :math:`2 v (τ^2 \sum_{q_k > 0} w_k^2 + κ^2 \sum_{q_k = 0} w_k^2)` to :math:`O_S`, and :math:`2 v \sum_k w_k^2` to
+  :math:`O_L` below. It includes the chance of refitting, so that the larger of the two counts.
 
 **What somebody looked up.** For clusters c drawn with inclusion probabilities :math:`π_c` somebody says which other
 clusters are the same entity. A model per fold without D *as corrected by these answers* gives :math:`G_i`. The answers
@@ -373,6 +384,25 @@ class PiecesPooled(Pooled):
         return self._refit_variance * (missed + kept * (1 - kept) * self._removed("seen"))
 
     @cached_property
+    def _noise(self) -> float:
+        """v: the variance of a fit's loss of one cluster that any other training set would give another value."""
+        likely, control = self._pair_probability > 0, self._control_probability > 0
+        weight = np.where(likely | control | self._asked, 0.0, self._record_weights)
+        squares = self._squares(weight)
+        if not (likely.any() and control.any() and squares > 0):
+            return 0.0
+        changes = []
+        for kind in ("seen", "control"):
+            change = self._losses_without(kind)
+            changes.append(np.bincount(self._clusters, weight * (change - np.average(change, weights=weight))))
+        return max(float(changes[0] @ changes[1]) / squares, 0.0)
+
+    def _noise_of_seen(self) -> float:
+        """Variance of the optimism that is seen by fits that are never the same twice."""
+        of_likely = np.where(self._pair_probability > 0, self._trust, self._precision)
+        return 2 * self._noise * self._squares(of_likely * self._record_weights)
+
+    @cached_property
     def _seen_variance(self) -> float:
         """Variance of the optimism that is seen, without what is missed."""
         q = np.minimum(self._confirmed * self._pair_probability, 1.0)
@@ -438,7 +468,7 @@ class PiecesPooled(Pooled):
             return None
         missed, error = self._unseen_rate(seen, rate, std)
         value, variance = self._missed(missed, error)
-        variance += self._seen_variance + self._refitted(missed)
+        variance += self._seen_variance + max(self._refitted(missed), self._noise_of_seen())
         gain = max(self._missed_gain.value, 0.0)
         lasting = (missed**2 * _OF_IMITATION**2 + error * (1 + _OF_IMITATION**2)) * gain**2
         return Source("seen", float(self._seen_parts.sum()) + value, variance, lasting)
@@ -528,7 +558,8 @@ class PiecesPooled(Pooled):
         variance += wrong * float((self._typical_squares(clusters) / probability**2).sum())
         missed = (self._missed_rate or (0.0,))[0]
         # Among more clusters as many look-ups are a smaller share of them.
-        return Source("looked up", float(self._looked_up_parts.sum()), variance + self._refitted(missed), variance)
+        refitted = max(self._refitted(missed), 2 * self._noise * self._squares(self._record_weights))
+        return Source("looked up", float(self._looked_up_parts.sum()), variance + refitted, variance)
 
     def _cluster_weights(self, clusters: Codes) -> Array:
         """Σ w over the held-out records of each of these clusters."""

@@ -28,7 +28,7 @@ half of the records the rate then lies between 0 and twice the mean, which is al
 
 **Pieces.** Every sum over held-out records (:mod:`outofcluster.errormodels.sources`) runs over g. What says something
 about the classifier of pairs, about imitation, or about a record with a near cluster that is nobody's mate, comes from
-all records: γ, τ, f, κ, c. What is about those who leak is g's own:
+all records: γ, τ, f, κ, c, v. What is about those who leak is g's own:
 
 - *The probabilities of pairs.* They rest on how many pairs there are to be found among all clusters, and g may have
   more of them or fewer. With :math:`q_c` the probability of the likeliest pair of cluster c and K clusters, the odds
@@ -259,6 +259,10 @@ class PiecesOfSubgroup(PiecesPooled):
     @property
     def _nobodys_mate(self) -> tuple[float, float]:
         return self.whole._nobodys_mate
+
+    @property
+    def _noise(self) -> float:
+        return self.whole._noise
 
     def _removed(self, kind: str) -> float:
         return self.whole._removed(kind)
