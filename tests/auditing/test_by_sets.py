@@ -218,22 +218,22 @@ def test_noise_of_a_cluster_follows_its_rarer_class():
     """The moment equation with the noise of the module's head, by numpy."""
     X, y, groups = hospitals(30, 25, apart=0.8)
     result = ooc.audit(AsItIs(), X, y, groups=groups, scoring="roc_auc", leakage=None, n_fits=40, random_state=0)
-    values, counts, sizes, variances = [], [], [], []
+    values, variances, counts, weights = [], [], [], []
     for c in np.unique(groups):
         mine, scores = y[groups == c], X[groups == c, 0]
-        n = len(mine)
-        if 0 < mine.sum() < n:
-            without = [
-                roc_auc_score(np.delete(mine, i), np.delete(scores, i)) if 0 < np.delete(mine, i).sum() < n - 1 else 0.5
-                for i in range(n)
-            ]
-            values.append(roc_auc_score(mine, scores))
-            counts.append(1 / (1 / mine.sum() + 1 / (n - mine.sum())))
-            sizes.append(n)
-            variances.append((n - 1) / n * np.sum((without - np.mean(without)) ** 2))
-    y_c, n_c, m_c, v_c = map(np.array, (values, counts, sizes, variances))
-    share = n_c / m_c
-    noise = (v_c * m_c * (m_c - 1) * share**2).sum() / (share * (m_c - 1)).sum() / n_c
+        m = np.bincount(mine, minlength=2)
+        if not m.all():
+            continue
+        values.append(roc_auc_score(mine, scores))
+        counts.append(1 / (1 / m).sum())
+        weights.append(0.0 if (m == 1).any() else 1 / (1 / (m - 1)).sum())
+        variance = 0.0
+        for k in (0, 1) if (m > 1).all() else ():
+            rest = [(np.delete(mine, i), np.delete(scores, i)) for i in np.flatnonzero(mine == k)]
+            variance += (m[k] - 1) * np.var([roc_auc_score(*each) for each in rest])
+        variances.append(variance)
+    y_c, n_c, u_c = map(np.array, (values, counts, weights))
+    noise = (u_c * n_c * variances).sum() / u_c.sum() / n_c
     weight = 1 / (result.spread().value ** 2 + noise)
     assert (weight * (y_c - np.average(y_c, weights=weight)) ** 2).sum() == pytest.approx(len(y_c) - 1, rel=1e-6)
 
@@ -286,12 +286,16 @@ def test_simultaneous_intervals_hold_the_optimism_and_the_auc_of_subgroups():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [30, 100])
-def test_a_new_hospital_lies_within_the_prediction_interval(count):
-    covered, new = [], ndtr((1.3 + 0.5 * np.random.default_rng(1).standard_normal(4000)) / np.sqrt(2))
+@pytest.mark.parametrize(("count", "size"), [(30, 100), (100, 100), (100, 25)])
+def test_a_new_hospital_lies_within_the_prediction_interval(count, size):
+    covered, values = [], []
+    new = ndtr((1.3 + 0.5 * np.random.default_rng(1).standard_normal(4000)) / np.sqrt(2))
     for seed in range(60):
-        X, y, groups = hospitals(count, 100, seed)
-        result = ooc.audit(AsItIs(), X, y, groups=groups, scoring="roc_auc", leakage=None, n_fits=40, random_state=0)
-        low, high = result.spread().interval
+        X, y, groups = hospitals(count, size, seed)
+        options = {"scoring": "roc_auc", "leakage": None, "n_fits": 40, "random_state": 0}
+        spread = ooc.audit(AsItIs(), X, y, groups=groups, **options).spread()
+        low, high = spread.interval
         covered.append(((low <= new) & (new <= high)).mean())
-    assert 0.91 < np.mean(covered) < 0.98
+        values.append(spread.value)
+    assert 0.92 < np.mean(covered) < 0.98
+    assert np.mean(values) == pytest.approx(new.std(), rel=0.15)

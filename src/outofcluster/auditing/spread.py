@@ -9,14 +9,17 @@ within clusters,
 
 *A metric of a set of records*, such as AUC, is computed within every cluster in which it is defined, by the user's own
 model, and the optimism of the audit is added. The :math:`ℓ_{ci}` are then pseudo losses
-(:mod:`outofcluster.metrics.base`), whose squares give the jackknife's variance of :math:`y_c`. For a single cluster
-that is a poor guide: it is 0 where the model orders all records rightly, and large with few records of one class. So
-the jackknife says how large the noise is on the whole, and the numbers of records how it differs. A cluster counts as
-:math:`n_c` records, with :math:`1/n_c = \sum_k 1/m_{ck}` over the classes k, or :math:`n_c = m_c` where targets are
-numbers, and then
+(:mod:`outofcluster.metrics.base`), from which the jackknife within classes gives a variance of :math:`y_c`. With
+:math:`m_{ck}` records of class k (all are of one class where targets are numbers)
 
-.. math:: v_c = \hat φ/n_c, \qquad
-          \hat φ = \frac{\sum_c (n_c/m_c)^2 \sum_{i ∈ c} (ℓ_{ci} - y_c)^2}{\sum_c (n_c/m_c) (m_c - 1)} .
+.. math:: \tilde v_c = \frac{1}{(m_c - 1)^2} \sum_k \frac{m_{ck} - 1}{m_{ck}}
+          \sum_{i ∈ ck} (ℓ_{ci} - \bar ℓ_{ck})^2 .
+
+For a single cluster that is a poor guide, 0 where the model orders all records rightly. So it says how large the noise
+is on the whole, and the numbers of records say how it differs:
+
+.. math:: v_c = \hat φ/n_c, \qquad \hat φ = \frac{\sum_c u_c\, n_c\, \tilde v_c}{\sum_c u_c}, \qquad
+          \frac{1}{n_c} = \sum_k \frac{1}{m_{ck}}, \qquad \frac{1}{u_c} = \sum_k \frac{1}{m_{ck} - 1} .
 
 *Corrected.* Losses of records are those of the models without likely pieces, where the audit has such models, else
 those of the user's own. All of them are moved by one number, so that their mean over all records is the corrected loss
@@ -197,45 +200,29 @@ class Spread(PlainData, what="a spread over clusters"):
         return fragment(table(("", self.metric.label, f"{percentage(self.confidence_level)} interval"), rows))
 
 
-def check_clusters(sizes: Any, where: str = "") -> None:
-    """Refuse clusters, with their numbers of records, that do not show how different clusters are."""
-    if len(sizes) < LEAST_CLUSTERS:
-        raise InputError(
-            f"spread() needs at least {LEAST_CLUSTERS} held-out clusters{where}, since fewer do not show how different "
-            f"clusters are, got {len(sizes)}."
-        )
-    several = int((sizes > 1).sum())
-    if several < _LEAST_SEVERAL:
-        raise InputError(
-            f"spread() needs at least {_LEAST_SEVERAL} held-out clusters of two or more records, which show the noise "
-            f"within clusters, got {several}."
-        )
-
-
 def spread(audit: Any) -> Spread:
     """The spread of the losses of an audit over its held-out clusters."""
     samples, optimism = audit.samples, audit.solution.optimism
     within = _within_clusters(samples)
     numbers, code, sizes = np.unique(within.clusters, return_inverse=True, return_counts=True)
-    check_clusters(sizes, within.where)
+    _check_clusters(code, sizes, within)
     error = 0.0 if optimism is None else math.hypot(optimism.se_data, optimism.se_monte_carlo)
     losses = within.losses + (0.0 if optimism is None else optimism.value)
-    counts = None if within.counts is None else np.bincount(code, within.counts) / sizes
-    fitted = fit_spread(losses, code, sizes, samples.loss_range, audit.confidence_level, error, counts=counts)
+    level = audit.confidence_level
+    fitted = fit_spread(losses, code, sizes, samples.loss_range, level, error, strata=within.strata)
     return _shown(audit, numbers, sizes, fitted, corrected=optimism is not None)
 
 
 @dataclass(frozen=True, eq=False)
 class _Within:
-    """Held-out records: their clusters, and their losses before the optimism is added.
+    """Held-out records: their clusters, their losses before the optimism is added, and their classes, if these count.
 
-    ``counts`` says as how many records the cluster of each of them counts, where that is not how many it has, and
-    ``where`` in words which clusters these are.
+    ``where`` says in words which clusters these are.
     """
 
     clusters: Codes
     losses: Array
-    counts: Array | None = None
+    strata: Codes | None = None
     where: str = ""
 
 
@@ -249,8 +236,32 @@ def _within_clusters(samples: AuditSamples) -> _Within:
     assert named is not None
     parts = [losses_within_clusters(named, samples.metric, fold) for fold in folds]
     clusters = np.concatenate([fold.clusters[rows] for fold, (rows, *_) in zip(folds, parts, strict=True)])
-    _, losses, counts = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return _Within(clusters, losses, counts, f" in which {samples.metric.label} is defined")
+    losses, classes = np.concatenate([each for _, each, _ in parts]), np.concatenate([each for *_, each in parts])
+    where = f" in which {samples.metric.label} is defined"
+    return _Within(clusters, losses, classes if named.n_classes else None, where)
+
+
+def _check_clusters(code: Codes, sizes: Codes, within: _Within) -> None:
+    """Refuse clusters that do not show how different clusters are."""
+    if len(sizes) < LEAST_CLUSTERS:
+        raise InputError(
+            f"spread() needs at least {LEAST_CLUSTERS} held-out clusters{within.where}, since fewer do not show how "
+            f"different clusters are, got {len(sizes)}."
+        )
+    each = "" if within.strata is None else " of each of their classes"
+    _, of, counts = _cells(code, within.strata, len(sizes))
+    several = len(sizes) - len(np.unique(of[counts == 1]))
+    if several < _LEAST_SEVERAL:
+        raise InputError(
+            f"spread() needs at least {_LEAST_SEVERAL} held-out clusters of two or more records{each}, which show the "
+            f"noise within clusters, got {several}."
+        )
+
+
+def _cells(code: Codes, strata: Codes | None, n_clusters: int) -> tuple[Codes, Codes, Codes]:
+    """Records of one cluster and class: the cell of every record, and the cluster and the records of every cell."""
+    cells, cell = np.unique(code if strata is None else code + n_clusters * strata, return_inverse=True)
+    return cell, cells % n_clusters, np.bincount(cell)
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,16 +286,11 @@ def fit_spread(
     level: float,
     error: float = 0.0,
     *,
-    counts: Array | None = None,
+    strata: Codes | None = None,
 ) -> _Fitted:
-    """The model of the module's head for losses of records and the codes of their clusters.
-
-    A cluster counts as so many records, by default as those that it has.
-    """
-    y, counts = np.bincount(code, losses) / sizes, sizes if counts is None else counts
-    squares, share = np.bincount(code, (losses - y[code]) ** 2), counts / sizes
-    within = float((squares * share**2).sum()) / float(((sizes - 1) * share).sum())
-    count, noise = len(y), within / counts
+    """The model of the module's head for losses of records, codes of their clusters and, if any, of their classes."""
+    y = np.bincount(code, losses) / sizes
+    count, noise = len(y), _noise(losses, code, sizes, strata)
     total = float(y.var(ddof=1))
     if total <= 0:
         raise InputError("spread() needs clusters whose losses differ, got the same loss for all of them.")
@@ -306,6 +312,17 @@ def fit_spread(
     return _Fitted(
         mean, math.sqrt(tau2), std_interval, interval, math.sqrt(total), y, mean + shrink * (y - mean), reach
     )
+
+
+def _noise(losses: Array, code: Codes, sizes: Codes, strata: Codes | None) -> Array:
+    """v: the noise of every cluster."""
+    cell, of, m = _cells(code, strata, len(sizes))
+    squares = np.bincount(cell, (losses - (np.bincount(cell, losses) / m)[cell]) ** 2) * (m - 1) / m
+    variance = np.bincount(of, squares) / np.maximum(sizes - 1, 1) ** 2
+    n = 1 / np.bincount(of, 1 / m)
+    with np.errstate(divide="ignore"):
+        weight = 1 / np.bincount(of, 1 / (m - 1))
+    return np.asarray(float(weight @ (n * variance)) / float(weight.sum()) / n)
 
 
 def _is_skewed(loss_range: tuple[float, float]) -> bool:

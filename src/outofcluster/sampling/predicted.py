@@ -62,28 +62,23 @@ def with_losses_anew(named: NamedMetric, facts: MetricFacts, folds: Sequence[Fol
     return tuple(kept)
 
 
-def losses_within_clusters(named: NamedMetric, facts: MetricFacts, fold: FoldSamples) -> tuple[Codes, Array, Array]:
-    """Pseudo losses of records by the metric of their cluster alone, where it is defined, by the user's own model.
+def losses_within_clusters(named: NamedMetric, facts: MetricFacts, fold: FoldSamples) -> tuple[Codes, Array, Codes]:
+    """Pseudo losses of records by the metric of their cluster alone, by the user's own model.
 
-    First come the records that have one, then their losses, and then as how many records their cluster counts: with
-    classes it is 1/Σ 1/m_k for m_k records of class k, since few of one class tell little, however many others hold.
+    First come the records of clusters in which it is defined, then their losses, and then the numbers of their classes
+    (0 without classes). A cluster of a single class does not count.
     """
     metric, order = named.made(facts), np.argsort(fold.clusters, kind="stable")
-    parts: list[tuple[Codes, Array, Array]] = [(order[:0], np.zeros(0), np.zeros(0))]
+    classes = (fold.predicted[_TARGET] if named.n_classes else np.zeros(len(order))).astype(np.int64)
+    parts: list[tuple[Codes, Array]] = [(order[:0], np.zeros(0))]
     for some in np.split(order, np.flatnonzero(np.diff(fold.clusters[order])) + 1):
-        targets, counts = np.unique(fold.predicted[_TARGET][some], return_counts=True)
-        each = {"records": Partition(np.arange(len(some)), len(some))}
-        if named.n_classes and len(targets) == 1:
+        if named.n_classes and (classes[some] == classes[some[0]]).all():
             continue
         with suppress(InputError):
-            losses = _losses(metric, named, [fold], each, _OWN, some)["records"]
-            count = 1 / (1 / counts).sum() if named.n_classes else float(len(some))
-            parts.append((some, losses, np.full(len(some), count)))
-    return (
-        np.concatenate([rows for rows, _, _ in parts]),
-        np.concatenate([losses for _, losses, _ in parts]),
-        np.concatenate([counts for _, _, counts in parts]),
-    )
+            each = {"records": Partition(np.arange(len(some)), len(some))}
+            parts.append((some, _losses(metric, named, [fold], each, _OWN, some)["records"]))
+    rows = np.concatenate([some for some, _ in parts])
+    return rows, np.concatenate([losses for _, losses in parts]), classes[rows]
 
 
 def _anew(metric: Metric, named: NamedMetric, folds: Sequence[FoldSamples]) -> list[FoldSamples]:
