@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 import outofcluster as ooc
 from outofcluster.auditing.summary import Summary
-from outofcluster.cli.review import SIZE, read_reviewed
+from outofcluster.cli.outputs import SIZE, read_reviewed
 
 PLAIN = ("--target", "ill", "--groups", "patient", "--model", "logistic")
 
