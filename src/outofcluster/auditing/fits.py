@@ -25,7 +25,7 @@ from outofcluster._base.arguments import Array
 from outofcluster._base.exceptions import CheckpointError, FitError, InputError
 from outofcluster._base.seeds import Seeds
 from outofcluster.errormodels.base import Choices, Evidence
-from outofcluster.metrics.named import NamedMetric
+from outofcluster.metrics.resolve import NamedMetric
 from outofcluster.problem.folds import ClusterSizes, Fold, count_clusters
 from outofcluster.problem.problem import Task, digest
 from outofcluster.sampling.audit_samples import (

@@ -135,7 +135,7 @@ def _check_subgroups(
 ) -> None:
     """Refuse columns without subgroups, and metrics that cannot be computed of a subgroup."""
     from outofcluster.auditing.subgroups import THIRDS, read_partition, refuse_single_records, refuse_unknown
-    from outofcluster.metrics.named import NamedMetric
+    from outofcluster.metrics.resolve import NamedMetric
     from outofcluster.sampling.audit_samples import has_pieces
 
     metric = announcement.task.metrics[0]

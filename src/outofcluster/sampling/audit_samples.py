@@ -39,7 +39,7 @@ from outofcluster.evidence.likely import LikelyPieces, SeenPieces, joined_pieces
 from outofcluster.evidence.looked_up import LookUps, same_look_ups
 from outofcluster.evidence.sides import RateCheck
 from outofcluster.metrics.facts import MetricFacts
-from outofcluster.metrics.named import NamedMetric
+from outofcluster.metrics.resolve import NamedMetric
 from outofcluster.problem.folds import ClusterSizes
 from outofcluster.sampling.samples import LossSamples, differing
 

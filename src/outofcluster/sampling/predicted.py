@@ -20,8 +20,8 @@ from outofcluster._base.exceptions import InputError
 from outofcluster._base.rows import take_rows
 from outofcluster.metrics.base import Metric, NotDefinedError, Partition, Partitions
 from outofcluster.metrics.facts import MetricFacts
-from outofcluster.metrics.named import NamedMetric
 from outofcluster.metrics.predictions import StoredPredictions, single_column
+from outofcluster.metrics.resolve import NamedMetric
 from outofcluster.problem.folds import Fold, renumbered
 from outofcluster.problem.problem import Task
 from outofcluster.sampling.audit_samples import FoldSamples
