@@ -125,7 +125,7 @@ def test_a_rate_that_is_a_lower_bound_says_so_everywhere(tmp_path):
         assert "It is assumed that at least 10 % of the training records" in text
         assert "This rate is a lower bound" in text
         assert "true correction may be larger" in text
-        assert "was at least 10 %" in result.methods_text()
+        assert "was at least 10.0 %" in result.methods_text()
         assert ooc.Summary.from_json(result.summary.to_json()) == result.summary
     assert "rate-is-a-lower-bound" not in {finding.code for finding in estimated.findings}
     assert "at least" not in estimated.summary.assumption

@@ -69,8 +69,8 @@ def test_calibrated_pairs(split, count, off, of):
     estimates, truths = zip(*[paired(rng, of, split=split) for _ in range(count)], strict=True)
     rates, truths = np.array([e.rate for e in estimates]), np.array(truths)
     assert rates.mean() == pytest.approx(truths.mean(), rel=off, abs=0)
-    # Whole clusters match here, as the standard error supposes: it is exact but for the folds' share of the scatter.
-    assert np.mean([e.std for e in estimates]) == pytest.approx((truths - rates).std(), rel=0.15)
+    # The probabilities are right here, but nobody reviewed a pair: the standard error allows for odds that are wrong.
+    assert 0.9 < np.mean([e.std for e in estimates]) / (truths - rates).std() < 6
     assert covered(estimates, truths) >= 0.9
 
 
