@@ -25,6 +25,7 @@ with Student's quantile t, as the interval itself is made. As many look-ups as n
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -51,7 +52,7 @@ _POINTS, _BEYOND = 41, 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class Plan(Printed):
+class Plan(Printed, ABC):
     """The curve that a plan is read off: the width of an interval that is to be expected, by a number.
 
     Attributes
@@ -74,9 +75,9 @@ class Plan(Printed):
     counted: ClassVar[str]
 
     @property
+    @abstractmethod
     def needed(self) -> int:
         """The number that the plan gives."""
-        raise NotImplementedError
 
     def to_frame(self) -> Any:
         """The curve as a table; needs pandas.

@@ -6,6 +6,7 @@ A display says what it draws and what its table holds; `Display` does the rest.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -46,7 +47,7 @@ _LETTER = 0.075
 
 
 @dataclass(eq=False, repr=False)
-class Display:
+class Display(ABC):
     """A picture of a result, and the numbers in it.
 
     Attributes
@@ -110,15 +111,17 @@ class Display:
         return 4.2
 
     @property
+    @abstractmethod
     def _title(self) -> str:
-        raise NotImplementedError
+        """What the picture shows, in a line above it."""
 
+    @abstractmethod
     def _columns(self) -> dict[str, Any]:
         """The columns of the table, in their order."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _draw(self, ax: Any) -> None:
-        raise NotImplementedError
+        """Draw on axes that are tidy already."""
 
 
 # --- axes and legends -------------------------------------------------------------------------------------

@@ -32,8 +32,8 @@ class SubgroupsDisplay(Display):
         The level at which the intervals of one kind hold together.
     metric : MetricFacts
         What is measured.
-    frame : data frame
-        The numbers.
+    subgroups : Subgroups
+        What is shown, with the numbers of the table.
     ax_, figure_
         Where it was drawn.
 
@@ -56,7 +56,7 @@ class SubgroupsDisplay(Display):
     column: str
     level: float
     metric: MetricFacts
-    frame: Any
+    subgroups: Any
 
     _grid = "x"
     _legend = ("cross-validated", "corrected")
@@ -82,18 +82,11 @@ class SubgroupsDisplay(Display):
             column=subgroups.column,
             level=subgroups.confidence_level,
             metric=subgroups.metric,
-            frame=subgroups.to_frame(),
+            subgroups=subgroups,
         )
 
-    def to_frame(self) -> Any:
-        """The numbers as a table.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row per subgroup.
-        """
-        return self.frame
+    def _columns(self) -> dict[str, Any]:
+        return dict(self.subgroups.to_frame().items())
 
     @property
     def _height(self) -> float:
@@ -165,15 +158,8 @@ class SpreadDisplay(Display):
         """
         return cls(spread)
 
-    def to_frame(self) -> Any:
-        """The clusters as a table.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row per cluster.
-        """
-        return self.spread.to_frame()
+    def _columns(self) -> dict[str, Any]:
+        return dict(self.spread.to_frame().items())
 
     @property
     def _title(self) -> str:
