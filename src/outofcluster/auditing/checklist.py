@@ -166,7 +166,7 @@ def _escaped(sentences: Iterable[str]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _Material:
     """What the items are made of: the numbers, sentences on the spread over clusters, and subgroups."""
 
     summary: Summary
@@ -210,7 +210,7 @@ class _Told:
 
     @property
     def subgroups(self) -> list[str]:
-        """What is found by subgroup, without the differences that are not shown."""
+        """What the subgroups show, without the differences that are not shown."""
         lines = [line.strip() for by in self.by for line in by.lines if not line.endswith("(no difference is shown).")]
         return [line if line.endswith(".") else f"{line}." for line in lines]
 
@@ -242,46 +242,46 @@ def checklist(
     """The checklist of an audit; ``spread`` is a `Spread`, or the error that says why there is none."""
     has_spread = not isinstance(spread, InputError)
     lines = tuple(spread.lines) if has_spread else (f"The spread over clusters is not given: {_reason(spread)}",)
-    told = _Told(summary, n_records, n_clusters, left_out, lines, has_spread, tuple(by))
-    return Checklist((*_tripod(told), *_reforms(told), *_guild(told)))
+    material = _Material(summary, n_records, n_clusters, left_out, lines, has_spread, tuple(by))
+    return Checklist((*_tripod(material), *_reforms(material), *_guild(material)))
 
 
-def _tripod(told: _Told) -> list[ChecklistItem]:
-    summary = told.summary
+def _tripod(material: _Material) -> list[ChecklistItem]:
+    summary = material.summary
     method = (
         "The standard deviation between clusters was estimated without the noise of small clusters, and with it a "
         "prediction interval for one new cluster."
     )
     subgroups = "Which other groups matter for this model, and how does it do there?"
-    if not told.by:
+    if not material.by:
         subgroups = "How does it do in groups that matter, such as sexes, ages or sites? Ask the audit by column."
     return [
         _item(
             TRIPOD,
             "10",
             "Sample size",
-            [*told.numbers[:1], told.width],
+            [*material.numbers[:1], material.width],
             "How was the number of records and clusters arrived at, and why is it enough?",
         ),
         _item(
             TRIPOD,
             "12a",
             "How the data were used",
-            [told.held_out, told.folds],
+            [material.held_out, material.folds],
             "Was anything chosen with all records, outside these folds: features, transformations, tuning?",
         ),
         _item(
             TRIPOD,
             "12c",
             "Type of model, model building, internal validation",
-            [words.model_and_code(summary), told.held_out],
+            [words.model_and_code(summary), material.held_out],
             "Why this type of model? How was it built and tuned?",
         ),
         _item(
             TRIPOD,
             "12d",
             "Heterogeneity across clusters: how it was handled",
-            ["All records of a cluster were held out together.", method if told.has_spread else told.spread[0]],
+            ["All records of a cluster were held out together.", method if material.has_spread else material.spread[0]],
             "What is a cluster here, and are there larger ones above them, such as hospitals or countries?",
         ),
         _item(
@@ -295,7 +295,7 @@ def _tripod(told: _Told) -> list[ChecklistItem]:
             TRIPOD,
             "21",
             "Numbers in each analysis",
-            [*told.numbers, told.folds],
+            [*material.numbers, material.folds],
             "How many people are behind the clusters, and how many records went into tuning?",
         ),
         _item(
@@ -304,14 +304,16 @@ def _tripod(told: _Told) -> list[ChecklistItem]:
             "Performance with intervals, also in key subgroups",
             words.results(summary),
             subgroups,
-            told.subgroups,
+            material.subgroups,
         ),
         _item(
             TRIPOD,
             "23b",
             "Heterogeneity across clusters: results",
-            told.spread,
-            "What may explain the differences between clusters?" if told.has_spread else "How different are clusters?",
+            material.spread,
+            "What may explain the differences between clusters?"
+            if material.has_spread
+            else "How different are clusters?",
         ),
         _item(
             TRIPOD,
@@ -323,22 +325,22 @@ def _tripod(told: _Told) -> list[ChecklistItem]:
     ]
 
 
-def _reforms(told: _Told) -> list[ChecklistItem]:
-    summary = told.summary
+def _reforms(material: _Material) -> list[ChecklistItem]:
+    summary = material.summary
     tests = "Are the records of different clusters independent, as this test supposes? Which other tests were used?"
     return [
         _item(
             REFORMS,
             "3e",
             "Number of samples, and of individuals behind them",
-            told.numbers,
+            material.numbers,
             "How many different individuals are there, as far as is known?",
         ),
         _item(
             REFORMS,
             "6b",
             "Dependencies or duplicates between training and test data",
-            [told.held_out, *told.correction, summary.verdict],
+            [material.held_out, *material.correction, summary.verdict],
             "Which other dependencies are there, such as families, sites, devices or time? Were duplicates removed?",
         ),
         _item(
@@ -348,7 +350,11 @@ def _reforms(told: _Told) -> list[ChecklistItem]:
             [summary.scope],
             "",
         ),
-        *([_item(REFORMS, "7c", "Statistical tests and what they suppose", told.test, tests)] if told.test else []),
+        *(
+            [_item(REFORMS, "7c", "Statistical tests and what they suppose", material.test, tests)]
+            if material.test
+            else []
+        ),
         _item(
             REFORMS,
             "8a",
@@ -363,14 +369,14 @@ def _reforms(told: _Told) -> list[ChecklistItem]:
             REFORMS,
             "8b",
             "Where the findings are not expected to hold",
-            told.spread[:1] if told.has_spread else (),
+            material.spread[:1] if material.has_spread else (),
             "For which people, places and times do you not expect these results?",
         ),
     ]
 
 
-def _guild(told: _Told) -> list[ChecklistItem]:
-    summary = told.summary
+def _guild(material: _Material) -> list[ChecklistItem]:
+    summary = material.summary
     worse = "Whose identifiers are worse, such as those of people who move, and are these groups among the results?"
     rate = [summary.from_records, summary.assumption]
     report = "Where can readers find how the linkage was done, and how good it is?"
@@ -386,15 +392,15 @@ def _guild(told: _Told) -> list[ChecklistItem]:
             GUILD,
             "Data linkage",
             "How records were linked, and with how many errors",
-            [told.correction[0], *dict.fromkeys(rate)],
+            [material.correction[0], *dict.fromkeys(rate)],
             f"Which identifiers were compared, by which rules, and what is known of missed and false links?"
-            f"{told.looked_up}",
+            f"{material.looked_up}",
         ),
         _item(
             GUILD,
             "Analysis",
             "How linkage errors were taken into account",
-            [*told.correction[1:], *told.leakage_by_subgroup],
+            [*material.correction[1:], *material.leakage_by_subgroup],
             worse,
         ),
         _item(GUILD, "Report", "What linkage errors do to the results", [summary.verdict], report),

@@ -75,16 +75,16 @@ class Answer:
     def said(self) -> dict[str, str]:
         """The answers to further questions in words."""
         return {
-            name: found.to_string(index=False, float_format="{:.4f}".format)
-            if hasattr(found, "to_string")
-            else str(found)
-            for name, found in self.asked.items()
+            name: reply.to_string(index=False, float_format="{:.4f}".format)
+            if hasattr(reply, "to_string")
+            else str(reply)
+            for name, reply in self.asked.items()
         }
 
     @cached_property
     def checklist(self) -> Checklist:
         """The checklist, with the subgroups that were asked for."""
-        return self.audit.checklist(*(found for found in self.asked.values() if isinstance(found, Subgroups)))
+        return self.audit.checklist(*(reply for reply in self.asked.values() if isinstance(reply, Subgroups)))
 
     @property
     def name(self) -> str:
@@ -252,8 +252,8 @@ def ask(questions: Sequence[Question], audit: Audit, options: Mapping[str, Any])
     answers = dict[str, Any]()
     for question in questions:
         if asks(question.names, options):
-            found = question.answer(audit, options)
-            answers |= found if isinstance(found, dict) else {question.names[0]: found}
+            reply = question.answer(audit, options)
+            answers |= reply if isinstance(reply, dict) else {question.names[0]: reply}
     return answers
 
 
@@ -405,7 +405,7 @@ PLOTS: dict[str, Callable[[Answer], Any]] = {
     "curve": lambda answer: answer.audit.plot(),
     "sensitivity": _sensitivity,
     "folds": _folds,
-    "by": lambda answer: next(found for name, found in answer.asked.items() if name.startswith("by ")).plot(),
+    "by": lambda answer: next(reply for name, reply in answer.asked.items() if name.startswith("by ")).plot(),
     "spread": lambda answer: answer.audit.spread().plot(),
     "test": _test,
     "below": _below,
@@ -423,7 +423,7 @@ def _report(answer: Answer, _: Outputs) -> str:
     with suppress(InputError):
         suspects = answer.audit.suspects()
     # The report draws a table of subgroups; all else is in words.
-    shown = answer.said | {name: found for name, found in answer.asked.items() if isinstance(found, Subgroups)}
+    shown = answer.said | {name: reply for name, reply in answer.asked.items() if isinstance(reply, Subgroups)}
     title = f"Audit of {answer.name or 'a cross-validation'}"
     return render_html(
         answer.summary,
@@ -436,14 +436,14 @@ def _report(answer: Answer, _: Outputs) -> str:
 
 
 def _numbers(answer: Answer, _: Outputs) -> str:
-    asked = {"answers": {name: _plain(found) for name, found in answer.asked.items()}} if answer.asked else {}
+    asked = {"answers": {name: _plain(reply) for name, reply in answer.asked.items()}} if answer.asked else {}
     checklist = plain(answer.checklist.items)
     return as_json(answer.summary.to_dict() | {"about": answer.about, "checklist": checklist} | asked)
 
 
-def _plain(found: Any) -> Any:
+def _plain(reply: Any) -> Any:
     """An answer as plain data: a data frame as its rows."""
-    return plain(found.to_dict("records") if hasattr(found, "to_string") else found)
+    return plain(reply.to_dict("records") if hasattr(reply, "to_string") else reply)
 
 
 def _table(frame: Any) -> str:

@@ -204,8 +204,8 @@ def _rows_by_name(pairs: Pairs, linkage: Linkage) -> dict[Any, int]:
 def _with_others(pairs: Pairs, linkage: Linkage, others: dict[frozenset[Any], bool]) -> Pairs:
     """The pairs and those that somebody found to match though the tool did not compare them."""
     row_of = _rows_by_name(pairs, linkage)
-    found = [pair for pair, matches in others.items() if matches and all(name in row_of for name in pair)]
-    rows = np.array([[row_of[name] for name in pair] for pair in found], dtype=np.int64).reshape(-1, 2)
+    matching = [pair for pair, matches in others.items() if matches and all(name in row_of for name in pair)]
+    rows = np.array([[row_of[name] for name in pair] for pair in matching], dtype=np.int64).reshape(-1, 2)
     one, two = np.concatenate([pairs.one, rows[:, 0]]), np.concatenate([pairs.two, rows[:, 1]])
     return replace(pairs, one=one, two=two, m=np.concatenate([pairs.m, np.ones(len(rows))]))
 

@@ -224,7 +224,7 @@ def read_pair_answers(reviewed: Any, left: Any, right: Any, rows: Mapping[Any, i
     answers = _answers(reviewed, len(one))
     if not answers:
         raise InputError("reviewed must hold an answer for at least one pair, got none.")
-    by_place, by_name = dict[int, bool](), dict[frozenset[Any], bool]()
+    by_number, by_name = dict[int, bool](), dict[frozenset[Any], bool]()
     for name, answer in answers:
         matches = check_answer(answer, "pair", f"pair {short(name)}")
         if isinstance(name, tuple) and len(name) == 2:
@@ -236,18 +236,18 @@ def read_pair_answers(reviewed: Any, left: Any, right: Any, rows: Mapping[Any, i
             if by_name.setdefault(pair, matches) != matches:
                 raise InputError(f"reviewed must have one answer for each pair, got two for {short(name)}.")
         elif isinstance(name, int | np.integer) and not isinstance(name, bool) and 0 <= name < len(one):
-            by_place[int(name)] = matches
+            by_number[int(name)] = matches
         else:
             raise InputError(
                 f"reviewed must name pairs by their two records, or by their place, 0 to {len(one) - 1}, "
                 f"got {short(name)}."
             )
     if by_name:
-        for place, pair in enumerate(map(frozenset, zip(one, two, strict=True))):
+        for number, pair in enumerate(map(frozenset, zip(one, two, strict=True))):
             if pair in by_name:
                 # The first place of a pair that is listed several times counts.
-                by_place.setdefault(place, by_name.pop(pair))
-    return PairAnswers(by_place, by_name, by_name=any(isinstance(name, tuple) for name, _ in answers))
+                by_number.setdefault(number, by_name.pop(pair))
+    return PairAnswers(by_number, by_name, by_name=any(isinstance(name, tuple) for name, _ in answers))
 
 
 def _answers(reviewed: Any, count: int) -> list[tuple[Any, Any]]:
@@ -273,4 +273,4 @@ def _answers(reviewed: Any, count: int) -> list[tuple[Any, Any]]:
         raise InputError(
             f"reviewed must map pairs to answers, or have one value for each of the {count} pairs, got {len(values)}."
         )
-    return [(place, answer) for place, answer in enumerate(values) if not is_missing(answer)]
+    return [(number, answer) for number, answer in enumerate(values) if not is_missing(answer)]

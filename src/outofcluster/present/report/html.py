@@ -74,7 +74,7 @@ def render_html(
     style, script = _read("style.css"), _read("script.js")
     listed = _suspects(result) if suspects is None else suspects
     if checklist is None and isinstance(result, Audit):
-        checklist = result.checklist(*(found for found in (answers or {}).values() if isinstance(found, Subgroups)))
+        checklist = result.checklist(*(reply for reply in (answers or {}).values() if isinstance(reply, Subgroups)))
     return environment.get_template("template.html").render(
         view(summary, about or {}, [] if listed is None else listed.head(_LISTED).to_dict("records")),
         title=title,
@@ -112,10 +112,10 @@ def write_html(result: Any, path: str | os.PathLike[str], **options: Any) -> Pat
     return write_whole("path", path, render_html(result, **options))
 
 
-def _answer(name: str, found: Any) -> dict[str, Any]:
+def _answer(name: str, reply: Any) -> dict[str, Any]:
     """An answer as a table of subgroups, or in words."""
-    words = str(found)
-    by = view_of_subgroups(found) if isinstance(found, Subgroups) else None
+    words = str(reply)
+    by = view_of_subgroups(reply) if isinstance(reply, Subgroups) else None
     return {"name": capitalized(name), "by": by, "words": words, "aligned": bool(re.search(r"\S {2,}\S", words))}
 
 
